@@ -1,0 +1,71 @@
+package import FoundationEssentials
+import Glibc
+
+/// The charset of a text, as `Content-Type` names it (RFC 9110 §8.3.2), decoded by the system's iconv.
+package struct Charset: Hashable, Sendable {
+    /// The name as given.
+    package let name: String
+
+    package init(_ name: String) { self.name = name }
+
+    /// UTF-8, the default of the web.
+    package static let utf8 = Charset("utf-8")
+
+    /// The `charset` parameter of a media type; UTF-8 when there is none.
+    package static func declared(in contentType: String?) -> Charset {
+        guard let contentType else { return .utf8 }
+        for parameter in contentType.split(separator: ";").dropFirst() {
+            let pair = parameter.split(separator: "=", maxSplits: 1)
+            guard pair.count == 2, trimmed(pair[0]).lowercased() == "charset" else { continue }
+            let value = trimmed(pair[1]).filter { $0 != "\"" && $0 != "'" }
+            return value.isEmpty ? .utf8 : Charset(value)
+        }
+        return .utf8
+    }
+
+    /// The text, without a byte order mark; `nil` when the bytes are not valid or the charset is not known here.
+    package func decode(_ data: Data) -> String? {
+        switch name.lowercased() {
+        case "utf-8", "utf8", "us-ascii", "ascii":
+            let bytes = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
+            return String(validating: bytes, as: UTF8.self)
+        case "iso-8859-1", "latin1", "latin-1":
+            // Latin-1 on the web means its superset windows-1252 (WHATWG Encoding §4.2).
+            return Charset("windows-1252").convert(data) ?? convert(data)
+        default:
+            return convert(data)
+        }
+    }
+
+    private func convert(_ data: Data) -> String? {
+        let converter = iconv_open("UTF-8", name)
+        // iconv_open answers (iconv_t)-1 for a charset it does not know.
+        guard Int(bitPattern: converter) != -1 else { return nil }
+        defer { iconv_close(converter) }
+        var input = [CChar](data.map { CChar(bitPattern: $0) })
+        var output = [CChar](repeating: 0, count: max(64, data.count * 2))
+        var text: [UInt8] = []
+        let isWhole = input.withUnsafeMutableBufferPointer { input in
+            var next = input.baseAddress
+            var left = input.count
+            while left > 0 {
+                let (written, result, code) = output.withUnsafeMutableBufferPointer { output in
+                    var room = output.count
+                    var end = output.baseAddress
+                    let result = iconv(converter, &next, &left, &end, &room)
+                    return (output.count - room, result, errno)
+                }
+                text.append(contentsOf: output[..<written].map { UInt8(bitPattern: $0) })
+                guard result != -1 || code == E2BIG else { return false }
+            }
+            return true
+        }
+        guard isWhole else { return nil }
+        let decoded = String(decoding: text, as: UTF8.self)
+        return decoded.first == "\u{FEFF}" ? String(decoded.dropFirst()) : decoded
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        String(text.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
+    }
+}

@@ -1,0 +1,271 @@
+/// Header fields in the order of the wire, looked up without regard to case
+/// (RFC 9110 §5), repeats kept.
+///
+/// ```swift
+/// var headers: HTTPHeaders = ["Accept": "application/json", "User-Agent": nil]
+/// headers["accept"]                     // "application/json"
+/// headers.append("Accept", "text/html") // a second line
+/// headers[values: "Accept"]             // ["application/json", "text/html"]
+/// for (name, value) in headers { print(name, value) }
+/// ```
+///
+/// A name set to `nil` is a *removal*: laid over other headers it takes the
+/// field away, and in a request it also keeps the engine from adding its own
+/// default (`User-Agent`, `Accept`, …). Removals are not iterated.
+public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
+    private enum Storage: Sendable {
+        case fields([Field])
+        /// The head as it came, status line first; parsed when somebody looks.
+        case wire(ArraySlice<UInt8>)
+    }
+
+    /// One line. A `nil` value marks a removal.
+    package struct Field: Hashable, Sendable {
+        package var name: String
+        package var value: String?
+
+        package init(name: String, value: String?) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    private var storage: Storage
+
+    /// No fields.
+    public init() { storage = .fields([]) }
+
+    /// The fields of a literal, in its order. `nil` removes.
+    public init(dictionaryLiteral elements: (String, String?)...) {
+        storage = .fields(elements.map { Field(name: $0.0, value: $0.1) })
+    }
+
+    /// The fields of a dictionary, sorted by name. `nil` removes.
+    public init(_ fields: [String: String?]) {
+        storage = .fields(fields.sorted { $0.key < $1.key }.map { Field(name: $0.key, value: $0.value) })
+    }
+
+    /// The fields of a sequence of pairs, in order, repeats kept.
+    public init(_ fields: some Sequence<(String, String)>) {
+        storage = .fields(fields.map { Field(name: $0.0, value: $0.1) })
+    }
+
+    /// The fields of a received head: lines that end in CR LF or LF, the first
+    /// a status line. Nothing is parsed until it is asked for.
+    package init(wireHead: ArraySlice<UInt8>) { storage = .wire(wireHead) }
+
+    /// The first value of a field, `nil` when there is none. Setting replaces every line
+    /// of that name, in the place of the first; setting `nil` leaves a removal.
+    public subscript(name: String) -> String? {
+        get {
+            switch storage {
+            case .fields(let fields):
+                return fields.first { $0.value != nil && $0.name.equalsIgnoringASCIICase(name) }?.value
+            case .wire(let head):
+                for line in WireLines(head) where line.hasName(name) { return line.value }
+                return nil
+            }
+        }
+        set {
+            var fields = self.fields
+            guard let first = fields.firstIndex(where: { $0.name.equalsIgnoringASCIICase(name) }) else {
+                fields.append(Field(name: name, value: newValue))
+                storage = .fields(fields)
+                return
+            }
+            fields[first] = Field(name: name, value: newValue)
+            var index = fields.count - 1
+            while index > first {
+                if fields[index].name.equalsIgnoringASCIICase(name) { fields.remove(at: index) }
+                index -= 1
+            }
+            storage = .fields(fields)
+        }
+    }
+
+    /// Every value of a field, one element a line, in order. Lines are never joined or
+    /// split, so several `Set-Cookie` stay apart (RFC 6265 §3).
+    public subscript(values name: String) -> [String] {
+        switch storage {
+        case .fields(let fields):
+            return fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? $0.value : nil }
+        case .wire(let head):
+            return WireLines(head).filter { $0.hasName(name) }.map(\.value)
+        }
+    }
+
+    /// Adds a line without touching those of the same name. A removal of that name is lifted.
+    public mutating func append(_ name: String, _ value: String) {
+        var fields = self.fields
+        fields.removeAll { $0.value == nil && $0.name.equalsIgnoringASCIICase(name) }
+        fields.append(Field(name: name, value: value))
+        storage = .fields(fields)
+    }
+
+    /// Takes away every line, and every removal, whose name satisfies the condition.
+    public mutating func removeAll(where isUnwanted: (_ name: String) -> Bool) {
+        storage = .fields(fields.filter { !isUnwanted($0.name) })
+    }
+
+    /// Whether a field of this name is there.
+    public func contains(_ name: String) -> Bool { self[name] != nil }
+
+    /// Lays other headers over these: each name in `other` replaces all lines of that name
+    /// here, a `nil` there removes them. Later wins.
+    public mutating func merge(_ other: HTTPHeaders) {
+        let incoming = other.fields
+        guard !incoming.isEmpty else { return }
+        let current = fields
+        guard !current.isEmpty else {
+            storage = .fields(incoming)
+            return
+        }
+        var merged = current.filter { field in !incoming.contains { $0.name.equalsIgnoringASCIICase(field.name) } }
+        merged.append(contentsOf: incoming)
+        storage = .fields(merged)
+    }
+
+    /// These headers with others laid over them; see ``merge(_:)``.
+    public func merging(_ other: HTTPHeaders) -> HTTPHeaders {
+        var copy = self
+        copy.merge(other)
+        return copy
+    }
+
+    /// The number of lines, repeats counted, removals not.
+    public var count: Int {
+        switch storage {
+        case .fields(let fields): fields.count { $0.value != nil }
+        case .wire(let head): WireLines(head).reduce(0) { count, _ in count + 1 }
+        }
+    }
+
+    /// Whether there is not one line.
+    public var isEmpty: Bool { count == 0 }
+
+    /// Every line and every removal, in order.
+    package var fields: [Field] {
+        switch storage {
+        case .fields(let fields): fields
+        case .wire(let head): WireLines(head).map { Field(name: $0.name, value: $0.value) }
+        }
+    }
+
+    /// Whether there is neither a line nor a removal.
+    package var hasNoFields: Bool {
+        if case .fields(let fields) = storage { fields.isEmpty } else { isEmpty }
+    }
+}
+
+extension HTTPHeaders: Sequence {
+    /// The lines in order as `(name, value)`, removals left out.
+    public func makeIterator() -> AnyIterator<(name: String, value: String)> {
+        var fields = self.fields.makeIterator()
+        return AnyIterator {
+            while let field = fields.next() {
+                if let value = field.value { return (field.name, value) }
+            }
+            return nil
+        }
+    }
+}
+
+extension HTTPHeaders: Hashable, CustomStringConvertible {
+    /// Equal when the lines and removals are, in order, names compared without case.
+    public static func == (lhs: HTTPHeaders, rhs: HTTPHeaders) -> Bool {
+        lhs.fields.elementsEqual(rhs.fields) { $0.value == $1.value && $0.name.equalsIgnoringASCIICase($1.name) }
+    }
+
+    /// Hashes names without case, and values.
+    public func hash(into hasher: inout Hasher) {
+        for field in fields {
+            hasher.combine(field.name.lowercased())
+            hasher.combine(field.value)
+        }
+    }
+
+    /// The lines as on the wire, `\n` between them.
+    public var description: String { map { "\($0.name): \($0.value)" }.joined(separator: "\n") }
+}
+
+/// The field lines of a received head, without copies: each a slice of it.
+private struct WireLines: Sequence, IteratorProtocol {
+    private var rest: ArraySlice<UInt8>
+    private var pastStatusLine = false
+
+    init(_ head: ArraySlice<UInt8>) { rest = head }
+
+    struct Line {
+        let nameBytes: ArraySlice<UInt8>
+        let valueBytes: ArraySlice<UInt8>
+        var name: String { String(decoding: nameBytes, as: UTF8.self) }
+        /// Bytes that are no UTF-8 are read as Latin-1, as servers that send them mean it.
+        var value: String {
+            let bytes = valueBytes.contains(0x0A) ? unfolded : valueBytes
+            return String(validating: bytes, as: UTF8.self)
+                ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+        }
+        /// The value with every fold, a line end and the white space around it, as one space.
+        private var unfolded: ArraySlice<UInt8> {
+            let parts = valueBytes.split(separator: 0x0A).map { $0.trimmed { $0.isFieldWhitespace || $0 == 0x0D } }
+            return ArraySlice(parts.filter { !$0.isEmpty }.joined(separator: [0x20]))
+        }
+        func hasName(_ other: String) -> Bool { equalIgnoringASCIICase(nameBytes, other.utf8) }
+    }
+
+    mutating func next() -> Line? {
+        while let line = nextLine() {
+            if !pastStatusLine {
+                pastStatusLine = true
+                if line.starts(with: "HTTP/".utf8) { continue }
+            }
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex else { continue }
+            // White space before the colon is taken off (RFC 9112 §5.1); before or inside a name it is no field.
+            let name = line[..<colon].trimmed { $0.isFieldWhitespace }
+            guard !name.isEmpty, name.startIndex == line.startIndex, !name.contains(0x0A) else { continue }
+            let value = line[(colon + 1)...].trimmed { $0.isFieldWhitespace }
+            return Line(nameBytes: name, valueBytes: value)
+        }
+        return nil
+    }
+
+    /// The next line with the lines folded under it (obs-fold, RFC 9112 §5.2).
+    private mutating func nextLine() -> ArraySlice<UInt8>? {
+        guard !rest.isEmpty else { return nil }
+        var end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
+        while end + 1 < rest.endIndex, rest[end + 1].isFieldWhitespace {
+            end = rest[(end + 1)...].firstIndex(of: 0x0A) ?? rest.endIndex
+        }
+        var line = rest[rest.startIndex..<end]
+        rest = end < rest.endIndex ? rest[(end + 1)...] : rest[end...]
+        if line.last == 0x0D { line.removeLast() }
+        return line
+    }
+}
+
+extension UInt8 {
+    fileprivate var isFieldWhitespace: Bool { self == 0x20 || self == 0x09 }
+}
+
+extension ArraySlice<UInt8> {
+    fileprivate func trimmed(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
+        var slice = self
+        while let first = slice.first, isTaken(first) { slice.removeFirst() }
+        while let last = slice.last, isTaken(last) { slice.removeLast() }
+        return slice
+    }
+}
+
+extension String {
+    /// Whether two texts are equal when ASCII letters are compared without case, as field names are.
+    package func equalsIgnoringASCIICase(_ other: String) -> Bool { equalIgnoringASCIICase(utf8, other.utf8) }
+}
+
+private func equalIgnoringASCIICase(_ lhs: some Collection<UInt8>, _ rhs: some Collection<UInt8>) -> Bool {
+    guard lhs.count == rhs.count else { return false }
+    return zip(lhs, rhs).allSatisfy { $0 == $1 || lowercased($0) == lowercased($1) }
+}
+
+private func lowercased(_ byte: UInt8) -> UInt8 {
+    byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+}

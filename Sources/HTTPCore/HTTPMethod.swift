@@ -1,0 +1,105 @@
+/// A request method (RFC 9110 §9): `GET`, `POST`, `PROPFIND`, …
+///
+/// ```swift
+/// HTTPMethod("get") == .get        // the known methods in any case
+/// HTTPMethod("PROPFIND").rawValue  // any other token goes out as given
+/// ```
+///
+/// A value may hold text that is no token; the request that carries it
+/// fails with ``NetworkError/Kind/invalidRequest`` and nothing is sent.
+public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The token as it goes on the wire. Methods are case-sensitive there (RFC 9110 §9.1).
+    public let rawValue: String
+
+    /// Makes a method from text. The nine methods of RFC 9110 and RFC 5789 are
+    /// recognised in any case; every other text is kept as given.
+    public init(_ text: String) {
+        rawValue = HTTPMethod.canonical[text] ?? HTTPMethod.normalized(text)
+    }
+
+    /// The same as ``init(_:)``; never fails.
+    public init(rawValue: String) { self.init(rawValue) }
+
+    /// The same as ``init(_:)``.
+    public init(stringLiteral value: String) { self.init(value) }
+
+    /// `GET`, RFC 9110 §9.3.1.
+    public static let get = HTTPMethod(known: "GET")
+    /// `HEAD`, RFC 9110 §9.3.2.
+    public static let head = HTTPMethod(known: "HEAD")
+    /// `POST`, RFC 9110 §9.3.3.
+    public static let post = HTTPMethod(known: "POST")
+    /// `PUT`, RFC 9110 §9.3.4.
+    public static let put = HTTPMethod(known: "PUT")
+    /// `DELETE`, RFC 9110 §9.3.5.
+    public static let delete = HTTPMethod(known: "DELETE")
+    /// `CONNECT`, RFC 9110 §9.3.6. Not for callers: proxies are configured, tunnels are the engine's.
+    public static let connect = HTTPMethod(known: "CONNECT")
+    /// `OPTIONS`, RFC 9110 §9.3.7.
+    public static let options = HTTPMethod(known: "OPTIONS")
+    /// `TRACE`, RFC 9110 §9.3.8.
+    public static let trace = HTTPMethod(known: "TRACE")
+    /// `PATCH`, RFC 5789.
+    public static let patch = HTTPMethod(known: "PATCH")
+
+    /// Whether the text is a token of RFC 9110 §5.6.2, so that it can be sent.
+    public var isToken: Bool { rawValue.utf8.isToken }
+
+    /// Whether sending the request twice has the effect of sending it once
+    /// (RFC 9110 §9.2.2). Only these are repeated without being asked.
+    public var isIdempotent: Bool {
+        switch rawValue {
+        case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
+        default: false
+        }
+    }
+
+    /// Whether the request asks for nothing but an answer (RFC 9110 §9.2.1).
+    public var isSafe: Bool {
+        switch rawValue {
+        case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
+        default: false
+        }
+    }
+
+    /// Whether parameters go into the query (`GET`, `HEAD`, `DELETE`) rather than into the body.
+    public var encodesParametersInQuery: Bool {
+        self == .get || self == .head || self == .delete
+    }
+
+    /// The token.
+    public var description: String { rawValue }
+
+    private init(known: String) { rawValue = known }
+
+    private static let canonical: [String: String] = {
+        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]
+        return Dictionary(uniqueKeysWithValues: known.flatMap { [($0, $0), ($0.lowercased(), $0)] })
+    }()
+
+    private static func normalized(_ text: String) -> String {
+        canonical[text.lowercased()] ?? text
+    }
+}
+
+extension Sequence<UInt8> {
+    /// Whether these bytes are a token of RFC 9110 §5.6.2: one or more of `tchar`.
+    package var isToken: Bool {
+        var isEmpty = true
+        for byte in self {
+            isEmpty = false
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"):
+                continue
+            case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+                UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
+                continue
+            default:
+                return false
+            }
+        }
+        return !isEmpty
+    }
+}

@@ -1,0 +1,188 @@
+public import FoundationEssentials
+
+extension JSONValue: CustomStringConvertible {
+    /// The value as JSON in UTF-8.
+    ///
+    /// - Parameters:
+    ///   - prettyPrinted: One member or element a line, indented by two spaces. Default: no white space at all.
+    ///   - sortedKeys: Members in the order of their names, so that equal values give equal bytes. Default: `true`.
+    /// - Throws: `EncodingError.invalidValue` naming the path of a number that is infinite or not a number, or when
+    ///   more than ``maximumDepth`` arrays and objects lie in one another.
+    public func data(prettyPrinted: Bool = false, sortedKeys: Bool = true) throws -> Data {
+        var writer = JSONWriter(isPretty: prettyPrinted, sortsKeys: sortedKeys)
+        writer.write(self, depth: 0)
+        if writer.isUnwritable { try checkWritable() }
+        return Data(writer.bytes)
+    }
+
+    /// The value as JSON in one line, members in the order of their names. What JSON cannot carry shows as `null`.
+    public var description: String {
+        var writer = JSONWriter(isPretty: false, sortsKeys: true)
+        writer.write(self, depth: 0)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// The shortest text of a number that reads as the same value: `1` for 1.0, `1e22`, `0.1`; `nil` for no number
+    /// and for one JSON cannot carry.
+    var numberText: String? {
+        switch self {
+        case .int(let value):
+            return value.description
+        case .double(let value):
+            guard value.isFinite else { return nil }
+            var text = value.description
+            if text.hasSuffix(".0") { text.removeLast(2) }
+            text.removeAll { $0 == "+" }
+            return text
+        case .decimal(let value):
+            return value.isFinite ? value.description : nil
+        default:
+            return nil
+        }
+    }
+
+    /// Throws when something in here cannot be written, with its path after the given one.
+    func checkWritable(at path: [any CodingKey] = []) throws {
+        let problem: String
+        switch self {
+        case .double(let value) where !value.isFinite: problem = "\(value) is no number JSON can carry"
+        case .decimal(let value) where !value.isFinite: problem = "\(value) is no number JSON can carry"
+        case .array, .object:
+            guard path.count < JSONValue.maximumDepth else {
+                problem = "more than \(JSONValue.maximumDepth) arrays and objects in one another"
+                break
+            }
+            if case .array(let elements) = self {
+                for (index, element) in elements.enumerated() where element.mayBeUnwritable {
+                    try element.checkWritable(at: path + [JSONKey(intValue: index)])
+                }
+            } else if case .object(let members) = self {
+                for (name, member) in members where member.mayBeUnwritable {
+                    try member.checkWritable(at: path + [JSONKey(stringValue: name)])
+                }
+            }
+            return
+        default: return
+        }
+        throw EncodingError.unwritable(self, at: path, problem)
+    }
+
+    private var mayBeUnwritable: Bool {
+        switch self {
+        case .double, .decimal, .array, .object: true
+        case .null, .bool, .int, .string: false
+        }
+    }
+}
+
+extension EncodingError {
+    /// An error that says the path also in its text, as that is what people see.
+    static func unwritable(_ value: Any, at path: [any CodingKey], _ problem: String) -> EncodingError {
+        let name = path.jsonPath
+        // A path of hundreds of levels helps nobody.
+        let place = name.isEmpty ? "" : name.utf8.count > 200 ? "\(name.prefix(200))…: " : "\(name): "
+        return .invalidValue(value, Context(codingPath: path, debugDescription: place + problem))
+    }
+}
+
+extension Decimal {
+    /// `Decimal` has one value that is no number, and no infinity.
+    var isFinite: Bool { !isNaN }
+}
+
+private struct JSONWriter {
+    let isPretty: Bool
+    let sortsKeys: Bool
+    private(set) var bytes: [UInt8] = []
+    /// Whether something was left out that JSON cannot carry.
+    private(set) var isUnwritable = false
+
+    init(isPretty: Bool, sortsKeys: Bool) {
+        self.isPretty = isPretty
+        self.sortsKeys = sortsKeys
+    }
+
+    mutating func write(_ value: JSONValue, depth: Int) {
+        switch value {
+        case .null: append("null")
+        case .bool(let value): append(value ? "true" : "false")
+        case .string(let value): write(value)
+        case .int, .double, .decimal:
+            if let text = value.numberText { bytes.append(contentsOf: text.utf8) } else { writeUnwritable() }
+        case .array, .object:
+            guard depth < JSONValue.maximumDepth else { return writeUnwritable() }
+            if case .array(let elements) = value { write(elements, depth: depth + 1) }
+            if case .object(let members) = value { write(members, depth: depth + 1) }
+        }
+    }
+
+    private mutating func write(_ elements: [JSONValue], depth: Int) {
+        bytes.append(UInt8(ascii: "["))
+        for (index, element) in elements.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            newLine(depth)
+            write(element, depth: depth)
+        }
+        if !elements.isEmpty { newLine(depth - 1) }
+        bytes.append(UInt8(ascii: "]"))
+    }
+
+    private mutating func write(_ members: [String: JSONValue], depth: Int) {
+        bytes.append(UInt8(ascii: "{"))
+        var isFirst = true
+        if sortsKeys {
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                write(name, value, depth: depth, isFirst: &isFirst)
+            }
+        } else {
+            for (name, value) in members { write(name, value, depth: depth, isFirst: &isFirst) }
+        }
+        if !members.isEmpty { newLine(depth - 1) }
+        bytes.append(UInt8(ascii: "}"))
+    }
+
+    private mutating func write(_ name: String, _ value: JSONValue, depth: Int, isFirst: inout Bool) {
+        if !isFirst { bytes.append(UInt8(ascii: ",")) }
+        isFirst = false
+        newLine(depth)
+        write(name)
+        bytes.append(UInt8(ascii: ":"))
+        if isPretty { bytes.append(UInt8(ascii: " ")) }
+        write(value, depth: depth)
+    }
+
+    /// A text in quotes; escaped is only what RFC 8259 §7 demands.
+    private mutating func write(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""): append("\\\"")
+            case UInt8(ascii: "\\"): append("\\\\")
+            case 0x0A: append("\\n")
+            case 0x0D: append("\\r")
+            case 0x09: append("\\t")
+            case 0..<0x20:
+                append("\\u00")
+                bytes.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+                bytes.append(UInt8.hexadecimalDigit(byte & 0x0F))
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func writeUnwritable() {
+        isUnwritable = true
+        append("null")
+    }
+
+    private mutating func newLine(_ depth: Int) {
+        guard isPretty else { return }
+        bytes.append(0x0A)
+        bytes.append(contentsOf: repeatElement(0x20, count: depth * 2))
+    }
+
+    private mutating func append(_ text: StaticString) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+}

@@ -1,0 +1,203 @@
+/// What went wrong with a request, with all that is known of it.
+///
+/// ```swift
+/// do {
+///     let user = try await manager.startRequest("GET", url).decode(User.self)
+/// } catch let error as NetworkError {
+///     switch error.kind {
+///     case .httpStatus: print(error.response?.status, error.response?.text)
+///     case .timeout(let phase): print("too slow while \(phase)")
+///     default: print(error)               // one sentence, with the next step
+///     }
+/// }
+/// ```
+public struct NetworkError: Error, Sendable {
+    /// What kind of failure it is.
+    public enum Kind: Hashable, Sendable {
+        /// The request or a setting cannot be sent as it is; nothing was.
+        case invalidRequest
+        /// The host's name, or the proxy's, was not found.
+        case dns
+        /// No connection came about: refused, unreachable.
+        case connect
+        /// The TLS handshake failed.
+        case tls(TLSFailure)
+        /// It took too long.
+        case timeout(TimeoutPhase)
+        /// The request was cancelled.
+        case cancelled
+        /// The server answered with a status that is no success. ``NetworkError/response`` holds it, body included.
+        case httpStatus
+        /// The body does not fit the type; the path tells where, as in `items[3].price`, empty for the whole.
+        case decoding(path: String)
+        /// A redirect that cannot or must not be followed.
+        case redirect
+        /// The body is larger than the limit.
+        case bodyTooLarge
+        /// The connection broke before all was there.
+        case connectionLost
+        /// What came is not HTTP, or breaks its rules.
+        case protocolViolation
+        /// The proxy refused or failed.
+        case proxy
+        /// The cache has no answer and the network may not be asked.
+        case cache
+        /// A body to send could not be read, or broke off.
+        case requestBody
+        /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
+        case provider
+        /// This libcurl cannot do what the configuration asks for.
+        case unsupported
+        /// The manager was shut down.
+        case shutDown
+        /// Anything else; ``NetworkError/curlCode`` and the message tell.
+        case other
+    }
+
+    /// Why a TLS handshake failed.
+    public enum TLSFailure: String, Hashable, Sendable {
+        /// The certificate's time is over.
+        case expired
+        /// The certificate's time has not begun.
+        case notYetValid
+        /// The certificate is for another host.
+        case wrongHost
+        /// Nobody trusted signed the certificate.
+        case untrusted
+        /// The certificate is signed by itself.
+        case selfSigned
+        /// The key is not one of the pinned.
+        case pinMismatch
+        /// The client's own certificate is missing, unreadable or refused.
+        case clientCertificate
+        /// The two sides share no protocol version or cipher.
+        case protocolVersion
+        /// The handshake broke off for another reason.
+        case handshake
+    }
+
+    /// What was going on when the time was over.
+    public enum TimeoutPhase: String, Hashable, Sendable {
+        /// Connecting: name look-up, TCP, TLS.
+        case connect
+        /// Nothing came or went for the idle timeout.
+        case idle
+        /// The whole transfer.
+        case total
+    }
+
+    private final class Storage: Sendable {
+        let kind: Kind
+        let message: String
+        let request: HTTPRequest?
+        let response: HTTPResponse?
+        let curlCode: Int?
+        let attempts: Int
+        let timings: Timings?
+        let underlying: (any Error)?
+
+        init(
+            kind: Kind, message: String, request: HTTPRequest?, response: HTTPResponse?, curlCode: Int?,
+            attempts: Int, timings: Timings?, underlying: (any Error)?
+        ) {
+            self.kind = kind
+            self.message = message
+            self.request = request
+            self.response = response
+            self.curlCode = curlCode
+            self.attempts = attempts
+            self.timings = timings
+            self.underlying = underlying
+        }
+    }
+
+    private var storage: Storage
+
+    /// Makes an error.
+    ///
+    /// - Parameter message: what happened, then the next step for the reader.
+    public init(
+        _ kind: Kind, message: String, request: HTTPRequest? = nil, response: HTTPResponse? = nil,
+        curlCode: Int? = nil, attempts: Int = 1, timings: Timings? = nil, underlying: (any Error)? = nil
+    ) {
+        storage = Storage(
+            kind: kind, message: message, request: request, response: response, curlCode: curlCode,
+            attempts: attempts, timings: timings, underlying: underlying)
+    }
+
+    /// What kind of failure it is.
+    public var kind: Kind { storage.kind }
+    /// What happened and what to do next, for a person. Holds no secrets.
+    public var message: String { storage.message }
+    /// The request, as it was sent last.
+    public var request: HTTPRequest? { storage.request }
+    /// The response, when there was one: status, headers, and what came of the body.
+    public var response: HTTPResponse? { storage.response }
+    /// libcurl's code (`CURLcode`), when libcurl reported the failure.
+    public var curlCode: Int? { storage.curlCode }
+    /// How often the request was sent.
+    public var attempts: Int { storage.attempts }
+    /// How long the stages took, as far as it came.
+    public var timings: Timings? { storage.timings ?? storage.response?.timings }
+    /// The error below this one.
+    public var underlying: (any Error)? { storage.underlying }
+
+    /// The error with the request it belongs to, unless it names one already.
+    package func attaching(_ request: HTTPRequest) -> NetworkError {
+        if storage.request != nil { return self }
+        return NetworkError(
+            kind, message: message, request: request, response: response, curlCode: curlCode, attempts: attempts,
+            timings: storage.timings, underlying: underlying)
+    }
+
+    /// The error after this many attempts.
+    package func counting(attempts: Int) -> NetworkError {
+        NetworkError(
+            kind, message: message, request: request, response: response, curlCode: curlCode, attempts: attempts,
+            timings: storage.timings, underlying: underlying)
+    }
+
+    package static func invalidRequest(_ message: String) -> NetworkError {
+        NetworkError(.invalidRequest, message: message)
+    }
+
+    package static func bodyTooLarge(limit: Int64) -> NetworkError {
+        NetworkError(
+            .bodyTooLarge,
+            message: "the body is larger than \(limit) bytes; raise maxBodySize, or read it with stream()")
+    }
+}
+
+extension NetworkError: CustomStringConvertible {
+    /// Kind, message, and the request's method and address without its query and user information.
+    public var description: String {
+        var text = "\(kindName): \(message)"
+        if let request { text += " [\(request.method) \(URLText.redacted(request.url))]" }
+        return text
+    }
+
+    private var kindName: String {
+        switch kind {
+        case .tls(let failure): "tls(\(failure.rawValue))"
+        case .timeout(let phase): "timeout(\(phase.rawValue))"
+        case .decoding(let path): path.isEmpty ? "decoding" : "decoding(\(path))"
+        default: "\(kind)"
+        }
+    }
+}
+
+/// Small cuts at URLs as text, for messages.
+package enum URLText {
+    /// The URL without user information, query and fragment, where secrets tend to be.
+    package static func redacted(_ url: String) -> String {
+        let bare = url.prefix { $0 != "?" && $0 != "#" }
+        var text = String(bare)
+        if let slashes = bare.firstRange(of: "://") {
+            let authority = bare[slashes.upperBound...].prefix { $0 != "/" }
+            if let at = authority.lastIndex(of: "@") {
+                text = String(bare[..<slashes.upperBound]) + String(bare[bare.index(after: at)...])
+            }
+        }
+        return bare.endIndex < url.endIndex && url[bare.endIndex] == "?" ? text + "?…" : text
+    }
+}

@@ -1,0 +1,119 @@
+package import FoundationEssentials
+
+/// The parameters of a request by name.
+///
+/// ```swift
+/// let parameters: Parameters = [
+///     "q": "swift", "page": 2,          // anything Encodable: texts, numbers, dates, your own types
+///     "skip": nil,                      // left out
+///     "keep": JSONValue.null,           // sent: null in JSON, a bare name in a query
+///     "filter": ["year": 2025, "tags": ["a", "b"]] as JSONValue,
+/// ]
+/// ```
+///
+/// `GET`, `HEAD` and `DELETE` carry them in the query, every other method in the
+/// body, as JSON unless a form is asked for. In JSON they keep their types and
+/// nesting. Query and form are text, so nesting is written into the names,
+/// members sorted by name: `filter[tags][]=a&filter[tags][]=b&filter[year]=2025`.
+///
+/// A literal that mixes types inside is written `as JSONValue`.
+public typealias Parameters = [String: (any Encodable & Sendable)?]
+
+/// Parameters on their way into a request: first to JSON, then, where it must be text, to a query or a form.
+package enum ParameterEncoder {
+    /// The parameters as the members of a JSON object. `nil` is left out, ``JSONValue/null`` stays.
+    ///
+    /// - Throws: `EncodingError.invalidValue`, path and text beginning with the parameter's name, whatever the value
+    ///   itself threw.
+    package static func jsonObject(
+        _ parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()
+    ) throws -> [String: JSONValue] {
+        var object: [String: JSONValue] = [:]
+        object.reserveCapacity(parameters.count)
+        for (name, value) in parameters {
+            guard let value else { continue }
+            do {
+                object[name] = try encoder.encodeIfPresent(value, at: [JSONKey(stringValue: name)])
+            } catch let EncodingError.invalidValue(invalid, context) where context.codingPath.first != nil {
+                let text = "parameter \(context.debugDescription)"
+                throw EncodingError.invalidValue(
+                    invalid, .init(codingPath: context.codingPath, debugDescription: text, underlyingError: nil))
+            } catch {
+                let text = "parameter \(name): \(error)"
+                // The name stands for the value, which may be a secret and would be printed with the error.
+                throw EncodingError.invalidValue(
+                    name,
+                    .init(codingPath: [JSONKey(stringValue: name)], debugDescription: text, underlyingError: error))
+            }
+        }
+        return object
+    }
+
+    /// The members as the query of a URL, without `?`.
+    ///
+    /// Members of objects are `name[member]`, elements of arrays `name[]` in their order, members sorted at every
+    /// level; a null is a name without `=`; an empty array or object is nothing. Booleans are `true` and `false`,
+    /// numbers their shortest exact text. Names and values are escaped down to the unreserved characters of RFC 3986
+    /// §2.3, the brackets with them (`a%5Bb%5D=1`): raw they are not legal in a query. The space is `%20`.
+    package static func queryString(_ object: [String: JSONValue]) -> String {
+        var query = ""
+        for field in flattened(object) {
+            if !query.isEmpty { query += "&" }
+            query += field.name.percentEncodedComponent
+            if let value = field.value { query += "=\(value.percentEncodedComponent)" }
+        }
+        return query
+    }
+
+    /// The members as flat fields, in the order and with the names of ``queryString(_:)``, nothing escaped: the fields
+    /// of a multipart form. A null has no value.
+    package static func flattened(_ object: [String: JSONValue]) -> [(name: String, value: String?)] {
+        var fields: [(name: String, value: String?)] = []
+        appendMembers(object, of: nil, to: &fields)
+        return fields
+    }
+
+    /// The members as the body of a form, `application/x-www-form-urlencoded`: the same text as
+    /// ``queryString(_:)``. The space is `%20` here too, which every reader of forms takes.
+    package static func formBody(_ object: [String: JSONValue]) -> Data {
+        Data(queryString(object).utf8)
+    }
+
+    /// A URL with a query added to the one it may have, before its fragment. An empty query changes nothing.
+    package static func appending(query: String, to url: String) -> String {
+        guard !query.isEmpty else { return url }
+        // On bytes: as characters, a `?` and a combining mark after it would be one.
+        let bytes = url.utf8
+        let end = bytes.firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
+        let base = bytes[..<end]
+        let separator: String
+        if base.contains(UInt8(ascii: "?")) {
+            separator = base.last == UInt8(ascii: "?") || base.last == UInt8(ascii: "&") ? "" : "&"
+        } else {
+            separator = "?"
+        }
+        return String(url[..<end]) + separator + query + String(url[end...])
+    }
+
+    private static func appendMembers(
+        _ members: [String: JSONValue], of parent: String?, to fields: inout [(name: String, value: String?)]
+    ) {
+        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+            append(value, named: parent.map { "\($0)[\(name)]" } ?? name, to: &fields)
+        }
+    }
+
+    private static func append(
+        _ value: JSONValue, named name: String, to fields: inout [(name: String, value: String?)]
+    ) {
+        switch value {
+        case .object(let members): appendMembers(members, of: name, to: &fields)
+        case .array(let elements):
+            for element in elements { append(element, named: "\(name)[]", to: &fields) }
+        case .null: fields.append((name, nil))
+        case .bool(let value): fields.append((name, value ? "true" : "false"))
+        case .string(let value): fields.append((name, value))
+        case .int, .double, .decimal: fields.append((name, value.numberText))
+        }
+    }
+}

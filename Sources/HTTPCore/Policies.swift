@@ -1,0 +1,91 @@
+/// How a response cache takes part in a request.
+///
+/// A manager that has no cache treats every look-up as a miss and stores
+/// nothing: `.cacheOnly` then fails with ``NetworkError/Kind/cache``, the
+/// others go to the network.
+public enum CachePolicy: Hashable, Sendable {
+    /// Neither read nor written. The default of a manager.
+    case networkOnly
+    /// Goes to the network and stores the reply.
+    case writeOnly
+    /// Answers from the cache or fails; never goes to the network.
+    case cacheOnly
+    /// Answers from the cache while the entry is younger than the time to live, else from the network.
+    case cacheElseNetwork(TimeToLive)
+    /// Delivers what is cached first, then the network's reply.
+    case cacheThenNetwork
+    /// Goes to the network, and answers with what is cached, however old, when that fails.
+    case networkElseCache
+    /// A private cache by RFC 9111.
+    case http
+
+    /// How long a stored reply may be used.
+    public enum TimeToLive: Hashable, Sendable {
+        /// From the moment it was stored. At that age it is expired.
+        case fixed(Duration)
+        /// From the moment it was last used.
+        case sliding(Duration)
+        /// Without end.
+        case forever
+    }
+}
+
+/// Whether and how far redirects (RFC 9110 §15.4) are followed.
+public enum RedirectPolicy: Hashable, Sendable {
+    /// The manager's rule; of a manager, ``follow(limit:)`` with 20 hops. The default.
+    case automatic
+    /// A redirect is an answer like any other.
+    case none
+    /// At most this many hops; one more is ``NetworkError/Kind/redirect``.
+    case follow(limit: Int)
+}
+
+/// Credentials of a request.
+public enum Authentication: Hashable, Sendable {
+    /// Basic (RFC 7617), sent at once.
+    case basic(user: String, password: String)
+    /// Digest (RFC 7616), in answer to the server's challenge.
+    case digest(user: String, password: String)
+    /// A bearer token (RFC 6750).
+    case bearer(token: String)
+    /// The strongest of the schemes the server offers (`CURLAUTH_ANY`).
+    case any(user: String, password: String)
+}
+
+/// The order in which requests that wait for a connection are started.
+public enum RequestPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
+    /// After all others.
+    case low
+    /// The default.
+    case normal
+    /// Before all others.
+    case high
+
+    /// Lower waits longer.
+    public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
+}
+
+/// The HTTP version a request asks for.
+public enum HTTPVersionPolicy: Hashable, Sendable {
+    /// HTTP/2 over TLS when the server agrees (ALPN), else HTTP/1.1. The default.
+    case automatic
+    /// HTTP/1.1 only.
+    case http1
+    /// HTTP/2 without asking first, also in clear text (`CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`).
+    case http2PriorKnowledge
+}
+
+/// The version of a received response.
+public enum HTTPVersion: String, Hashable, Sendable, CustomStringConvertible {
+    /// HTTP/1.0.
+    case http1_0 = "HTTP/1.0"
+    /// HTTP/1.1.
+    case http1_1 = "HTTP/1.1"
+    /// HTTP/2.
+    case http2 = "HTTP/2"
+    /// HTTP/3.
+    case http3 = "HTTP/3"
+
+    /// The name as in a status line.
+    public var description: String { rawValue }
+}

@@ -1,0 +1,87 @@
+public import FoundationEssentials
+
+/// One part of a multipart upload (RFC 7578): a file, or a plain form field.
+///
+/// ```swift
+/// UploadFile(name: "img", fileName: "a.png", data: png)   // a file from memory
+/// UploadFile(name: "doc", path: "/tmp/report.pdf")        // a file from disk, streamed
+/// UploadFile(name: "title", value: "Holiday")             // a form field
+/// ```
+///
+/// Names may hold quotes, CR, LF and any Unicode; they are escaped as RFC 7578
+/// and the browsers do. Without a file name a part is a plain field. The media
+/// type comes from the file name's extension, `application/octet-stream` for
+/// an unknown one.
+public struct UploadFile: Sendable {
+    package enum Source: Sendable {
+        case data(Data)
+        case path(String)
+        case stream(BodyStream)
+    }
+
+    /// The name of the form field.
+    public var name: String
+    /// The file name told to the server; `nil` makes a plain field.
+    public var fileName: String?
+    /// The media type of the part; `nil` for plain fields.
+    public var contentType: String?
+    package var source: Source
+
+    /// A part from memory; a file when it has a file name, else a field.
+    public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {
+        self.init(name: name, fileName: fileName, contentType: contentType, source: .data(data))
+    }
+
+    /// A form field of text.
+    public init(name: String, value: String) {
+        self.init(name: name, fileName: nil, contentType: nil, source: .data(Data(value.utf8)))
+    }
+
+    /// A file from disk, read while it is sent. Its name is the path's last component unless given.
+    public init(name: String, fileName: String? = nil, path: String, contentType: String? = nil) {
+        let lastComponent = path.split(separator: "/").last.map(String.init) ?? path
+        self.init(name: name, fileName: fileName ?? lastComponent, contentType: contentType, source: .path(path))
+    }
+
+    /// A part whose bytes come as they are sent; read once, no faster than sent.
+    ///
+    /// - Parameter length: the number of bytes when known; without it the whole upload has no known length.
+    public init<S: AsyncSequence & Sendable>(
+        name: String, fileName: String?, stream chunks: S, length: Int64? = nil, contentType: String? = nil
+    ) where S.Element == Data {
+        let stream = BodyStream(length: length, isReplayable: false) { BodyStream.iterate(chunks) }
+        self.init(name: name, fileName: fileName, contentType: contentType, source: .stream(stream))
+    }
+
+    private init(name: String, fileName: String?, contentType: String?, source: Source) {
+        self.name = name
+        self.fileName = fileName
+        self.contentType =
+            contentType ?? fileName.map { MediaType.forFileName($0) ?? "application/octet-stream" }
+        self.source = source
+    }
+
+    var isReplayable: Bool {
+        if case .stream(let stream) = source { stream.isReplayable } else { true }
+    }
+}
+
+/// Media types by file extension: the ones uploads are made of.
+package enum MediaType {
+    private static let byExtension: [String: String] = [
+        "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css", "csv": "text/csv",
+        "md": "text/markdown", "xml": "application/xml", "json": "application/json", "js": "text/javascript",
+        "pdf": "application/pdf", "zip": "application/zip", "gz": "application/gzip", "tar": "application/x-tar",
+        "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
+        "svg": "image/svg+xml", "heic": "image/heic", "avif": "image/avif", "bmp": "image/bmp",
+        "ico": "image/vnd.microsoft.icon", "mp3": "audio/mpeg", "m4a": "audio/mp4", "wav": "audio/wav",
+        "ogg": "audio/ogg", "mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm",
+        "wasm": "application/wasm", "yaml": "application/yaml", "yml": "application/yaml",
+    ]
+
+    /// The type for a file name or path, `nil` when the extension says nothing.
+    package static func forFileName(_ name: String) -> String? {
+        guard let dot = name.lastIndex(of: "."), !name[dot...].contains("/") else { return nil }
+        return byExtension[name[name.index(after: dot)...].lowercased()]
+    }
+}

@@ -1,0 +1,57 @@
+import HTTPCore
+import Testing
+
+@Suite("HTTPMethod")
+struct HTTPMethodTests {
+    @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"])
+    func knownMethodsAreRecognisedInAnyCase(_ name: String) {
+        let mixed = name.prefix(1) + name.dropFirst().lowercased()
+        #expect(HTTPMethod(name).rawValue == name)
+        #expect(HTTPMethod(name.lowercased()).rawValue == name)
+        #expect(HTTPMethod(String(mixed)).rawValue == name)
+        #expect(HTTPMethod(rawValue: name.lowercased()) == HTTPMethod(name))
+    }
+
+    @Test func otherTokensStayAsGiven() {
+        #expect(HTTPMethod("PROPFIND").rawValue == "PROPFIND")
+        #expect(HTTPMethod("propFind").rawValue == "propFind")
+        #expect(HTTPMethod("propfind") != "PROPFIND")
+        #expect(HTTPMethod("M-SEARCH").description == "M-SEARCH")
+    }
+
+    @Test func literalsAndConstantsAreTheSame() {
+        let method: HTTPMethod = "delete"
+        #expect(method == .delete)
+        #expect(
+            [HTTPMethod.get, .head, .post, .put, .connect, .options, .trace, .patch].map(\.rawValue)
+                == ["GET", "HEAD", "POST", "PUT", "CONNECT", "OPTIONS", "TRACE", "PATCH"])
+    }
+
+    @Test(arguments: ["", " ", "GET ", "A B", "GET\r\nX: y", "Ä", "A/B", "A:B", "\"A\"", "A\0"])
+    func textThatIsNoTokenIsKnownAsSuch(_ text: String) {
+        #expect(!HTTPMethod(text).isToken)
+    }
+
+    @Test func everyTokenCharacterIsTaken() {
+        #expect(HTTPMethod("!#$%&'*+-.^_`|~09azAZ").isToken)
+    }
+
+    @Test func safeAndIdempotentMethods() {
+        for method: HTTPMethod in [.get, .head, .options, .trace] {
+            #expect(method.isSafe && method.isIdempotent)
+        }
+        for method: HTTPMethod in [.put, .delete] {
+            #expect(!method.isSafe && method.isIdempotent)
+        }
+        for method: HTTPMethod in [.post, .patch, .connect, "PURGE"] {
+            #expect(!method.isSafe && !method.isIdempotent)
+        }
+    }
+
+    @Test func parametersGoIntoTheQueryOfGetHeadAndDelete() {
+        let inQuery: [HTTPMethod] = [.get, .head, .delete]
+        let inBody: [HTTPMethod] = [.post, .put, .patch, .options, "PROPFIND"]
+        #expect(inQuery.allSatisfy { $0.encodesParametersInQuery })
+        #expect(!inBody.contains { $0.encodesParametersInQuery })
+    }
+}

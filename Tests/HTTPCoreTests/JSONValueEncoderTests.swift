@@ -1,0 +1,222 @@
+import FoundationEssentials
+import HTTPCore
+import Testing
+
+@Suite("JSONValueEncoder")
+struct JSONValueEncoderTests {
+    private func json(_ value: some Encodable, dates: JSONValueEncoder.DateStrategy = .iso8601) throws -> JSONValue {
+        try JSONValueEncoder(dates: dates).encode(value)
+    }
+
+    private func failure(_ value: some Encodable) throws -> EncodingError.Context {
+        let error = try #require(throws: EncodingError.self) { try JSONValueEncoder().encode(value) }
+        guard case .invalidValue(_, let context) = error else { throw error }
+        return context
+    }
+
+    /// How a number is held; `==` on the values would not see it.
+    private func isInt(_ value: JSONValue) -> Bool { if case .int = value { true } else { false } }
+
+    @Test func scalarsKeepTheirType() throws {
+        #expect(try json("x") == "x" && json(true) == true && json(1.5) == 1.5)
+        #expect(try isInt(json(1)) && isInt(json(UInt8.max)) && isInt(json(Int64.min)) && isInt(json(UInt64(7))))
+        #expect(
+            try [json(Int8(-1)), json(Int16(-1)), json(Int32(-1)), json(UInt16(1)), json(UInt32(1)), json(UInt(1))]
+                == [-1, -1, -1, 1, 1, 1])
+        #expect(try json(Character("x").unicodeScalars.map(\.value)) == [120])
+    }
+
+    @Test func integersBeyondInt64AreDecimals() throws {
+        #expect(try json(UInt64.max) == .decimal(Decimal(UInt64.max)))
+        #expect(try json(UInt64.max).description == "18446744073709551615")
+        #expect(try json(UInt128(UInt64.max) + 1).description == "18446744073709551616")
+        #expect(try isInt(json(Int128(-5))))
+    }
+
+    @Test func floatsAreTheirShortestText() throws {
+        #expect(try json(Float(0.1)) == 0.1)
+        #expect(try json([Float(16_777_216)]) == [16_777_216])
+    }
+
+    private struct Model: Encodable {
+        enum Level: String, Encodable { case low, high }
+        enum Code: Int, Encodable { case one = 1 }
+        struct Inner: Encodable { var list: [Level?], flag: Bool? }
+        var name = "Ada"
+        var absent: String?
+        var null: JSONValue? = .null
+        var level = Level.high
+        var code = Code.one
+        var inner = Inner(list: [.low, nil], flag: true)
+        var any: JSONValue = ["a": [nil, 1]]
+    }
+
+    @Test func modelsBecomeObjectsWithoutNil() throws {
+        #expect(
+            try json(Model()) == [
+                "name": "Ada", "null": nil, "level": "high", "code": 1, "inner": ["list": ["low", nil], "flag": true],
+                "any": ["a": [nil, 1]],
+            ])
+    }
+
+    private struct ExplicitNil: Encodable {
+        enum Key: CodingKey { case skipped, kept, wrapped, replaced, list }
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: Key.self)
+            try container.encodeNil(forKey: .skipped)
+            try container.encode(JSONValue.null, forKey: .kept)
+            try container.encode(Int?.none, forKey: .wrapped)
+            try container.encode(1, forKey: .replaced)
+            try container.encode(2, forKey: .replaced)
+            var list = container.nestedUnkeyedContainer(forKey: .list)
+            try list.encodeNil()
+            try list.encode(Int?.none)
+            try list.encode(JSONValue.null)
+        }
+    }
+
+    @Test func explicitNilIsLeftOutUnlessItIsJSONNull() throws {
+        #expect(try json(ExplicitNil()) == ["kept": nil, "replaced": 2, "list": [nil, nil, nil]])
+    }
+
+    @Test func optionals() throws {
+        #expect(try json(Int?.none) == .null)
+        #expect(try json(Int?.some(1)) == 1)
+        #expect(try json(Int??.some(nil)) == .null)
+        #expect(try JSONValueEncoder().encodeIfPresent(Int?.none) == nil)
+        #expect(try JSONValueEncoder().encodeIfPresent(JSONValue.null) == .null)
+        #expect(try json(["a": 1, "b": nil] as [String: Int?]) == ["a": 1])
+        #expect(try json([1, nil] as [Int?]) == [1, nil])
+    }
+
+    @Test func collections() throws {
+        #expect(try json(["a": [1, 2], "b": []]) == ["a": [1, 2], "b": []])
+        #expect(try json([1: "x", 20: "y"]) == ["1": "x", "20": "y"])
+        #expect(try json([Model.Level.low: 1].mapValues { [$0] }) == [.string("low"), [1]])
+        #expect(try json([[1.5], []]) == [[1.5], []])
+        #expect(try json(Set(["c", "a", "b"])) == ["a", "b", "c"])
+        #expect(try json(["s": Set([Model.Level.low, .high])]) == ["s": ["high", "low"]])
+        #expect(try json(1...3) == [1, 3])
+    }
+
+    @Test func foundationValues() throws {
+        #expect(try json(Data([0xFF, 0x00])) == "/wA=")
+        #expect(try json(URL(string: "http://127.0.0.1/a?b=c")) == "http://127.0.0.1/a?b=c")
+        let id = UUID()
+        #expect(try json(["id": id]) == ["id": .string(id.uuidString)])
+        let price = try #require(Decimal(string: "12.30"))
+        #expect(try json(price).description == "12.3")
+    }
+
+    @Test func dates() throws {
+        let date = Date(timeIntervalSince1970: 1_740_821_400.25)
+        #expect(try json(date) == "2025-03-01T09:30:00Z")
+        #expect(try json([date], dates: .iso8601WithFractionalSeconds) == ["2025-03-01T09:30:00.250Z"])
+        #expect(try json(["at": date], dates: .secondsSince1970) == ["at": 1_740_821_400.25])
+        #expect(try isInt(json(date, dates: .millisecondsSince1970)))
+        #expect(try json(date, dates: .millisecondsSince1970) == 1_740_821_400_250)
+        #expect(try json(Date.distantPast) == "0001-01-01T00:00:00Z")
+    }
+
+    @Test(arguments: [Double.nan, .infinity, 253_402_300_800, -1e12])
+    func datesWithoutATextAreRefused(_ seconds: Double) throws {
+        let date = Date(timeIntervalSince1970: seconds)
+        #expect(try failure(["at": date]).debugDescription.contains("at: a date outside"))
+    }
+
+    private class Base: Encodable {
+        var base = 1
+    }
+    private final class Derived: Base {
+        enum Key: CodingKey { case derived, own }
+        override func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: Key.self)
+            try container.encode(2, forKey: .derived)
+            try super.encode(to: container.superEncoder())
+            try super.encode(to: container.superEncoder(forKey: .own))
+        }
+    }
+
+    @Test func superEncoders() throws {
+        #expect(try json(Derived()) == ["derived": 2, "super": ["base": 1], "own": ["base": 1]])
+    }
+
+    private struct Nested: Encodable {
+        enum Key: CodingKey { case a, b, c }
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: Key.self)
+            var inner = container.nestedContainer(keyedBy: Key.self, forKey: .a)
+            try inner.encode("x", forKey: .b)
+            var again = container.nestedContainer(keyedBy: Key.self, forKey: .a)
+            try again.encode(Date(timeIntervalSince1970: 0), forKey: .c)
+            var list = container.nestedUnkeyedContainer(forKey: .b)
+            var first = list.nestedContainer(keyedBy: Key.self)
+            try first.encode(1, forKey: .a)
+            var second = list.nestedUnkeyedContainer()
+            try second.encode(UInt8(2))
+            try Base().encode(to: list.superEncoder())
+            #expect(list.count == 3)
+            _ = container.nestedContainer(keyedBy: Key.self, forKey: .c)
+        }
+    }
+
+    @Test func nestedContainers() throws {
+        #expect(
+            try json(Nested()) == [
+                "a": ["b": "x", "c": "1970-01-01T00:00:00Z"], "b": [["a": 1], [2], ["base": 1]], "c": [:],
+            ])
+    }
+
+    private struct Nothing: Encodable {
+        func encode(to encoder: any Encoder) {}
+    }
+    private struct NoProperties: Encodable {}
+
+    @Test func whatEncodesNothingIsAnEmptyObject() throws {
+        #expect(try json(Nothing()) == [:])
+        #expect(try json(NoProperties()) == [:])
+        #expect(try json(["a": Nothing()]) == ["a": [:]])
+        #expect(try json([Int]()) == [])
+    }
+
+    private enum Choice: Encodable { case plain, with(id: Int, Double) }
+
+    @Test func enumsWithValuesAsSwiftEncodesThem() throws {
+        #expect(try json(Choice.plain) == ["plain": [:]])
+        #expect(try json([Choice.with(id: 1, 2.5)]) == [["with": ["id": 1, "_1": 2.5]]])
+    }
+
+    @Test func sameAsJSONEncoderWhereThatHasTheSameRules() throws {
+        struct Everything: Encodable {
+            var model = [Choice.plain, .with(id: 1, 0.25)]
+            var numbers: [Double] = [0, -1.5, 1e21]
+            var words = ["a": ["b": Optional("c")]]
+            var small = Int8.min, big = UInt64(Int64.max)
+            var range = 0..<4
+            var closed = Derived()
+        }
+        let expected = try JSONValue(parsing: JSONEncoder().encode(Everything()))
+        #expect(try json(Everything()) == expected)
+    }
+
+    @Test func numbersJSONCannotCarryAreRefusedWithTheirPath() throws {
+        struct Filter: Encodable { var prices: [Double], inner: [String: Float] }
+        #expect(try failure(Filter(prices: [1, .nan], inner: [:])).codingPath.map(\.stringValue) == ["prices", "1"])
+        let context = try failure([Filter(prices: [], inner: ["a": .infinity])])
+        #expect(context.debugDescription == "[0].inner.a: inf is no number JSON can carry")
+        #expect(try failure(Double.nan).codingPath.isEmpty)
+        #expect(try failure(["d": Decimal.nan]).codingPath.map(\.stringValue) == ["d"])
+        #expect(try failure(["j": ["k": .double(.nan)] as JSONValue]).debugDescription.hasPrefix("j.k: "))
+    }
+
+    private final class Cycle: Encodable {
+        var next: Cycle?
+    }
+
+    @Test func aCycleIsAnErrorAndNoOverflow() throws {
+        let cycle = Cycle()
+        cycle.next = cycle
+        #expect(try failure(cycle).debugDescription.contains("more than 512 levels"))
+        cycle.next = nil
+    }
+}
