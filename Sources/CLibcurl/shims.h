@@ -1,0 +1,137 @@
+// libcurl and the kernel's event calls, with what Swift cannot call by itself:
+// variadic functions, and macros that are casts.
+#ifndef LAT_CLIBCURL_SHIMS_H
+#define LAT_CLIBCURL_SHIMS_H
+
+#if !__has_include(<curl/curl.h>)
+#error "libcurl's headers were not found. Run scripts/setup, or: apt-get install libcurl4-openssl-dev pkg-config"
+#else
+
+#include <curl/curl.h>
+
+#if LIBCURL_VERSION_NUM < 0x075800
+#error "libcurl 7.88 or newer is needed. On Debian 12, Ubuntu 24.04 and later: apt-get install libcurl4-openssl-dev"
+#endif
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static inline CURLcode lat_setopt_long(CURL *handle, CURLoption option, long value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+static inline CURLcode lat_setopt_off(CURL *handle, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+static inline CURLcode lat_setopt_pointer(CURL *handle, CURLoption option, const void *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+static inline CURLcode lat_setopt_string(CURL *handle, CURLoption option, const char *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+static inline CURLcode lat_setopt_data(CURL *handle, CURLoption option, curl_write_callback callback) {
+    return curl_easy_setopt(handle, option, callback);
+}
+
+static inline CURLcode lat_setopt_read(CURL *handle, curl_read_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_READFUNCTION, callback);
+}
+
+static inline CURLcode lat_setopt_seek(CURL *handle, curl_seek_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_SEEKFUNCTION, callback);
+}
+
+static inline CURLcode lat_setopt_progress(CURL *handle, curl_xferinfo_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, callback);
+}
+
+static inline CURLcode lat_setopt_prereq(CURL *handle, curl_prereq_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, callback);
+}
+
+
+static inline CURLcode lat_setopt_open_socket(CURL *handle, curl_opensocket_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, callback);
+}
+
+static inline CURLcode lat_setopt_close_socket(CURL *handle, curl_closesocket_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_CLOSESOCKETFUNCTION, callback);
+}
+
+static inline CURLcode lat_getinfo_long(CURL *handle, CURLINFO info, long *value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
+static inline CURLcode lat_getinfo_off(CURL *handle, CURLINFO info, curl_off_t *value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
+static inline CURLcode lat_getinfo_string(CURL *handle, CURLINFO info, const char **value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
+static inline CURLMcode lat_multi_setopt_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
+static inline CURLMcode lat_multi_setopt_pointer(CURLM *multi, CURLMoption option, void *value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
+static inline CURLMcode lat_multi_setopt_socket(CURLM *multi, curl_socket_callback callback) {
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+}
+
+static inline CURLMcode lat_multi_setopt_timer(CURLM *multi, curl_multi_timer_callback callback) {
+    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+
+static inline CURLSHcode lat_share_setopt_long(CURLSH *share, CURLSHoption option, long value) {
+    return curl_share_setopt(share, option, value);
+}
+
+// The result of a message: a union in C.
+static inline CURLcode lat_message_result(const CURLMsg *message) { return message->data.result; }
+
+// The descriptor of an epoll event: a union in a packed struct in C.
+static inline int lat_epoll_fd(const struct epoll_event *event) { return event->data.fd; }
+
+static inline int lat_epoll_ctl(int epoll, int operation, int fd, uint32_t events) {
+    struct epoll_event event;
+    event.events = events;
+    event.data.fd = fd;
+    return epoll_ctl(epoll, operation, fd, &event);
+}
+
+// Keeps OpenSSL from tearing itself down in exit() while an engine thread still uses it. OpenSSL is looked up
+// and not linked, because libcurl may have been built with another TLS library.
+static inline void lat_keep_openssl_past_exit(void) {
+    typedef int (*init_crypto)(uint64_t, const void *);
+    init_crypto init = (init_crypto)dlsym(RTLD_DEFAULT, "OPENSSL_init_crypto");
+    if (init) init(0x00080000UL /* OPENSSL_INIT_NO_ATEXIT */, NULL);
+}
+
+static inline void lat_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
+
+// With CURLOPT_NOSIGNAL libcurl no longer keeps SIGPIPE off, and OpenSSL writes with write(2): the engine's
+// thread blocks the signal.
+static inline void lat_block_sigpipe(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
+#endif
+#endif

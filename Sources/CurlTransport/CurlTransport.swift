@@ -1,0 +1,176 @@
+import CLibcurl
+import FoundationEssentials
+public import HTTPCore
+import Synchronization
+
+/// The engine: sends requests through libcurl, on one thread of its own.
+///
+/// ```swift
+/// let transport = try CurlTransport()
+/// let response = try await transport.send(HTTPRequest("GET", "http://127.0.0.1:8080/"))
+/// ```
+///
+/// It keeps connections, multiplexes HTTP/2, measures, limits and cancels.
+/// It follows no redirects and gives every status as it came. Any number of
+/// engines may live in a process; they share nothing. Letting go of the last
+/// reference ends the thread; ``shutdown()`` waits for that.
+public final class CurlTransport: Transport {
+    /// The version of this package, as in the default `User-Agent`.
+    public static let version = "0.1.0"
+
+    private let configuration: Configuration
+    private let proxies: ProxySettings
+    private let mailbox: Mailbox<Engine.Command>
+    private let targets = TargetCache(capacity: 512)
+    private let epitaph: Epitaph
+
+    /// What the thread leaves when it ends.
+    private final class Epitaph: Sendable {
+        let gauges = Mutex(Gauges(easyHandles: 0, sockets: 0, isRunning: false))
+    }
+
+    /// Starts an engine.
+    ///
+    /// - Throws: ``NetworkError`` for a configuration that cannot work, or when the system has no thread or
+    ///   descriptor left.
+    public init(configuration: Configuration = Configuration()) throws {
+        try configuration.validate()
+        self.configuration = configuration
+        proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
+        let engine = try Engine(configuration, proxies: proxies)
+        mailbox = engine.mailbox
+        let epitaph = Epitaph()
+        self.epitaph = epitaph
+        let isStarted = EngineThread.start { [engine] in
+            engine.run()
+            let (gauges, waiters) = engine.epitaph()
+            epitaph.gauges.withLock { $0 = gauges }
+            for waiter in waiters { waiter.resume() }
+        }
+        guard isStarted else {
+            engine.tearDown()
+            throw EngineFailure.noResources("thread")
+        }
+    }
+
+    deinit {
+        // Only a word: who lets go of the last reference never waits, be it the engine's own thread.
+        mailbox.post(.shutDown(nil))
+    }
+
+    /// Sends one request and gives its answer, whatever its status.
+    ///
+    /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
+    public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let transfer = try prepare(request)
+        do {
+            return try await withTaskCancellationHandler {
+                try await withUnsafeThrowingContinuation { continuation in
+                    transfer.setContinuation(continuation)
+                    if !mailbox.post(.start(transfer)) { transfer.answer(.failure(EngineFailure.shutDown)) }
+                }
+            } onCancel: {
+                mailbox.post(.cancel(transfer))
+            }
+        } catch let error as NetworkError {
+            if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
+            throw error.attaching(request)
+        }
+    }
+
+    /// Ends all transfers with ``NetworkError/Kind/shutDown``, closes every connection, and returns when the thread
+    /// is over. Later requests fail. Never required.
+    public func shutdown() async {
+        await withUnsafeContinuation { continuation in
+            if !mailbox.post(.shutDown(continuation)) { continuation.resume() }
+        }
+    }
+
+    /// What is alive in the engine.
+    public var gauges: Gauges {
+        get async {
+            await withUnsafeContinuation { continuation in
+                if !mailbox.post(.gauges(continuation)) {
+                    continuation.resume(returning: epitaph.gauges.withLock { $0 })
+                }
+            }
+        }
+    }
+
+    // MARK: Preparing
+
+    /// Checks a request and settles its numbers. Nothing was sent when it throws.
+    private func prepare(_ request: HTTPRequest) throws -> Transfer {
+        do throws(NetworkError) {
+            guard request.method.isToken else { throw RequestCheck.method(request.method) }
+            guard request.method != .connect else { throw RequestCheck.connect }
+            let target = try targets.target(for: request.url)
+            let plan = try plan(for: request, target)
+            let pipe = request.streamsBody ? BodyPipe() : nil
+            let transfer = Transfer(request: request, target: target, plan: plan, pipe: pipe)
+            connect(transfer, pipe)
+            return transfer
+        } catch {
+            throw error.attaching(request)
+        }
+    }
+
+    private func connect(_ transfer: Transfer, _ pipe: BodyPipe?) {
+        if let pipe {
+            transfer.keepAlive = self
+            pipe.connect { [mailbox, weak transfer] demand in
+                guard let transfer else { return }
+                switch demand {
+                case .goOn: mailbox.post(.update(transfer))
+                case .cancel: mailbox.post(.cancel(transfer))
+                }
+            }
+        }
+        transfer.request.control?.attach { [mailbox, weak transfer] in
+            if let transfer { mailbox.post(.update(transfer)) }
+        }
+    }
+
+    private func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
+        let body = try preparedBody(of: request)
+        let proxy = proxies.proxy(for: target)
+        if request.hasOnlyStandardOptions {
+            return TransferPlan(
+                timeout: standardTimeouts.total, connectTimeout: standardTimeouts.connect,
+                idleTimeout: standardTimeouts.idle, maxBodySize: configuration.maxBodySize,
+                maxDecompressionRatio: Int64(configuration.maxDecompressionRatio), body: body,
+                headerLines: try HeaderLines.make(for: request, body: body),
+                decompresses: RequestCheck.decompresses(request), proxy: proxy, progress: nil, needsReset: false)
+        }
+        return TransferPlan(
+            timeout: try RequestCheck.milliseconds(request.timeout, "timeout")
+                ?? (request.streamsBody ? 0 : standardTimeouts.total),
+            connectTimeout: try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
+                ?? standardTimeouts.connect,
+            idleTimeout: try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout") ?? standardTimeouts.idle,
+            maxBodySize: request.maxBodySize ?? (request.streamsBody ? .max : configuration.maxBodySize),
+            maxDecompressionRatio: Int64(configuration.maxDecompressionRatio), body: body,
+            headerLines: try HeaderLines.make(for: request, body: body),
+            decompresses: RequestCheck.decompresses(request), proxy: proxy, progress: request.progressHandler,
+            needsReset: RequestCheck.needsReset(request))
+    }
+
+    private func preparedBody(of request: HTTPRequest) throws(NetworkError) -> PreparedBody? {
+        if let body = request.body {
+            guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
+            return try PreparedBody(body)
+        }
+        switch request.method {
+        // These say that they bring nothing with Content-Length: 0 (RFC 9110 §8.6).
+        case .post, .put, .patch: return .bytes(Data())
+        default: return nil
+        }
+    }
+
+    private var standardTimeouts: (total: Int64, connect: Int64, idle: Int64) {
+        (
+            configuration.timeout?.roundedUpMilliseconds ?? 0, configuration.connectTimeout.roundedUpMilliseconds,
+            configuration.idleTimeout?.roundedUpMilliseconds ?? 0
+        )
+    }
+}

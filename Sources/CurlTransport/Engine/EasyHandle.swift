@@ -1,0 +1,347 @@
+import CLibcurl
+import FoundationEssentials
+import HTTPCore
+
+/// A libcurl easy handle that is used for one transfer after the other.
+///
+/// It remembers what is set on it and sets only what the next transfer has
+/// otherwise; after a transfer with unusual settings it is reset as a whole.
+/// Touched by the engine's thread only. Never freed while in the multi handle.
+final class EasyHandle {
+    let curl: UnsafeMutableRawPointer
+    let slot: Int
+    unowned let engine: Engine
+    /// The transfer it carries.
+    var transfer: Transfer?
+
+    private let errorBuffer: UnsafeMutablePointer<CChar>
+    private var target: Target?
+    private var timeout: Int64 = 0
+    private var connectTimeout: Int64 = 0
+    private var decompresses = false
+    private var buffersMuch = false
+    private var proxy: String?
+    private var shape = Shape.get
+    private var customMethod: String?
+    private var headerLines: [String]?
+    private var headerList: UnsafeMutablePointer<curl_slist>?
+    private var resolveList: UnsafeMutablePointer<curl_slist>?
+    private var connectToList: UnsafeMutablePointer<curl_slist>?
+    private var mime: OpaquePointer?
+    private var firstFailure: (option: CURLoption, code: CURLcode)?
+
+    /// What libcurl believes the request to be.
+    private enum Shape {
+        case get
+        case head
+        case bytes
+        case upload
+        case mime
+    }
+
+    init?(engine: Engine, slot: Int) {
+        guard let curl = curl_easy_init() else { return nil }
+        self.curl = curl
+        self.engine = engine
+        self.slot = slot
+        errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        setBaseOptions()
+    }
+
+    deinit {
+        curl_easy_cleanup(curl)
+        curl_slist_free_all(headerList)
+        curl_slist_free_all(resolveList)
+        curl_slist_free_all(connectToList)
+        curl_mime_free(mime)
+        errorBuffer.deallocate()
+    }
+
+    /// The handle that a callback's context stands for.
+    static func from(_ context: UnsafeMutableRawPointer) -> EasyHandle {
+        Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    /// What libcurl wrote about the last failure.
+    var errorText: String { String(cString: errorBuffer) }
+
+    // MARK: Settings
+
+    private func set(_ option: CURLoption, _ value: Int) {
+        note(lat_setopt_long(curl, option, value), option)
+    }
+
+    private func set(_ option: CURLoption, _ value: Int64) {
+        note(lat_setopt_off(curl, option, curl_off_t(value)), option)
+    }
+
+    private func set(_ option: CURLoption, _ value: String?) {
+        note(lat_setopt_string(curl, option, value), option)
+    }
+
+    private func set(_ option: CURLoption, pointer: UnsafeRawPointer?) {
+        note(lat_setopt_pointer(curl, option, pointer), option)
+    }
+
+    private func note(_ code: CURLcode, _ option: CURLoption) {
+        if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
+    }
+
+    private func setBaseOptions() {
+        let context = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        let configuration = engine.configuration
+        set(CURLOPT_PRIVATE, pointer: context)
+        set(CURLOPT_ERRORBUFFER, pointer: errorBuffer)
+        set(CURLOPT_NOSIGNAL, 1)
+        set(CURLOPT_PROTOCOLS_STR, "http,https")
+        set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        set(CURLOPT_PIPEWAIT, 1)
+        set(CURLOPT_TCP_KEEPALIVE, 1)
+        set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
+        set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
+        set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
+        set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        set(CURLOPT_USERAGENT, engine.userAgent)
+        set(CURLOPT_SHARE, pointer: engine.share)
+        // Set even when empty, so that libcurl never looks at the environment.
+        set(CURLOPT_NOPROXY, engine.proxyExceptions)
+        if let caFile = configuration.tls.caFile { set(CURLOPT_CAINFO, caFile) }
+        if let path = configuration.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+        note(lat_setopt_data(curl, CURLOPT_WRITEFUNCTION, writeCallback), CURLOPT_WRITEFUNCTION)
+        set(CURLOPT_WRITEDATA, pointer: context)
+        note(lat_setopt_data(curl, CURLOPT_HEADERFUNCTION, headerCallback), CURLOPT_HEADERFUNCTION)
+        set(CURLOPT_HEADERDATA, pointer: context)
+        note(lat_setopt_read(curl, readCallback), CURLOPT_READFUNCTION)
+        note(lat_setopt_seek(curl, seekCallback), CURLOPT_SEEKFUNCTION)
+        note(lat_setopt_progress(curl, progressCallback), CURLOPT_XFERINFOFUNCTION)
+        set(CURLOPT_XFERINFODATA, pointer: context)
+        note(lat_setopt_prereq(curl, prereqCallback), CURLOPT_PREREQFUNCTION)
+        set(CURLOPT_PREREQDATA, pointer: context)
+        let engineContext = UnsafeRawPointer(Unmanaged.passUnretained(engine).toOpaque())
+        note(lat_setopt_open_socket(curl, openSocketCallback), CURLOPT_OPENSOCKETFUNCTION)
+        set(CURLOPT_OPENSOCKETDATA, pointer: engineContext)
+        note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
+        set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
+        setHostOverrides()
+    }
+
+    private func setHostOverrides() {
+        let configuration = engine.configuration
+        if !configuration.resolve.isEmpty {
+            if resolveList == nil {
+                for (host, address) in configuration.resolve.sorted(by: { $0.key < $1.key }) {
+                    resolveList = curl_slist_append(resolveList, "\(host):\(address)")
+                }
+            }
+            set(CURLOPT_RESOLVE, pointer: resolveList)
+        }
+        if !configuration.connectTo.isEmpty {
+            if connectToList == nil {
+                for rule in configuration.connectTo { connectToList = curl_slist_append(connectToList, rule) }
+            }
+            set(CURLOPT_CONNECT_TO, pointer: connectToList)
+        }
+    }
+
+    /// Sets the handle up for a transfer. The first setting that libcurl refuses is thrown.
+    func prepare(for transfer: Transfer) throws(NetworkError) {
+        self.transfer = transfer
+        let plan = transfer.plan
+        setTarget(transfer.target)
+        setMethodAndBody(transfer.request.method, plan.body)
+        setHeaderLines(plan.headerLines)
+        if timeout != plan.timeout {
+            timeout = plan.timeout
+            set(CURLOPT_TIMEOUT_MS, Int(timeout))
+        }
+        if connectTimeout != plan.connectTimeout {
+            connectTimeout = plan.connectTimeout
+            set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectTimeout))
+        }
+        if decompresses != plan.decompresses {
+            decompresses = plan.decompresses
+            set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
+        }
+        if proxy != plan.proxy {
+            proxy = plan.proxy
+            set(CURLOPT_PROXY, plan.proxy)
+        }
+        let wantsLargeBuffer = transfer.pipe != nil
+        if buffersMuch != wantsLargeBuffer {
+            buffersMuch = wantsLargeBuffer
+            set(CURLOPT_BUFFERSIZE, wantsLargeBuffer ? Self.streamBufferSize : Int(CURL_MAX_WRITE_SIZE))
+        }
+        if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
+        if plan.needsReset { setUnusualOptions(transfer.request) }
+        defer { firstFailure = nil }
+        if let failure = firstFailure {
+            throw EngineFailure.refusedOption(failure.option, failure.code)
+        }
+    }
+
+    private static let streamBufferSize = 128 << 10
+
+    private func setTarget(_ target: Target) {
+        guard self.target !== target else { return }
+        self.target = target
+        // libcurl 7.88 keeps the text of the previous URL for its own repetitions unless it is taken away first.
+        set(CURLOPT_URL, nil)
+        set(CURLOPT_CURLU, pointer: UnsafeRawPointer(target.handle))
+    }
+
+    private func setMethodAndBody(_ method: HTTPMethod, _ body: PreparedBody?) {
+        switch body {
+        case nil where method == .head:
+            setShape(.head, custom: nil) { set(CURLOPT_NOBODY, 1) }
+        case nil:
+            setShape(.get, custom: method == .get ? nil : method.rawValue) { set(CURLOPT_HTTPGET, 1) }
+        case .bytes(let data):
+            setShape(.bytes, custom: method == .post ? nil : method.rawValue) { set(CURLOPT_POST, 1) }
+            set(CURLOPT_POSTFIELDSIZE_LARGE, Int64(data.count))
+            data.withUnsafeBytes { bytes in
+                // Copied: at most `wholeBodyLimit` bytes, and `Data` does not promise to stay in place.
+                set(CURLOPT_COPYPOSTFIELDS, pointer: bytes.baseAddress ?? UnsafeRawPointer(errorBuffer))
+            }
+        case .source(let source):
+            setShape(.upload, custom: method.rawValue) { set(CURLOPT_UPLOAD, 1) }
+            set(CURLOPT_INFILESIZE_LARGE, source.length ?? -1)
+            set(CURLOPT_READDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
+            set(CURLOPT_SEEKDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
+        case .multipart(let parts):
+            setShape(.mime, custom: method == .post ? nil : method.rawValue) {}
+            setMIME(parts)
+        }
+    }
+
+    private func setShape(_ shape: Shape, custom: String?, _ apply: () -> Void) {
+        if self.shape != shape {
+            self.shape = shape
+            apply()
+        }
+        if customMethod != custom {
+            customMethod = custom
+            set(CURLOPT_CUSTOMREQUEST, custom)
+        }
+    }
+
+    private func setHeaderLines(_ lines: [String]?) {
+        guard headerLines != lines else { return }
+        headerLines = lines
+        curl_slist_free_all(headerList)
+        headerList = nil
+        for line in lines ?? [] { headerList = curl_slist_append(headerList, line) }
+        set(CURLOPT_HTTPHEADER, pointer: headerList)
+    }
+
+    private func setMIME(_ parts: [PreparedBody.Part]) {
+        guard let mime = curl_mime_init(curl) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
+        self.mime = mime
+        for part in parts {
+            guard let field = curl_mime_addpart(mime) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
+            note(curl_mime_name(field, part.name), CURLOPT_MIMEPOST)
+            switch part.content {
+            case .path(let path):
+                note(curl_mime_filedata(field, path), CURLOPT_MIMEPOST)
+            case .source(let source):
+                let reader = Unmanaged.passRetained(MIMEReader(source: source, handle: self)).toOpaque()
+                note(
+                    curl_mime_data_cb(
+                        field, curl_off_t(source.length ?? -1), mimeReadCallback, mimeSeekCallback, mimeFreeCallback, reader),
+                    CURLOPT_MIMEPOST)
+            }
+            note(curl_mime_filename(field, part.fileName), CURLOPT_MIMEPOST)
+            if let contentType = part.contentType { note(curl_mime_type(field, contentType), CURLOPT_MIMEPOST) }
+        }
+        set(CURLOPT_MIMEPOST, pointer: UnsafeRawPointer(mime))
+    }
+
+    /// Settings that are taken back by resetting the handle.
+    private func setUnusualOptions(_ request: HTTPRequest) {
+        switch request.authentication {
+        case nil, .bearer: break
+        case .basic(let user, let password): setCredentials(user, password, basicScheme)
+        case .digest(let user, let password): setCredentials(user, password, digestScheme)
+        case .any(let user, let password): setCredentials(user, password, anyScheme)
+        }
+        switch request.version {
+        case .automatic: break
+        case .http1: set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        case .http2PriorKnowledge:
+            set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE))
+        }
+        if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+    }
+
+    private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
+        set(CURLOPT_USERNAME, user)
+        set(CURLOPT_PASSWORD, password)
+        set(CURLOPT_HTTPAUTH, Int(bitPattern: schemes))
+    }
+
+    /// Gives back what the transfer lent the handle, after it has left the multi handle.
+    func finish() {
+        guard let transfer else { return }
+        self.transfer = nil
+        errorBuffer[0] = 0
+        let isUnusual = transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
+        guard isUnusual else { return }
+        curl_easy_reset(curl)
+        curl_mime_free(mime)
+        mime = nil
+        target = nil
+        timeout = 0
+        connectTimeout = 0
+        decompresses = false
+        buffersMuch = false
+        proxy = nil
+        shape = .get
+        customMethod = nil
+        headerLines = nil
+        curl_slist_free_all(headerList)
+        headerList = nil
+        setBaseOptions()
+    }
+
+    // MARK: Results
+
+    func long(_ info: CURLINFO) -> Int {
+        var value = 0
+        return lat_getinfo_long(curl, info, &value) == CURLE_OK ? value : 0
+    }
+
+    func offset(_ info: CURLINFO) -> Int64 {
+        var value: curl_off_t = 0
+        return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
+    }
+
+    /// How long the stages took.
+    func timings(queue: Int64) -> Timings {
+        Timings(
+            nameLookup: offset(CURLINFO_NAMELOOKUP_TIME_T), connect: offset(CURLINFO_CONNECT_TIME_T),
+            tls: offset(CURLINFO_APPCONNECT_TIME_T), firstByte: offset(CURLINFO_STARTTRANSFER_TIME_T),
+            total: offset(CURLINFO_TOTAL_TIME_T), queue: queue,
+            connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
+    }
+}
+
+// CURLAUTH_* are macros with casts, which Swift does not import.
+private let basicScheme: UInt = 1 << 0
+private let digestScheme: UInt = 1 << 1
+private let anyScheme: UInt = ~(1 << 4)
+
+/// What a part's callbacks work with; libcurl holds it until it frees the part.
+final class MIMEReader {
+    let source: any BodySource
+    unowned let handle: EasyHandle
+
+    init(source: any BodySource, handle: EasyHandle) {
+        self.source = source
+        self.handle = handle
+    }
+
+    static func from(_ context: UnsafeMutableRawPointer) -> MIMEReader {
+        Unmanaged<MIMEReader>.fromOpaque(context).takeUnretainedValue()
+    }
+}

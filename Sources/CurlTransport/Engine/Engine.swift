@@ -1,0 +1,571 @@
+import CLibcurl
+import FoundationEssentials
+import HTTPCore
+
+/// The one thread that talks to the network: `epoll_wait`, libcurl's multi
+/// handle driven by sockets and one timer, and the mailbox.
+///
+/// It decides nothing about requests but what has to be decided where the
+/// bytes are: which of them may start (``AdmissionQueue``), when one has been
+/// silent for too long (``IdleWatch``), when a body is too large. Everything in
+/// it belongs to its thread.
+final class Engine: @unchecked Sendable {
+    // Sendable: made on the caller's thread, then used by its own thread only.
+
+    enum Command: Sendable {
+        case start(Transfer)
+        case cancel(Transfer)
+        /// Something about a transfer has changed: it is held or let go on, its reader caught up, its body has more.
+        case update(Transfer)
+        case gauges(UnsafeContinuation<CurlTransport.Gauges, Never>)
+        case shutDown(UnsafeContinuation<Void, Never>?)
+    }
+
+    let configuration: CurlTransport.Configuration
+    let userAgent: String
+    let proxyExceptions: String
+    let share: UnsafeMutableRawPointer
+    let mailbox: Mailbox<Command>
+
+    private let multi: UnsafeMutableRawPointer
+    private let epoll: CInt
+    private var sockets: SocketTable
+    private var queue: AdmissionQueue<Transfer>
+    private var idleWatch = IdleWatch()
+    private var handles: [EasyHandle] = []
+    private var freeHandles: [EasyHandle] = []
+    private var runningCount = 0
+    private var commands: [Command] = []
+    private var pipesWithNews: [Transfer] = []
+    /// Ended by the loop and not on the spot, since the end of one starts the next.
+    private var failedStarts: [(Transfer, NetworkError)] = []
+    private var timer = MonotonicTime.distantFuture
+    private var now = MonotonicTime.now
+    private var isShuttingDown = false
+    private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
+
+    /// A server's word for the size of a body is believed up to here; beyond, memory grows with what comes.
+    private static let reserveLimit: Int64 = 16 << 20
+    /// More unused handles than this are freed.
+    private static let handlePoolLimit = 256
+
+    init(_ configuration: CurlTransport.Configuration, proxies: ProxySettings) throws(NetworkError) {
+        try GlobalCurl.start()
+        guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
+        let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw EngineFailure.noResources("an epoll descriptor") }
+        guard let multi = curl_multi_init() else {
+            close(epoll)
+            throw EngineFailure.noResources("memory for libcurl")
+        }
+        guard let share = curl_share_init() else {
+            curl_multi_cleanup(multi)
+            close(epoll)
+            throw EngineFailure.noResources("memory for libcurl")
+        }
+        self.configuration = configuration
+        self.mailbox = mailbox
+        self.epoll = epoll
+        self.multi = multi
+        self.share = share
+        userAgent = configuration.userAgent ?? "LATNetworking/\(CurlTransport.version)"
+        proxyExceptions = proxies.exceptions
+        sockets = SocketTable(epoll: epoll)
+        queue = AdmissionQueue(
+            limitPerHost: max(1, configuration.maxConnectionsPerHost),
+            totalLimit: max(1, configuration.maxConnections ?? .max))
+        _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        _ = lat_multi_setopt_socket(multi, socketCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
+        _ = lat_multi_setopt_timer(multi, timerCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
+        _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maxIdleConnections)
+        // The queue keeps the limit; this keeps it where HTTP/2 needs more than one connection. Through a proxy
+        // libcurl would count all origins as one host.
+        if proxies.isEmpty {
+            let limit = max(1, configuration.maxConnectionsPerHost)
+            _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
+        }
+        _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, mailbox.descriptor, EPOLLIN.rawValue | EPOLLET.rawValue)
+    }
+
+    static func from(_ context: UnsafeMutableRawPointer) -> Engine {
+        Unmanaged<Engine>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    func wholeSeconds(_ duration: Duration) -> Int {
+        max(1, Int((duration.roundedUpMilliseconds + 999) / 1000))
+    }
+
+    // MARK: The loop
+
+    /// Runs until a command shuts it down.
+    func run() {
+        lat_block_sigpipe()
+        let capacity = 256
+        let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: capacity)
+        defer { events.deallocate() }
+        while !isShuttingDown {
+            let count = epoll_wait(epoll, events, CInt(capacity), waitTime())
+            now = .now
+            takeCommands()
+            for index in 0..<max(0, Int(count)) { handleEvent(events + index) }
+            repeat {
+                if timer <= now { fireTimer() }
+                finishTransfers()
+            } while (timer <= now || !failedStarts.isEmpty) && !isShuttingDown
+            deliverChunks()
+            if idleWatch.isDue(now) { endSilentTransfers() }
+        }
+        shutDown()
+    }
+
+    private func waitTime() -> CInt {
+        guard mailbox.prepareToSleep() else { return 0 }
+        let next = min(timer, idleWatch.next)
+        guard next != .distantFuture else { return -1 }
+        return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
+    }
+
+    private func handleEvent(_ event: UnsafeMutablePointer<epoll_event>) {
+        let descriptor = lat_epoll_fd(event)
+        guard descriptor != mailbox.descriptor, sockets.isWanted(descriptor) else { return }
+        let bits = event.pointee.events
+        var what: CInt = 0
+        if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
+        if bits & EPOLLOUT.rawValue != 0 { what |= CURL_CSELECT_OUT }
+        if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { what |= CURL_CSELECT_ERR }
+        var running: CInt = 0
+        curl_multi_socket_action(multi, descriptor, what, &running)
+    }
+
+    private func fireTimer() {
+        timer = .distantFuture
+        var running: CInt = 0
+        curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
+    }
+
+    private func takeCommands() {
+        mailbox.take(into: &commands)
+        guard !commands.isEmpty else { return }
+        for command in commands { perform(command) }
+        commands.removeAll(keepingCapacity: true)
+    }
+
+    private func perform(_ command: Command) {
+        switch command {
+        case .start(let transfer): submit(transfer)
+        case .cancel(let transfer): end(transfer, EngineFailure.cancelled)
+        case .update(let transfer): update(transfer)
+        case .gauges(let continuation): continuation.resume(returning: gauges)
+        case .shutDown(let waiter):
+            isShuttingDown = true
+            if let waiter { shutdownWaiters.append(waiter) }
+        }
+    }
+
+    private var gauges: CurlTransport.Gauges {
+        CurlTransport.Gauges(easyHandles: handles.count, sockets: sockets.openCount, isRunning: true)
+    }
+
+    // MARK: Starting
+
+    private func submit(_ transfer: Transfer) {
+        guard transfer.phase == .new else { return }
+        transfer.isSuspended = transfer.request.control?.isSuspended ?? false
+        // One that is held does not stand in anybody's way.
+        if !transfer.isSuspended { admit(transfer) }
+    }
+
+    private func admit(_ transfer: Transfer) {
+        if queue.submit(transfer, host: transfer.target.origin, priority: transfer.request.priority) {
+            start(transfer)
+        } else {
+            transfer.setPhase(.waiting)
+        }
+    }
+
+    private func start(_ transfer: Transfer) {
+        transfer.setPhase(.running)
+        runningCount += 1
+        transfer.startedAt = now
+        guard let handle = takeHandle() else {
+            return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
+        }
+        transfer.handle = handle
+        for source in transfer.plan.body?.sources ?? [] {
+            source.start { [mailbox, weak transfer] in
+                if let transfer { mailbox.post(.update(transfer)) }
+            }
+        }
+        do {
+            try handle.prepare(for: transfer)
+        } catch {
+            return failedStarts.append((transfer, error))
+        }
+        let code = curl_multi_add_handle(multi, handle.curl)
+        if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
+        if transfer.plan.idleTimeout > 0 { idleWatch.note(now + transfer.plan.idleTimeout) }
+    }
+
+    private func takeHandle() -> EasyHandle? {
+        if let handle = freeHandles.popLast() { return handle }
+        guard let handle = EasyHandle(engine: self, slot: handles.count) else { return nil }
+        handles.append(handle)
+        return handle
+    }
+
+    private func giveBack(_ handle: EasyHandle) {
+        handle.finish()
+        freeHandles.append(handle)
+        // A burst's handles are let go when no burst is on.
+        guard runningCount == 0, handles.count > Self.handlePoolLimit else { return }
+        handles.removeLast(handles.count - Self.handlePoolLimit)
+        freeHandles.removeAll { $0.slot >= Self.handlePoolLimit }
+    }
+
+    // MARK: Ending
+
+    private func finishTransfers() {
+        while let (transfer, error) = failedStarts.popLast() { over(transfer, .failure(error)) }
+        var left: CInt = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let curl = message.pointee.easy_handle else { continue }
+            let result = lat_message_result(message)
+            var context: UnsafePointer<CChar>?
+            guard lat_getinfo_string(curl, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { continue }
+            let handle = EasyHandle.from(UnsafeMutableRawPointer(mutating: context))
+            guard let transfer = handle.transfer else { continue }
+            conclude(transfer, handle, result)
+        }
+    }
+
+    /// libcurl is through with a transfer.
+    private func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
+        let queueTime = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
+        let timings = handle.timings(queue: max(0, queueTime))
+        reportLastProgress(transfer, handle)
+        guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
+            let error =
+                transfer.failure
+                ?? EngineFailure.describe(result, handle: handle, transfer: transfer, timings: timings, now: now)
+            return over(transfer, .failure(error))
+        }
+        over(transfer, .success(response(of: transfer, timings: timings)))
+    }
+
+    /// The engine itself ends a transfer, wherever it is.
+    private func end(_ transfer: Transfer, _ error: NetworkError) {
+        switch transfer.phase {
+        case .new:
+            over(transfer, .failure(error))
+        case .waiting:
+            _ = queue.remove(transfer, host: transfer.target.origin, priority: transfer.request.priority)
+            over(transfer, .failure(error))
+        case .running:
+            over(transfer, .failure(error))
+        case .over:
+            break
+        }
+    }
+
+    private func over(_ transfer: Transfer, _ result: Result<HTTPResponse, NetworkError>) {
+        let wasRunning = transfer.phase == .running
+        transfer.setPhase(.over)
+        if let handle = transfer.handle {
+            transfer.handle = nil
+            curl_multi_remove_handle(multi, handle.curl)
+            runningCount -= 1
+            giveBack(handle)
+        } else if wasRunning {
+            runningCount -= 1
+        }
+        for source in transfer.plan.body?.sources ?? [] { source.stop() }
+        transfer.request.control?.detach()
+        if wasRunning { startNext(after: transfer, result) }
+        transfer.pipe?.finish(result.map { _ in })
+        transfer.answer(result)
+    }
+
+    private func startNext(after transfer: Transfer, _ result: Result<HTTPResponse, NetworkError>) {
+        let host = transfer.target.origin
+        if transfer.head.hasBegun {
+            let isMultiplexed = transfer.head.version == .http2 || transfer.head.version == .http3
+            for next in queue.setMultiplexed(isMultiplexed, host: host) { start(next) }
+        }
+        for next in queue.finish(host: host) { start(next) }
+    }
+
+    private func response(of transfer: Transfer, timings: Timings) -> HTTPResponse {
+        HTTPResponse(
+            status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
+            headers: transfer.head.headers, trailers: transfer.head.trailers,
+            body: transfer.pipe.map { ResponseBody(ReaderEnd($0, keepsAlive: transfer.keepAlive)) }
+                ?? ResponseBody(transfer.body),
+            url: transfer.target.url, timings: timings)
+    }
+
+    private func endSilentTransfers() {
+        idleWatch.begin(now, runningCount: runningCount)
+        for handle in handles {
+            guard let transfer = handle.transfer, transfer.plan.idleTimeout > 0 else { continue }
+            // Before the connection stands its own timeout rules; while somebody here holds the transfer, none does.
+            guard let lastActivity = transfer.lastActivity, !transfer.isSuspended, !transfer.isPaused else {
+                idleWatch.note(now + transfer.plan.idleTimeout)
+                continue
+            }
+            let deadline = lastActivity + transfer.plan.idleTimeout
+            if deadline <= now {
+                end(transfer, EngineFailure.idle(transfer, timings: handle.timings(queue: 0)))
+            } else {
+                idleWatch.note(deadline)
+            }
+        }
+        idleWatch.commit()
+    }
+
+    /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
+    /// outlives them all.
+    private func shutDown() {
+        for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
+        for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
+        for command in mailbox.closeAndTakeRest() {
+            switch command {
+            case .start(let transfer): end(transfer, EngineFailure.shutDown)
+            case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
+            case .gauges(let continuation): continuation.resume(returning: gauges)
+            case .cancel, .update: break
+            }
+        }
+        tearDown()
+    }
+
+    /// Frees what is libcurl's and the kernel's. Nothing of the engine may be used after it.
+    func tearDown() {
+        freeHandles = []
+        handles = []
+        curl_multi_cleanup(multi)
+        curl_share_cleanup(share)
+        close(epoll)
+    }
+
+    /// What is left, and who waits for the end: for the thread's last words.
+    func epitaph() -> (CurlTransport.Gauges, [UnsafeContinuation<Void, Never>]) {
+        var left = gauges
+        left.isRunning = false
+        return (left, shutdownWaiters)
+    }
+
+    // MARK: Pausing
+
+    private func update(_ transfer: Transfer) {
+        let isSuspended = transfer.request.control?.isSuspended ?? false
+        switch transfer.phase {
+        case .new:
+            transfer.isSuspended = isSuspended
+            if !isSuspended { admit(transfer) }
+        case .waiting:
+            guard isSuspended else { break }
+            transfer.isSuspended = true
+            _ = queue.remove(transfer, host: transfer.target.origin, priority: transfer.request.priority)
+            transfer.setPhase(.new)
+        case .running:
+            let wasHeld = transfer.isSuspended || transfer.isPaused
+            transfer.isSuspended = isSuspended
+            transfer.isPaused = transfer.pipe?.isFull ?? false
+            if wasHeld, !transfer.isSuspended, !transfer.isPaused, transfer.lastActivity != nil {
+                transfer.lastActivity = now
+            }
+            applyPause(transfer)
+        case .over:
+            break
+        }
+    }
+
+    private func applyPause(_ transfer: Transfer) {
+        guard let handle = transfer.handle else { return }
+        var bits = CURLPAUSE_CONT
+        if transfer.isSuspended { bits = CURLPAUSE_ALL } else if transfer.isPaused { bits = CURLPAUSE_RECV }
+        // libcurl may call the write callback from in here, and what that returns comes back here. Before there is
+        // a connection it refuses; the pause is then applied when there is one.
+        let code = curl_easy_pause(handle.curl, bits)
+        if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT {
+            conclude(transfer, handle, code)
+        }
+    }
+
+    private func deliverChunks() {
+        guard !pipesWithNews.isEmpty else { return }
+        let transfers = pipesWithNews
+        pipesWithNews.removeAll(keepingCapacity: true)
+        for transfer in transfers {
+            transfer.hasNewChunks = false
+            guard let pipe = transfer.pipe else { continue }
+            pipe.flush()
+            if transfer.phase == .running, !transfer.isPaused, pipe.pauseIfFull() {
+                transfer.isPaused = true
+                applyPause(transfer)
+            }
+        }
+    }
+
+    // MARK: What libcurl's callbacks tell
+
+    func opened(_ descriptor: CInt) { sockets.opened(descriptor) }
+
+    func closed(_ descriptor: CInt) { sockets.closed(descriptor) }
+
+    func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
+
+    func setTimer(milliseconds: Int) {
+        timer = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)
+    }
+
+    /// A connection stands and the request is about to go out on it. Returns whether it may.
+    ///
+    /// libcurl repeats a request by itself when a connection from the pool turns out to be dead. That is right
+    /// when nothing was sent, or the request may be repeated; a request with effects that went out may have had
+    /// them (RFC 9110 §9.2.2).
+    func connectionIsReady(_ handle: EasyHandle) -> Bool {
+        guard let transfer = handle.transfer else { return false }
+        transfer.lastActivity = now
+        transfer.connectionsUsed += 1
+        defer { transfer.hasHeadOnConnection = false }
+        let isRepetition = transfer.connectionsUsed > 1 && !transfer.hasHeadOnConnection
+        guard isRepetition else {
+            if transfer.isSuspended { mailbox.post(.update(transfer)) }
+            return true
+        }
+        transfer.repetitions += 1
+        let nothingWasSent = handle.long(CURLINFO_REQUEST_SIZE) == 0
+        if transfer.repetitions == 1, nothingWasSent || transfer.request.method.isIdempotent { return true }
+        transfer.failure = EngineFailure.staleConnection(transfer)
+        return false
+    }
+
+    func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
+        guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
+        transfer.lastActivity = now
+        transfer.hasHeadOnConnection = true
+        let wasComplete = transfer.head.isComplete
+        guard transfer.head.append(line) else {
+            transfer.failure = EngineFailure.headTooLarge
+            return 0
+        }
+        if !wasComplete, transfer.head.isFinal {
+            if let announced = transfer.announcedBodySize, announced > transfer.plan.maxBodySize {
+                transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
+                return 0
+            }
+            if transfer.pipe != nil, !libcurlMayAskAgain(transfer) { answerWithStream(transfer, handle) }
+        }
+        return line.count
+    }
+
+    /// Whether the head may be a challenge that libcurl answers by itself, so that another head follows.
+    private func libcurlMayAskAgain(_ transfer: Transfer) -> Bool {
+        guard transfer.head.status == 401 || transfer.head.status == 407 else { return false }
+        switch transfer.request.authentication {
+        case .digest, .any: return true
+        case .basic, .bearer, nil: return transfer.head.status == 407
+        }
+    }
+
+    private func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
+        guard !transfer.hasAnswered else { return }
+        let queueTime = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
+        transfer.answer(.success(response(of: transfer, timings: handle.timings(queue: max(0, queueTime)))))
+    }
+
+    func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
+        guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
+        transfer.lastActivity = now
+        transfer.bodyByteCount += Int64(bytes.count)
+        guard transfer.bodyByteCount <= transfer.plan.maxBodySize else {
+            transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
+            return 0
+        }
+        if transfer.plan.decompresses, transfer.bodyByteCount > TransferPlan.decompressionGrace {
+            let coded = max(1, handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+            if transfer.bodyByteCount / coded > transfer.plan.maxDecompressionRatio {
+                transfer.failure = EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio)
+                return 0
+            }
+        }
+        if let pipe = transfer.pipe {
+            answerWithStream(transfer, handle)
+            pipe.append(bytes)
+            if !transfer.hasNewChunks {
+                transfer.hasNewChunks = true
+                pipesWithNews.append(transfer)
+            }
+        } else if transfer.body.isEmpty {
+            transfer.body = Data(bytes)
+            if let announced = transfer.announcedBodySize, announced > transfer.bodyByteCount {
+                transfer.body.reserveCapacity(Int(min(announced, Self.reserveLimit)))
+            }
+        } else {
+            transfer.body.append(contentsOf: bytes)
+        }
+        return bytes.count
+    }
+
+    func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
+        guard let transfer = handle.transfer, transfer.failure == nil else { return Int(CURL_READFUNC_ABORT) }
+        switch source.read(into: buffer) {
+        case .bytes(let count):
+            transfer.lastActivity = now
+            return count
+        case .end: return 0
+        case .pause: return Int(CURL_READFUNC_PAUSE)
+        case .failed(let error):
+            transfer.failure = error
+            return Int(CURL_READFUNC_ABORT)
+        }
+    }
+
+    func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
+        if source.rewind() { return CURL_SEEKFUNC_OK }
+        handle.transfer?.failure = EngineFailure.notReplayable
+        return CURL_SEEKFUNC_FAIL
+    }
+
+    // MARK: Progress
+
+    func progressed(download: (Int64, Int64), upload: (Int64, Int64), _ handle: EasyHandle) {
+        guard let transfer = handle.transfer, transfer.plan.progress != nil else { return }
+        let isUpload = transfer.plan.body != nil
+        let (completed, total) = isUpload ? upload : download
+        report(
+            TransferProgress(
+                direction: isUpload ? .upload : .download, completed: completed, total: total > 0 ? total : nil),
+            of: transfer, isLast: false)
+    }
+
+    private func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle) {
+        guard transfer.plan.progress != nil else { return }
+        let isUpload = transfer.plan.body != nil
+        let completed = handle.offset(isUpload ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
+        report(
+            TransferProgress(
+                direction: isUpload ? .upload : .download, completed: completed,
+                total: transfer.failure == nil ? completed : transfer.lastProgress?.value.total),
+            of: transfer, isLast: true)
+    }
+
+    private func report(_ progress: TransferProgress, of transfer: Transfer, isLast: Bool) {
+        if let last = transfer.lastProgress {
+            guard progress != last.value, progress.completed >= last.value.completed else { return }
+            let isComplete = progress.total == progress.completed
+            guard isLast || isComplete || now >= last.time + Self.progressInterval else { return }
+        } else if progress.completed == 0, !isLast {
+            return
+        }
+        transfer.lastProgress = (progress, now)
+        transfer.plan.progress?(progress)
+    }
+
+    /// In milliseconds: what a person sees as motion.
+    private static let progressInterval: Int64 = 50
+}

@@ -1,0 +1,166 @@
+import CLibcurl
+import HTTPCore
+
+/// Turns what libcurl and the engine know of a failure into an error a person
+/// can act on: the kind, what happened, and the next step.
+enum EngineFailure {
+    static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
+
+    static let shutDown = NetworkError(
+        .shutDown, message: "the manager was shut down; make a new one, or shut it down after its last request")
+
+    static let headTooLarge = NetworkError(
+        .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
+
+    static let notReplayable = NetworkError(
+        .requestBody,
+        message: "the body has to be sent again but its stream can be read only once; make it with the closure form "
+            + "of .stream, or send data or a file")
+
+    static func noResources(_ what: String) -> NetworkError {
+        NetworkError(.other, message: "the system has no \(what) left; look at ulimit -n and free memory")
+    }
+
+    static func decompressionBomb(ratio: Int64) -> NetworkError {
+        NetworkError(
+            .bodyTooLarge,
+            message: "the body grew to more than \(ratio) times its size when its compression was taken off; raise "
+                + "maxDecompressionRatio if the server is trusted, or set decompresses = false")
+    }
+
+    static func multi(_ code: CURLMcode) -> NetworkError {
+        NetworkError(.other, message: "libcurl did not take the request: \(String(cString: curl_multi_strerror(code)))")
+    }
+
+    static func refusedOption(_ option: CURLoption, _ code: CURLcode) -> NetworkError {
+        var name = "option \(option.rawValue)"
+        if let known = curl_easy_option_by_id(option) { name = "CURLOPT_\(String(cString: known.pointee.name))" }
+        return NetworkError(
+            code == CURLE_NOT_BUILT_IN || code == CURLE_UNKNOWN_OPTION ? .unsupported : .other,
+            message: "libcurl refused \(name): \(String(cString: curl_easy_strerror(code)))",
+            curlCode: Int(code.rawValue))
+    }
+
+    static func idle(_ transfer: Transfer, timings: Timings) -> NetworkError {
+        NetworkError(
+            .timeout(.idle),
+            message: "nothing came or went for \(transfer.plan.idleTimeout) ms \(place(of: transfer)); raise "
+                + "idleTimeout if the server is known to pause",
+            request: transfer.request, response: partialResponse(transfer, timings), timings: timings)
+    }
+
+    static func staleConnection(_ transfer: Transfer) -> NetworkError {
+        NetworkError(
+            .connectionLost,
+            message: "the server closed the kept-open connection as the request went out; it may have had its effect, "
+                + "so \(transfer.request.method) is not repeated by itself",
+            request: transfer.request, attempts: transfer.connectionsUsed - 1)
+    }
+
+    /// The error for a transfer that libcurl ended.
+    static func describe(
+        _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
+    ) -> NetworkError {
+        let detail = handle.errorText
+        let said = detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
+        let kind = kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
+        return NetworkError(
+            kind, message: message(kind, said: said, transfer: transfer), request: transfer.request,
+            response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
+            attempts: max(1, transfer.connectionsUsed), timings: timings)
+    }
+
+    private static func kind(
+        of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
+    ) -> NetworkError.Kind {
+        switch code {
+        case CURLE_OK: .protocolViolation  // it ended well but without a head
+        case CURLE_URL_MALFORMAT: .invalidRequest
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: .dns
+        case CURLE_COULDNT_CONNECT: .connect
+        case CURLE_PROXY: .proxy
+        case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
+            .tls(verification(handle.long(CURLINFO_SSL_VERIFYRESULT), said))
+        case CURLE_SSL_PINNEDPUBKEYNOTMATCH: .tls(.pinMismatch)
+        case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT: .tls(.clientCertificate)
+        case CURLE_SSL_CIPHER: .tls(.protocolVersion)
+        case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
+            CURLE_SSL_CRL_BADFILE:
+            .tls(said.contains("version") || said.contains("protocol") ? .protocolVersion : .handshake)
+        case CURLE_SSL_CACERT_BADFILE: .tls(.untrusted)
+        case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
+        // In HTTP/2 a stream or connection that ends early comes with these; the code says why.
+        case CURLE_HTTP2_STREAM, CURLE_HTTP2:
+            said.contains("not closed cleanly") || said.contains("GOAWAY") ? .connectionLost : .protocolViolation
+        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_HTTP3, CURLE_BAD_CONTENT_ENCODING,
+            CURLE_CHUNK_FAILED:
+            .protocolViolation
+        // libcurl's answer to a header line of more than 100 KiB.
+        case CURLE_OUT_OF_MEMORY where transfer.connectionsUsed > 0 && !transfer.head.isComplete: .protocolViolation
+        case CURLE_FILESIZE_EXCEEDED: .bodyTooLarge
+        case CURLE_SEND_FAIL_REWIND, CURLE_READ_ERROR: .requestBody
+        case CURLE_NOT_BUILT_IN, CURLE_UNKNOWN_OPTION: .unsupported
+        case CURLE_ABORTED_BY_CALLBACK: .cancelled
+        default: .other
+        }
+    }
+
+    private static func phase(_ handle: EasyHandle, _ transfer: Transfer, _ now: MonotonicTime) -> NetworkError.TimeoutPhase {
+        // Without a connection it is the connect timeout, unless the total one is the shorter of the two.
+        guard transfer.connectionsUsed == 0 else { return .total }
+        let plan = transfer.plan
+        return plan.timeout > 0 && plan.timeout < plan.connectTimeout ? .total : .connect
+    }
+
+    /// OpenSSL's verdict (`X509_V_ERR_*`), or libcurl's own about the host name.
+    private static func verification(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
+        switch result {
+        case 10: .expired
+        case 9: .notYetValid
+        case 18: .selfSigned
+        case 62: .wrongHost
+        case 0 where said.contains("subject name") || said.contains("host name") || said.contains("hostname"): .wrongHost
+        default: .untrusted
+        }
+    }
+
+    private static func message(_ kind: NetworkError.Kind, said: String, transfer: Transfer) -> String {
+        let origin = transfer.target.origin
+        let plan = transfer.plan
+        return switch kind {
+        case .dns: "\(said); check the name for a typo, and the machine's resolver"
+        case .connect: "\(said); is the server running, and does the port of \(origin) fit?"
+        case .timeout(.connect):
+            "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
+                + "whether a firewall drops the packets"
+        case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout, or read a stream"
+        case .tls(.expired): "the certificate of \(origin) has expired; it has to be renewed on the server"
+        case .tls(.notYetValid): "the certificate of \(origin) is not valid yet; check this machine's clock"
+        case .tls(.wrongHost): "the certificate of \(origin) is for another host: \(said)"
+        case .tls(.selfSigned), .tls(.untrusted):
+            "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as tls.caFile"
+        case .tls: "the TLS handshake with \(origin) failed: \(said)"
+        case .connectionLost: "\(said), \(place(of: transfer))"
+        case .protocolViolation: "the server broke the rules of HTTP: \(said), \(place(of: transfer))"
+        default: said
+        }
+    }
+
+    /// How far a transfer had come, in words.
+    private static func place(of transfer: Transfer) -> String {
+        if transfer.connectionsUsed == 0 { return "before the connection stood" }
+        if !transfer.head.hasBegun { return "before any of the response came" }
+        if !transfer.head.isComplete { return "within the response's head" }
+        let announced = transfer.announcedBodySize.map { " of \($0)" } ?? ""
+        return "after \(transfer.bodyByteCount)\(announced) bytes of the body"
+    }
+
+    private static func partialResponse(_ transfer: Transfer, _ timings: Timings) -> HTTPResponse? {
+        guard transfer.head.isFinal else { return nil }
+        return HTTPResponse(
+            status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
+            headers: transfer.head.headers, body: ResponseBody(transfer.body), url: transfer.target.url,
+            timings: timings)
+    }
+}

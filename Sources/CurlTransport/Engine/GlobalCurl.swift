@@ -1,0 +1,25 @@
+import CLibcurl
+import HTTPCore
+
+/// libcurl's process-wide start, once.
+enum GlobalCurl {
+    private static let result: CURLcode = {
+        // Before libcurl starts OpenSSL: engine threads may still run while exit() calls its handlers.
+        lat_keep_openssl_past_exit()
+        return curl_global_init(Int(CURL_GLOBAL_ALL))
+    }()
+
+    /// - Throws: ``NetworkError/Kind/unsupported`` when this libcurl cannot be used.
+    static func start() throws(NetworkError) {
+        guard result == CURLE_OK else {
+            throw NetworkError(
+                .other, message: "libcurl does not start: \(String(cString: curl_easy_strerror(result)))",
+                curlCode: Int(result.rawValue))
+        }
+        guard let info = curl_version_info(CURLVERSION_TENTH)?.pointee, info.version_num >= 0x075800 else {
+            let version = String(cString: curl_version())
+            throw NetworkError(
+                .unsupported, message: "libcurl 7.88 or newer is needed at run time, this is \(version); update libcurl")
+        }
+    }
+}

@@ -1,0 +1,38 @@
+/// When to look for transfers that have been silent too long.
+///
+/// A transfer costs nothing here but the note of its first deadline: what has
+/// moved in between is only seen at the next look, which sets the time of the
+/// one after. So thousands of waiting transfers cost one pass now and then.
+struct IdleWatch {
+    /// When to look next.
+    private(set) var next = MonotonicTime.distantFuture
+    private var earliest = MonotonicTime.distantFuture
+    private var soonest = MonotonicTime(nanoseconds: 0)
+    private var isLooking = false
+
+    /// There is a transfer whose time may be over then.
+    mutating func note(_ deadline: MonotonicTime) {
+        if isLooking {
+            earliest = min(earliest, deadline)
+        } else {
+            next = min(next, deadline)
+        }
+    }
+
+    /// Whether it is time to look.
+    func isDue(_ now: MonotonicTime) -> Bool { now >= next }
+
+    /// A look begins; each transfer that goes on is noted again during it. Among many transfers the looks are kept
+    /// apart, 1 ms for each 50, so that they never become the work.
+    mutating func begin(_ now: MonotonicTime, runningCount: Int) {
+        isLooking = true
+        earliest = .distantFuture
+        soonest = now + Int64(max(1, runningCount / 50))
+    }
+
+    /// The look is over.
+    mutating func commit() {
+        isLooking = false
+        next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
+    }
+}

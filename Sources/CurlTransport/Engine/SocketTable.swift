@@ -1,0 +1,83 @@
+import CLibcurl
+
+/// Which sockets epoll watches, and for what.
+///
+/// libcurl stops watching a connection when a transfer is over and watches it
+/// again for the next one. Both would be system calls; instead a socket that
+/// libcurl has let go stays with epoll as it is until something happens on it
+/// (the server closed it, most likely), and is only then taken out.
+struct SocketTable {
+    private struct Entry {
+        /// What libcurl wants to know of; 0 when it has let go.
+        var wanted: UInt32 = 0
+        /// What epoll was told; 0 when it does not know the socket.
+        var registered: UInt32 = 0
+        /// Opened and closed through our callbacks, so that its number cannot come back unnoticed.
+        var isOurs = false
+    }
+
+    let epoll: CInt
+    private(set) var openCount = 0
+    private var entries: [Entry] = []
+
+    init(epoll: CInt) { self.epoll = epoll }
+
+    mutating func opened(_ descriptor: CInt) {
+        openCount += 1
+        reserve(descriptor)
+        entries[Int(descriptor)] = Entry(isOurs: true)
+    }
+
+    mutating func closed(_ descriptor: CInt) {
+        openCount -= 1
+        // The kernel takes a closed descriptor out of epoll by itself.
+        if entries.indices.contains(Int(descriptor)) { entries[Int(descriptor)] = Entry() }
+    }
+
+    /// libcurl's wish, as its socket callback tells it.
+    mutating func watch(_ descriptor: CInt, _ what: CInt) {
+        reserve(descriptor)
+        var entry = entries[Int(descriptor)]
+        switch what {
+        case CURL_POLL_IN: entry.wanted = EPOLLIN.rawValue
+        case CURL_POLL_OUT: entry.wanted = EPOLLOUT.rawValue
+        case CURL_POLL_INOUT: entry.wanted = EPOLLIN.rawValue | EPOLLOUT.rawValue
+        default: entry.wanted = 0
+        }
+        if entry.wanted == 0 {
+            if !entry.isOurs { unregister(descriptor, &entry) }
+        } else if entry.wanted != entry.registered {
+            register(descriptor, &entry)
+        }
+        entries[Int(descriptor)] = entry
+    }
+
+    /// Whether libcurl wants to hear of an event on this socket. If not, epoll is told to forget it.
+    mutating func isWanted(_ descriptor: CInt) -> Bool {
+        guard entries.indices.contains(Int(descriptor)) else { return false }
+        var entry = entries[Int(descriptor)]
+        if entry.wanted != 0 { return true }
+        unregister(descriptor, &entry)
+        entries[Int(descriptor)] = entry
+        return false
+    }
+
+    private func register(_ descriptor: CInt, _ entry: inout Entry) {
+        let operation = entry.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
+        if lat_epoll_ctl(epoll, operation, descriptor, entry.wanted) != 0 {
+            // The kernel knows better: the number was closed and opened behind our back.
+            let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
+            _ = lat_epoll_ctl(epoll, other, descriptor, entry.wanted)
+        }
+        entry.registered = entry.wanted
+    }
+
+    private func unregister(_ descriptor: CInt, _ entry: inout Entry) {
+        if entry.registered != 0 { _ = lat_epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, 0) }
+        entry.registered = 0
+    }
+
+    private mutating func reserve(_ descriptor: CInt) {
+        while entries.count <= Int(descriptor) { entries.append(Entry()) }
+    }
+}

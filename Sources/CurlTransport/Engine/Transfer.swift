@@ -1,0 +1,117 @@
+import FoundationEssentials
+import HTTPCore
+import Synchronization
+
+/// One request on its way through the engine, from submission to its end.
+///
+/// It is made and checked on the caller's thread, handed over through the
+/// mailbox, and from then on touched by the engine's thread only. Commands
+/// name it by reference, so a later request can never be taken for it.
+final class Transfer: @unchecked Sendable, Hashable {
+    // Sendable: every `var` is written before the hand-over (which the mailbox's lock orders) or by the engine's
+    // thread after it.
+
+    let request: HTTPRequest
+    let target: Target
+    let plan: TransferPlan
+    /// Set when the body is handed out while it arrives.
+    let pipe: BodyPipe?
+
+    private var continuation: UnsafeContinuation<HTTPResponse, any Error>?
+    private(set) var phase = Phase.new
+    /// The handle that carries it while it runs.
+    var handle: EasyHandle?
+    /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
+    var failure: NetworkError?
+    var isSuspended = false
+    /// The reader of a stream is behind, or the transfer is held by the caller.
+    var isPaused = false
+    var hasNewChunks = false
+
+    var submittedAt = MonotonicTime.now
+    var startedAt = MonotonicTime(nanoseconds: 0)
+    /// When a byte last moved; `nil` before the connection stands.
+    var lastActivity: MonotonicTime?
+
+    var head = ResponseHead()
+    var body = Data()
+    var bodyByteCount: Int64 = 0
+    /// How often a connection was ready for the request; libcurl's own repetition on a fresh one counts.
+    var connectionsUsed = 0
+    /// How often libcurl began again on a fresh connection because the one from the pool was dead.
+    var repetitions = 0
+    /// Whether any of a head came on the present connection.
+    var hasHeadOnConnection = false
+    /// What has to live as long as somebody reads the body.
+    var keepAlive: (any AnyObject & Sendable)?
+    var lastProgress: (value: TransferProgress, time: MonotonicTime)?
+
+    enum Phase {
+        case new
+        case waiting
+        case running
+        case over
+    }
+
+    init(request: HTTPRequest, target: Target, plan: TransferPlan, pipe: BodyPipe?) {
+        self.request = request
+        self.target = target
+        self.plan = plan
+        self.pipe = pipe
+    }
+
+    func setContinuation(_ continuation: UnsafeContinuation<HTTPResponse, any Error>) {
+        self.continuation = continuation
+    }
+
+    func setPhase(_ phase: Phase) { self.phase = phase }
+
+    /// Whether the caller has its response already and only the body goes on.
+    var hasAnswered: Bool { continuation == nil }
+
+    /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
+    var announcedBodySize: Int64? {
+        guard request.method != .head else { return nil }
+        let headers = head.headers
+        if plan.decompresses, headers.contains("Content-Encoding") { return nil }
+        return headers["Content-Length"].flatMap { Int64($0) }
+    }
+
+    /// Gives the caller its one answer; later calls do nothing.
+    func answer(_ result: Result<HTTPResponse, NetworkError>) {
+        guard let continuation else { return }
+        self.continuation = nil
+        switch result {
+        case .success(let response): continuation.resume(returning: response)
+        case .failure(let error): continuation.resume(throwing: error)
+        }
+    }
+
+    static func == (lhs: Transfer, rhs: Transfer) -> Bool { lhs === rhs }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// The numbers and choices of a transfer, taken from the request or else the
+/// engine's configuration, checked before anything starts.
+struct TransferPlan: Sendable {
+    /// In milliseconds; 0 stands for none.
+    var timeout: Int64
+    var connectTimeout: Int64
+    var idleTimeout: Int64
+    var maxBodySize: Int64
+    var maxDecompressionRatio: Int64
+    /// What is sent, ready to be sent; `nil` for no body.
+    var body: PreparedBody?
+    /// The header lines for libcurl, among them those that take libcurl's defaults away; `nil` for none.
+    var headerLines: [String]?
+    /// Whether libcurl asks for compressed bodies and takes the compression off.
+    var decompresses: Bool
+    var proxy: String
+    var progress: (@Sendable (TransferProgress) -> Void)?
+    /// Whether a setting is used that handles do not carry from one request to the next.
+    var needsReset: Bool
+
+    /// The coded bytes of a body that may be decoded before the ratio is looked at.
+    static let decompressionGrace: Int64 = 32 << 20
+}

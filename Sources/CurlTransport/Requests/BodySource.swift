@@ -1,0 +1,114 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// Gives libcurl the bytes of a request body, when it asks for them.
+///
+/// Used by the engine's thread only, from one transfer.
+protocol BodySource: AnyObject, Sendable {
+    /// The number of bytes, `nil` when unknown.
+    var length: Int64? { get }
+
+    /// Fills a buffer as far as there is something.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead
+
+    /// Goes back to the first byte. `false` when that cannot be done.
+    func rewind() -> Bool
+
+    /// Called before the first read. `wake` may be called from any thread when there is something to read again
+    /// after ``BodyRead/pause``.
+    func start(wake: @escaping @Sendable () -> Void)
+
+    /// Nothing will be read any more.
+    func stop()
+}
+
+extension BodySource {
+    func start(wake: @escaping @Sendable () -> Void) {}
+    func stop() {}
+}
+
+/// What a read brought.
+enum BodyRead {
+    case bytes(Int)
+    case end
+    case pause
+    case failed(NetworkError)
+}
+
+/// Bytes from memory.
+final class DataSource: BodySource, @unchecked Sendable {
+    // Sendable: `offset` belongs to the engine's thread.
+    private let data: Data
+    private var offset = 0
+
+    init(_ data: Data) { self.data = data }
+
+    var length: Int64? { Int64(data.count) }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        let count = min(buffer.count, data.count - offset)
+        guard count > 0 else { return .end }
+        let start = data.startIndex + offset
+        data.copyBytes(to: buffer, from: start..<(start + count))
+        offset += count
+        return .bytes(count)
+    }
+
+    func rewind() -> Bool {
+        offset = 0
+        return true
+    }
+}
+
+/// Bytes from a file, which is opened at once and must not change while it is sent.
+final class FileSource: BodySource, @unchecked Sendable {
+    // Sendable: `offset` belongs to the engine's thread, the descriptor is only closed in deinit.
+    private let path: String
+    private let descriptor: CInt
+    private let size: Int64
+    private var offset: Int64 = 0
+
+    /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
+    init(path: String) throws(NetworkError) {
+        self.path = path
+        size = try Self.size(ofFileAt: path)
+        descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Self.failure(path, String(cString: strerror(errno))) }
+    }
+
+    deinit { close(descriptor) }
+
+    var length: Int64? { size }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        let wanted = Int(min(Int64(buffer.count), size - offset))
+        guard wanted > 0 else { return .end }
+        var count: Int
+        repeat { count = pread(descriptor, buffer.baseAddress, wanted, off_t(offset)) } while count < 0 && errno == EINTR
+        if count < 0 { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
+        if count == 0 {
+            return .failed(Self.failure(path, "it became shorter while it was sent (\(offset) of \(size) bytes)"))
+        }
+        offset += Int64(count)
+        return .bytes(count)
+    }
+
+    func rewind() -> Bool {
+        offset = 0
+        return true
+    }
+
+    /// The size of a regular file that may be read.
+    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
+        guard access(path, R_OK) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        return Int64(status.st_size)
+    }
+
+    private static func failure(_ path: String, _ reason: String) -> NetworkError {
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
+    }
+}

@@ -1,0 +1,107 @@
+import FoundationEssentials
+import HTTPCore
+
+/// A request body that is ready to be sent: encoded, its files found.
+enum PreparedBody: Sendable {
+    /// Few enough bytes to hand to libcurl as a whole.
+    case bytes(Data)
+    /// Anything longer.
+    case source(any BodySource)
+    /// Parts for libcurl's mime.
+    case multipart([Part])
+
+    struct Part: Sendable {
+        enum Content: Sendable {
+            case source(any BodySource)
+            case path(String)
+        }
+
+        let name: String
+        let fileName: String?
+        let contentType: String?
+        let content: Content
+    }
+
+    /// Bodies up to this size go to libcurl in one piece; above, progress and idle time want to be watched.
+    static let wholeBodyLimit = 64 << 10
+
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
+    ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read. Nothing was sent then.
+    init(_ body: HTTPBody) throws(NetworkError) {
+        switch body.content {
+        case .parameters(let encoding):
+            // The face that takes parameters turns this into bytes; alone it has nothing to encode.
+            self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
+        case .encoded(let encode):
+            do {
+                self = .init(data: try encode())
+            } catch let error as NetworkError {
+                throw error
+            } catch {
+                throw NetworkError(
+                    .invalidRequest, message: "the body does not encode: \(Self.reason(error))", underlying: error)
+            }
+        case .data(let data):
+            self = .init(data: data)
+        case .file(let path):
+            self = .source(try FileSource(path: path))
+        case .stream(let stream):
+            self = .source(StreamSource(stream))
+        case .multipart(let files):
+            var parts: [Part] = []
+            for file in files { parts.append(try Part(file)) }
+            self = .multipart(parts)
+        }
+    }
+
+    private init(data: Data) {
+        self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(DataSource(data))
+    }
+
+    /// The number of bytes, `nil` when it is unknown or libcurl's business.
+    var length: Int64? {
+        switch self {
+        case .bytes(let data): Int64(data.count)
+        case .source(let source): source.length
+        case .multipart: nil
+        }
+    }
+
+    var sources: [any BodySource] {
+        switch self {
+        case .bytes: []
+        case .source(let source): [source]
+        case .multipart(let parts):
+            parts.compactMap { if case .source(let source) = $0.content { source } else { nil } }
+        }
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        guard let error = error as? EncodingError, case .invalidValue(let value, let context) = error else {
+            return "\(error)"
+        }
+        let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+        return "\(path.isEmpty ? "the value" : path) = \(value): \(context.debugDescription)"
+    }
+}
+
+extension PreparedBody.Part {
+    init(_ file: UploadFile) throws(NetworkError) {
+        name = file.name
+        fileName = file.fileName
+        contentType = file.contentType
+        guard !name.utf8.contains(0), fileName?.utf8.contains(0) != true else {
+            throw .invalidRequest("the name of an upload holds a NUL character; remove it")
+        }
+        if let contentType, !contentType.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
+            throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters")
+        }
+        switch file.source {
+        case .data(let data): content = .source(DataSource(data))
+        case .stream(let stream): content = .source(StreamSource(stream))
+        case .path(let path):
+            _ = try FileSource.size(ofFileAt: path)
+            content = .path(path)
+        }
+    }
+}

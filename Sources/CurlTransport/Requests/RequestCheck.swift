@@ -1,0 +1,75 @@
+import FoundationEssentials
+import HTTPCore
+
+/// What a request must not be, and small decisions about it, as pure functions.
+enum RequestCheck {
+    static func method(_ method: HTTPMethod) -> NetworkError {
+        if method.rawValue.isEmpty { return .invalidRequest("the method is empty; name one, such as GET") }
+        let visible = method.rawValue.unicodeScalars.reduce(into: "") { $0 += $1.escaped(asASCII: false) }
+        return .invalidRequest("the method \"\(visible)\" is not a token (RFC 9110 §9.1); letters are")
+    }
+
+    static let connect = NetworkError.invalidRequest(
+        "CONNECT is not a request of its own; configure a proxy, tunnels are made by themselves")
+
+    static func body(of method: HTTPMethod) -> NetworkError {
+        .invalidRequest("a \(method) request has no body (RFC 9110 §9.3); use another method or leave it out")
+    }
+
+    /// Whether libcurl shall ask for compression and take it off.
+    static func decompresses(_ request: HTTPRequest) -> Bool {
+        guard request.decompresses else { return false }
+        // A caller who names encodings gets what is sent; and parts of a coded body cannot be decoded.
+        return request.headers.hasNoFields
+            || !request.headers.fields.contains {
+                $0.name.equalsIgnoringASCIICase("Accept-Encoding") || $0.name.equalsIgnoringASCIICase("Range")
+            }
+    }
+
+    static func needsReset(_ request: HTTPRequest) -> Bool {
+        let hasCredentials =
+            switch request.authentication {
+            case nil, .bearer: false
+            case .basic, .digest, .any: true
+            }
+        return hasCredentials || request.version != .automatic || request.unixSocketPath != nil
+    }
+
+    static func milliseconds(_ duration: Duration?, _ name: String) throws(NetworkError) -> Int64? {
+        guard let duration else { return nil }
+        guard duration > .zero else {
+            throw .invalidRequest("\(name) is \(duration); give one longer than 0, or nil for the manager's")
+        }
+        return duration.roundedUpMilliseconds
+    }
+}
+
+extension CurlTransport.Configuration {
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
+    ///   what this libcurl cannot do.
+    func validate() throws(NetworkError) {
+        for (name, duration) in [
+            ("timeout", timeout), ("connectTimeout", connectTimeout), ("idleTimeout", idleTimeout),
+            ("idleConnectionLifetime", idleConnectionLifetime), ("connectionLifetime", connectionLifetime),
+            ("dnsCacheLifetime", dnsCacheLifetime),
+        ] {
+            _ = try RequestCheck.milliseconds(duration, name)
+        }
+        for (name, number) in [
+            ("maxConnectionsPerHost", maxConnectionsPerHost), ("maxConnections", maxConnections ?? 1),
+            ("maxIdleConnections", maxIdleConnections), ("maxDecompressionRatio", maxDecompressionRatio),
+        ] where number < 1 {
+            throw .invalidRequest("\(name) is \(number); it has to be at least 1")
+        }
+        guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); it cannot be negative") }
+        if let caFile = tls.caFile, !FileManager.default.isReadableFile(atPath: caFile) {
+            throw .invalidRequest("tls.caFile \"\(caFile)\" cannot be read; give the path of a PEM file")
+        }
+        if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
+            throw .invalidRequest("userAgent holds a control character; remove it")
+        }
+        for (host, address) in resolve where host.split(separator: ":").count < 2 || address.isEmpty {
+            throw .invalidRequest("resolve \"\(host)\": \"\(address)\" is not of the form \"host:port\": \"address\"")
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import FoundationEssentials
+import HTTPCore
+import Synchronization
+
+/// Bytes of an asynchronous sequence, asked for no faster than libcurl sends
+/// them: one chunk is in hand, and the next is made when that one is used up.
+final class StreamSource: BodySource {
+    private struct State {
+        var chunk = Data()
+        var delivered: Int64 = 0
+        var end: Result<Void, NetworkError>?
+        /// libcurl was told to wait.
+        var engineWaits = false
+        /// The pump, when it waits for the chunk in hand to be used up.
+        var pump: CheckedContinuation<Void, Never>?
+        var task: Task<Void, Never>?
+        /// Counts the starts; a pump of an earlier one no longer has a say.
+        var round = 0
+        var wake: (@Sendable () -> Void)?
+    }
+
+    private let stream: BodyStream
+    private let state = Mutex(State())
+
+    init(_ stream: BodyStream) { self.stream = stream }
+
+    var length: Int64? { stream.length }
+
+    func start(wake: @escaping @Sendable () -> Void) {
+        state.withLock { $0.wake = wake }
+        startPump()
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        let (result, pump) = state.withLock { state -> (BodyRead, CheckedContinuation<Void, Never>?) in
+            guard !state.chunk.isEmpty else {
+                switch state.end {
+                case .success:
+                    return (completed(state), nil)
+                case .failure(let error):
+                    return (.failed(error), nil)
+                case nil:
+                    state.engineWaits = true
+                    return (.pause, nil)
+                }
+            }
+            let count = min(buffer.count, state.chunk.count)
+            if let length, state.delivered + Int64(count) > length {
+                return (.failed(Self.failure("it gave more than the \(length) bytes announced")), nil)
+            }
+            state.chunk.copyBytes(to: buffer, count: count)
+            state.delivered += Int64(count)
+            guard count == state.chunk.count else {
+                state.chunk = state.chunk.dropFirst(count)
+                return (.bytes(count), nil)
+            }
+            state.chunk = Data()
+            defer { state.pump = nil }
+            return (.bytes(count), state.pump)
+        }
+        pump?.resume()
+        return result
+    }
+
+    func rewind() -> Bool {
+        let hasStarted = state.withLock { $0.delivered > 0 || !$0.chunk.isEmpty || $0.end != nil }
+        guard hasStarted else { return true }
+        guard stream.isReplayable else { return false }
+        stop()
+        startPump()
+        return true
+    }
+
+    func stop() {
+        let (task, pump) = state.withLock { state -> (Task<Void, Never>?, CheckedContinuation<Void, Never>?) in
+            state.round += 1
+            state.chunk = Data()
+            state.end = nil
+            state.delivered = 0
+            state.engineWaits = false
+            defer {
+                state.task = nil
+                state.pump = nil
+            }
+            return (state.task, state.pump)
+        }
+        task?.cancel()
+        pump?.resume()
+    }
+
+    private func startPump() {
+        state.withLock { state in
+            let round = state.round
+            state.task = Task { [self, stream] in
+                let next = stream.makeIterator()
+                do {
+                    while let chunk = try await next() {
+                        if chunk.isEmpty { continue }
+                        guard await deliver(chunk, round: round) else { return }
+                    }
+                    finish(.success(()), round: round)
+                } catch {
+                    finish(.failure(Self.failure("it threw: \(error)", underlying: error)), round: round)
+                }
+            }
+        }
+    }
+
+    /// Puts a chunk in hand and waits until it is used up. `false` when nobody wants it any more.
+    private func deliver(_ chunk: Data, round: Int) async -> Bool {
+        await withCheckedContinuation { continuation in
+            let (isCurrent, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
+                guard state.round == round else { return (false, nil) }
+                state.chunk = chunk
+                state.pump = continuation
+                return (true, Self.takeWake(&state))
+            }
+            if !isCurrent { continuation.resume() }
+            wake?()
+        }
+        return state.withLock { $0.round == round }
+    }
+
+    private func finish(_ end: Result<Void, NetworkError>, round: Int) {
+        let wake = state.withLock { state -> (@Sendable () -> Void)? in
+            guard state.round == round else { return nil }
+            state.end = end
+            state.task = nil
+            return Self.takeWake(&state)
+        }
+        wake?()
+    }
+
+    private static func takeWake(_ state: inout State) -> (@Sendable () -> Void)? {
+        defer { state.engineWaits = false }
+        return state.engineWaits ? state.wake : nil
+    }
+
+    private func completed(_ state: borrowing State) -> BodyRead {
+        guard let length, state.delivered < length else { return .end }
+        return .failed(Self.failure("it gave only \(state.delivered) of the \(length) bytes announced"))
+    }
+
+    private static func failure(_ reason: String, underlying: (any Error)? = nil) -> NetworkError {
+        NetworkError(.requestBody, message: "the request's body stream failed: \(reason)", underlying: underlying)
+    }
+}

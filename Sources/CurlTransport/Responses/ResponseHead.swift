@@ -1,0 +1,74 @@
+import HTTPCore
+
+/// Gathers the head of a response from the lines libcurl passes on, and the
+/// trailers after the body.
+///
+/// One transfer may bring several heads: interim responses (1xx), the
+/// challenge of an authentication that libcurl answers by itself, a repetition
+/// on a fresh connection. Each status line starts over; the last head counts.
+struct ResponseHead {
+    /// Larger heads are refused, as servers do with requests.
+    static let sizeLimit = 1 << 20
+
+    private(set) var status = 0
+    private(set) var version = HTTPVersion.http1_1
+    private(set) var reason = ""
+    /// The empty line after the head has come.
+    private(set) var isComplete = false
+    private var bytes: [UInt8] = []
+    private var trailerBytes: [UInt8] = []
+
+    var headers: HTTPHeaders { HTTPHeaders(wireHead: bytes[...]) }
+    var trailers: HTTPHeaders { trailerBytes.isEmpty ? HTTPHeaders() : HTTPHeaders(wireHead: trailerBytes[...]) }
+
+    /// Whether anything of a head was received.
+    var hasBegun: Bool { !bytes.isEmpty }
+
+    /// Whether this is the head of the answer itself and not of an interim response (RFC 9110 §15.2).
+    var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
+
+    /// Takes in a line with its end. Returns `false` when the head grows beyond the limit.
+    mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+        if line.starts(with: "HTTP/".utf8), !hasBegun || isComplete {
+            start(line)
+        } else if isComplete {
+            if line.count > 2 { trailerBytes.append(contentsOf: line) }
+        } else if line.count <= 2, line.allSatisfy({ $0 == 0x0D || $0 == 0x0A }) {
+            isComplete = true
+        } else {
+            bytes.append(contentsOf: line)
+        }
+        return bytes.count + trailerBytes.count <= Self.sizeLimit
+    }
+
+    private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {
+        bytes.removeAll(keepingCapacity: true)
+        trailerBytes = []
+        bytes.reserveCapacity(512)
+        bytes.append(contentsOf: line)
+        isComplete = false
+        status = 0
+        // HTTP/1.1 200 OK: libcurl has checked the form.
+        var index = 5
+        let versionStart = index
+        while index < line.count, line[index] != 0x20 { index += 1 }
+        version = Self.version(line[versionStart..<index])
+        while index < line.count, line[index] == 0x20 { index += 1 }
+        while index < line.count, (0x30...0x39).contains(line[index]), status < 1000 {
+            status = status * 10 + Int(line[index] - 0x30)
+            index += 1
+        }
+        while index < line.count, line[index] == 0x20 { index += 1 }
+        var end = line.count
+        while end > index, line[end - 1] == 0x0A || line[end - 1] == 0x0D || line[end - 1] == 0x20 { end -= 1 }
+        reason = index < end ? String(decoding: line[index..<end], as: UTF8.self) : ""
+    }
+
+    private static func version(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> HTTPVersion {
+        switch text.first {
+        case UInt8(ascii: "2"): .http2
+        case UInt8(ascii: "3"): .http3
+        default: text.last == UInt8(ascii: "0") ? .http1_0 : .http1_1
+        }
+    }
+}
