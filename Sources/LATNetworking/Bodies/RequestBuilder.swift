@@ -1,0 +1,120 @@
+import FoundationEssentials
+
+/// Makes the request of a centralized call: address, parameters, files and body put together.
+struct RequestBuilder {
+    let baseURL: String?
+    let parameterEncoding: ParameterEncoding
+
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names what does not fit together or does not encode.
+    func request(
+        _ method: String, _ url: String, parameters: Parameters?, files: [UploadFile], body: HTTPBody?,
+        headers: HTTPHeaders
+    ) throws(NetworkError) -> HTTPRequest {
+        var request = HTTPRequest(method, absoluteURL(url), headers: headers, body: body)
+        guard parameters != nil || body != nil || !files.isEmpty else { return request }
+        let members = try parameters.map { parameters throws(NetworkError) in try encoded(parameters) }
+        if !files.isEmpty {
+            try setParts(files, members ?? [:], on: &request)
+        } else if let body {
+            try setBody(body, members, on: &request)
+        } else if let members {
+            if request.method.encodesParametersInQuery {
+                request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
+            } else {
+                request.body = try self.body(members, parameterEncoding)
+            }
+        }
+        return request
+    }
+
+    /// The URL itself when it is absolute, else the base URL with the path joined to it by exactly one slash.
+    func absoluteURL(_ url: String) -> String {
+        guard let baseURL, !baseURL.isEmpty, !Self.isAbsolute(url) else { return url }
+        return Self.join(baseURL, url)
+    }
+
+    /// The base's path and query are kept; a query of the path comes after the base's.
+    static func join(_ base: String, _ path: String) -> String {
+        let fragmentless = base.prefix { $0 != "#" }
+        var stem = Substring(fragmentless.prefix { $0 != "?" })
+        let baseQuery = fragmentless.dropFirst(stem.count).dropFirst()
+        guard !path.isEmpty else { return String(fragmentless) }
+        if path.first == "?" {
+            return ParameterEncoder.appending(query: String(path.dropFirst()), to: String(fragmentless))
+        }
+        while stem.last == "/" { stem.removeLast() }
+        let joined = stem + "/" + path.drop { $0 == "/" }
+        guard !baseQuery.isEmpty else { return String(joined) }
+        let ownQueryStart = joined.firstIndex { $0 == "?" || $0 == "#" } ?? joined.endIndex
+        let rest = joined[ownQueryStart...]
+        let separator = rest.first == "?" ? "&" : ""
+        return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
+    }
+
+    private static func isAbsolute(_ url: String) -> Bool {
+        guard let end = url.firstRange(of: "://") else { return false }
+        let scheme = url[..<end.lowerBound]
+        return !scheme.isEmpty && scheme.utf8.allSatisfy { byte in
+            (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2B || byte == 0x2D
+                || byte == 0x2E
+        }
+    }
+
+    private func encoded(_ parameters: Parameters) throws(NetworkError) -> [String: JSONValue] {
+        do {
+            return try ParameterEncoder.jsonObject(parameters)
+        } catch {
+            throw Self.doesNotEncode(error)
+        }
+    }
+
+    private static func doesNotEncode(_ error: any Error) -> NetworkError {
+        let reason =
+            if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else { "\(error)" }
+        return NetworkError(.invalidRequest, message: "the parameters do not encode: \(reason)", underlying: error)
+    }
+
+    private func body(_ members: [String: JSONValue], _ encoding: ParameterEncoding) throws(NetworkError) -> HTTPBody {
+        switch encoding {
+        case .form: return .data(ParameterEncoder.formBody(members), contentType: encoding.contentType)
+        case .json:
+            do {
+                return .data(try JSONValue.object(members).data(), contentType: encoding.contentType)
+            } catch {
+                throw Self.doesNotEncode(error)
+            }
+        }
+    }
+
+    private func setBody(
+        _ body: HTTPBody, _ members: [String: JSONValue]?, on request: inout HTTPRequest
+    ) throws(NetworkError) {
+        switch body.content {
+        case .parameters(let encoding):
+            request.body = try self.body(members ?? [:], encoding)
+        case .multipart:
+            try setParts([], members ?? [:], on: &request)
+        case .encoded, .data, .file, .stream:
+            // The body is spoken for, so the parameters go into the query.
+            guard let members else { return }
+            request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
+        }
+    }
+
+    private func setParts(
+        _ files: [UploadFile], _ members: [String: JSONValue], on request: inout HTTPRequest
+    ) throws(NetworkError) {
+        var parts = files
+        switch request.body?.content {
+        case nil, .parameters: break
+        case .multipart(let ownParts): parts = ownParts + files
+        case .encoded, .data, .file, .stream:
+            throw .invalidRequest("a call has either files or a body; put the body into one more UploadFile, or drop one")
+        }
+        guard request.method != .get, request.method != .head else {
+            throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")
+        }
+        let fields = ParameterEncoder.flattened(members).map { UploadFile(name: $0.name, value: $0.value ?? "") }
+        request.body = .multipart(fields + parts)
+    }
+}

@@ -1,0 +1,263 @@
+public import CurlTransport
+import FoundationEssentials
+public import HTTPCore
+import Synchronization
+
+/// Sends centralized calls: a method as text, an address, and what goes with it.
+///
+/// ```swift
+/// let manager = CentralRequestManager.shared
+/// let response = try await manager.startRequest("GET", "http://127.0.0.1:8080/get", parameters: ["q": "swift"])
+/// print(response.status, try response.json()["args"]["q"].string)
+/// ```
+///
+/// A manager has its own engine, connections and settings; any number of them may live in a process. It never has to be
+/// shut down: the engine ends when the manager is let go of and its last call is over. Every method may be called from
+/// any thread.
+public final class CentralRequestManager: Sendable {
+    /// The settings it was made with.
+    public let configuration: Configuration
+
+    private let corridor: Corridor
+    private let engine: CurlTransport?
+    private let callbacks: CallbackExecutor
+    private let currentBaseURL: Mutex<String?>
+
+    /// Makes a manager and starts its engine.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` or
+    ///   ``NetworkError/Kind/unsupported`` for a configuration that cannot work.
+    public convenience init(configuration: Configuration = Configuration()) throws {
+        if let transport = configuration.transport {
+            self.init(configuration, transport: transport, engine: nil)
+        } else {
+            let engine = try CurlTransport(configuration: configuration.engine)
+            self.init(configuration, transport: engine, engine: engine)
+        }
+    }
+
+    init(_ configuration: Configuration, transport: any Transport, engine: CurlTransport?) {
+        self.configuration = configuration
+        self.engine = engine
+        corridor = Corridor(configuration, transport: transport)
+        callbacks = configuration.callbackExecutor ?? .serial()
+        currentBaseURL = Mutex(configuration.baseURL)
+    }
+
+    /// What paths are joined to. A change counts from the next call on.
+    public var baseURL: String? {
+        get { currentBaseURL.withLock { $0 } }
+        set { currentBaseURL.withLock { $0 = newValue } }
+    }
+
+    /// Ends all transfers, closes every connection and returns when the engine's thread is over. Later calls fail with
+    /// ``NetworkError/Kind/shutDown``. Never required.
+    public func shutdown() async { await engine?.shutdown() }
+
+    /// What is alive in the engine; `nil` with a transport of the app's own.
+    public var gauges: CurlTransport.Gauges? {
+        get async { await engine?.gauges }
+    }
+
+    // MARK: Calls
+
+    /// Sends a call and collects its answer.
+    ///
+    /// ```swift
+    /// let created = try await manager.startRequest("POST", "/orders", body: .json(order))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - method: a method, the known ones in any case, others as given.
+    ///   - url: an absolute URL, or a path for the base URL.
+    ///   - parameters: in the query for `GET`, `HEAD`, `DELETE` and when a body is given; fields of a multipart body
+    ///     when files are; else the body.
+    ///   - files: parts of a multipart body.
+    ///   - body: the body itself.
+    ///   - cache: the cache policy; `nil` for the manager's.
+    ///   - timeout: the total timeout; `nil` for the manager's.
+    ///   - headers: laid over the manager's; `nil` values remove.
+    ///   - progress: called where the manager's callbacks run, never after the call is over.
+    /// - Returns: a response of status 2xx, or 304.
+    /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status;
+    ///   `CancellationError` when the current task was cancelled.
+    public func startRequest(
+        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil
+    ) async throws -> HTTPResponse {
+        var request = try builder.request(
+            method, url, parameters: parameters, files: files, body: body, headers: headers)
+        if let cache { request.cachePolicy = cache }
+        if let timeout { request.timeout = timeout }
+        guard let progress else { return try await judged(request) }
+        let gate = ProgressGate(progress, callbacks)
+        request.progressHandler = { gate.report($0) }
+        do {
+            let response = try await judged(request)
+            await gate.close()
+            return response
+        } catch {
+            await gate.close()
+            throw error
+        }
+    }
+
+    /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
+    ///
+    /// The closures run where ``Configuration/callbackExecutor`` says. The parameters are those of the asynchronous
+    /// form. The call goes on when the returned task, or the manager, is let go of.
+    @discardableResult
+    public func startRequest(
+        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil,
+        success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
+        failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
+    ) -> RequestTask {
+        let task = RequestTask()
+        task.start { [self] in
+            let report = progress.map { progress -> ProgressHandler in
+                { [callbacks] event in callbacks.run { if !task.isFinished { progress(event) } } }
+            }
+            let result = await self.result(of: task, progress: report) {
+                var request = try builder.request(
+                    method, url, parameters: parameters, files: files, body: body, headers: headers)
+                if let cache { request.cachePolicy = cache }
+                if let timeout { request.timeout = timeout }
+                return request
+            }
+            callbacks.run {
+                task.finish()
+                switch result {
+                case .success(let response): success(task, response)
+                case .failure(let error): failure(task, error)
+                }
+            }
+        }
+        return task
+    }
+
+    /// Sends a request as it is and gives any answer, whatever its status.
+    ///
+    /// - Throws: ``NetworkError`` when there is no answer; `CancellationError` when the current task was cancelled.
+    public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        var request = request
+        request.url = builder.absoluteURL(request.url)
+        let policy = request.cachePolicy ?? configuration.cachePolicy
+        if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
+        return try await corridor.send(request)
+    }
+
+    /// Sends a call and gives its answer as soon as the head is there; the body is read from
+    /// ``HTTPResponse/body``, no faster than the reader takes it.
+    ///
+    /// ```swift
+    /// for try await line in try await manager.stream("GET", url).body.lines { print(line) }
+    /// ```
+    ///
+    /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
+    /// cancels the transfer.
+    ///
+    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:progress:)`` does; up to 1 MiB of
+    ///   an error's body is kept with the error.
+    public func stream(
+        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) async throws -> HTTPResponse {
+        var request = try builder.request(
+            method, url, parameters: parameters, files: files, body: body, headers: headers)
+        if let timeout { request.timeout = timeout }
+        request.streamsBody = true
+        var response = try await send(request)
+        guard !Verdict.isSuccess(response) else { return response }
+        response.body = ResponseBody(try await Self.beginning(of: response.body))
+        throw Verdict.failure(response, to: request)
+    }
+
+    // MARK: Inside
+
+    private var builder: RequestBuilder {
+        RequestBuilder(baseURL: baseURL, parameterEncoding: configuration.parameterEncoding)
+    }
+
+    private func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let response = try await send(request)
+        guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
+        return response
+    }
+
+    /// Everything a call in closure form can come to, as one value.
+    private func result(
+        of task: RequestTask, progress: ProgressHandler?, _ makeRequest: () throws -> HTTPRequest
+    ) async -> Result<HTTPResponse, NetworkError> {
+        var request: HTTPRequest?
+        do {
+            try Task.checkCancellation()
+            var made = try makeRequest()
+            made.control = task.control
+            made.progressHandler = progress
+            request = made
+            return .success(try await judged(made))
+        } catch let error as NetworkError {
+            return .failure(error)
+        } catch is CancellationError {
+            return .failure(NetworkError(.cancelled, message: "the request was cancelled", request: request))
+        } catch {
+            return .failure(
+                NetworkError(
+                    .provider, message: "an interceptor threw: \(error)", request: request, underlying: error))
+        }
+    }
+
+    /// The first bytes of a body, as much as an error keeps.
+    private static func beginning(of body: ResponseBody) async throws -> Data {
+        var beginning = Data()
+        do {
+            for try await chunk in body {
+                beginning.append(chunk.prefix(Verdict.errorBodyLimit - beginning.count))
+                if beginning.count >= Verdict.errorBodyLimit { break }
+            }
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            // What came of it is what there is; the status is the news.
+        }
+        return beginning
+    }
+}
+
+/// Is told how far a transfer is.
+public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> Void
+
+/// Passes progress on until the call it belongs to is over.
+private final class ProgressGate: Sendable {
+    private let handler: ProgressHandler
+    private let callbacks: CallbackExecutor
+    private let isOpen = Mutex(true)
+
+    init(_ handler: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
+        self.handler = handler
+        self.callbacks = callbacks
+    }
+
+    func report(_ progress: TransferProgress) {
+        callbacks.run { [self] in
+            if isOpen.withLock({ $0 }) { handler(progress) }
+        }
+    }
+
+    /// Returns when everything reported so far has been delivered; nothing is after it.
+    func close() async {
+        await callbacks.drain()
+        isOpen.withLock { $0 = false }
+    }
+}
+
+enum CacheFailure {
+    static func nothingStored(_ request: HTTPRequest) -> NetworkError {
+        NetworkError(
+            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
+            request: request)
+    }
+}

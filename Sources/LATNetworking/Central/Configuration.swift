@@ -1,0 +1,57 @@
+public import CurlTransport
+public import HTTPCore
+
+extension CentralRequestManager {
+    /// The settings of a manager, those of its engine among them. They are read when the manager is made.
+    ///
+    /// ```swift
+    /// var configuration = CentralRequestManager.Configuration()
+    /// configuration.baseURL = "https://api.example.org/v2"
+    /// configuration.timeout = .seconds(30)
+    /// configuration.headerProvider = { _ in ["Authorization": "Bearer \(await tokens.current)"] }
+    /// let manager = try CentralRequestManager(configuration: configuration)
+    /// ```
+    ///
+    /// The engine's settings (`timeout`, `connectTimeout`, `idleTimeout`, `maxConnectionsPerHost`, `proxy`, `tls`, …)
+    /// are members of this value too; ``CurlTransport/Configuration`` describes them.
+    @dynamicMemberLookup
+    public struct Configuration: Sendable {
+        /// The settings of the engine.
+        public var engine = CurlTransport.Configuration()
+
+        /// What paths are joined to, with exactly one slash; its own path and query are kept. Default `nil`: calls
+        /// name absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
+        public var baseURL: String?
+        /// Headers of every request. Default none. Later wins: these, then the provider's, then the request's.
+        public var headers = HTTPHeaders()
+        /// Asked for headers before each attempt. Default `nil`.
+        public var headerProvider: HeaderProvider?
+        /// Rooms of the app along the corridor, the first outermost. Default none.
+        public var interceptors: [any Interceptor] = []
+        /// Fields that hold secrets: they never follow a redirect to another origin. Default
+        /// ``SecretHeaders/standard``.
+        public var secretHeaders = SecretHeaders.standard
+        /// How parameters become a body where they do not go into the query. Default ``ParameterEncoding/json``.
+        public var parameterEncoding = ParameterEncoding.json
+        /// Whether redirects are followed. Default: at most 20 hops.
+        public var redirects = RedirectPolicy.follow(limit: 20)
+        /// How often an idempotent request is repeated after a failure of the network. Default 0. A connection from
+        /// the pool that turns out to be dead is replaced once whatever this says, when that is safe.
+        public var retries = 0
+        /// How a cache may take part. Default ``CachePolicy/networkOnly``.
+        public var cachePolicy = CachePolicy.networkOnly
+        /// Where the closures of calls run. Default `nil`: a serial queue of the manager's own.
+        public var callbackExecutor: CallbackExecutor?
+        /// Sends in place of the engine: a stand-in for tests, a decorator. Default `nil`: the engine.
+        public var transport: (any Transport)?
+
+        /// The default settings.
+        public init() {}
+
+        /// The settings of the engine, as members of this value.
+        public subscript<Value>(dynamicMember keyPath: WritableKeyPath<CurlTransport.Configuration, Value>) -> Value {
+            get { engine[keyPath: keyPath] }
+            set { engine[keyPath: keyPath] = newValue }
+        }
+    }
+}

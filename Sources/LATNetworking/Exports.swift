@@ -1,0 +1,3 @@
+// What a call takes and gives lives in the modules below; `import LATNetworking` is enough to name it.
+@_exported public import CurlTransport
+@_exported public import HTTPCore

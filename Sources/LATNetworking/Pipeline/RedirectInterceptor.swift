@@ -1,0 +1,72 @@
+/// Follows redirects, hop by hop, as ``RedirectRule`` says.
+struct RedirectInterceptor: Interceptor {
+    let policy: RedirectPolicy
+    let secretHeaders: SecretHeaders
+
+    func intercept(
+        _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        var response = try await next(request)
+        guard (300...399).contains(response.status), let limit = limit(for: request) else { return response }
+        var request = request
+        var hops: [HTTPResponse.Redirect] = []
+        var deadline = TransferDeadline(request.timeout)
+        deadline?.spend(response.timings)
+        while let following = try RedirectRule.next(after: response, to: request, secretHeaders: secretHeaders) {
+            guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
+            hops.append(.init(url: response.url, status: response.status))
+            // A short body is read to its end, so that the connection can serve the next hop.
+            if response.body.isStream { _ = try? await response.body.collect(upTo: 64 << 10) }
+            request = following
+            try deadline?.apply(to: &request)
+            response = try await next(request)
+            deadline?.spend(response.timings)
+        }
+        response.redirects = hops
+        return response
+    }
+
+    private func limit(for request: HTTPRequest) -> Int? {
+        switch request.redirects == .automatic ? policy : request.redirects {
+        case .none: nil
+        case .follow(let limit): max(0, limit)
+        case .automatic: 20
+        }
+    }
+
+    private func tooMany(
+        _ limit: Int, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest, _ response: HTTPResponse
+    ) -> NetworkError {
+        let isLoop = hops.contains { $0.url == response.url }
+        let way = hops.suffix(3).map { URLText.redacted($0.url) }.joined(separator: " → ")
+        return NetworkError(
+            .redirect,
+            message: (isLoop ? "the redirects go in a circle" : "there are more than \(limit) redirects")
+                + (way.isEmpty ? "" : ": \(way)")
+                + "; raise the limit with redirects = .follow(limit:) or set .none to see the response itself",
+            request: request, response: response)
+    }
+}
+
+/// The time of a call that is left over several transfers. Waiting for a free connection does not count.
+struct TransferDeadline {
+    private var left: Duration
+
+    init?(_ timeout: Duration?) {
+        guard let timeout else { return nil }
+        left = timeout
+    }
+
+    mutating func spend(_ timings: Timings) {
+        if let total = timings.total { left -= total }
+    }
+
+    /// - Throws: ``NetworkError/Kind/timeout(_:)`` when nothing is left.
+    func apply(to request: inout HTTPRequest) throws(NetworkError) {
+        guard left > .zero else {
+            throw NetworkError(
+                .timeout(.total), message: "the redirects took the whole timeout; raise it", request: request)
+        }
+        request.timeout = left
+    }
+}
