@@ -1,0 +1,53 @@
+import Glibc
+
+/// A loopback port on which connecting hangs for as long as this value lives: somebody listens, nobody
+/// accepts, and the queue is full, so that the system drops what would open another connection.
+///
+/// ```swift
+/// let full = try FullBacklogListener()
+/// request.url = full.url("/")             // ends in a connect timeout
+/// ```
+public final class FullBacklogListener: Sendable {
+    /// The port on 127.0.0.1.
+    public let port: Int
+    private let descriptors: [Int32]
+
+    /// Listens on a free port and fills its queue until a connection hangs, which takes about 0.2 s.
+    ///
+    /// - Throws: ``MockServerError`` when the system has no port or descriptor left, or the queue cannot be filled.
+    public init() throws {
+        var descriptors = [try Socket.bindLoopback(port: 0, backlog: 0)]
+        do {
+            port = try Socket.port(of: descriptors[0])
+            while true {
+                guard descriptors.count <= 64 else {
+                    throw MockServerError(
+                        kind: .system(errno: ENOTSUP),
+                        description: "64 connections did not fill a queue of none; this system cannot be used for it")
+                }
+                let client = try Socket.connectLoopback(port: port)
+                descriptors.append(client)
+                if !Self.isConnected(client) { break }
+            }
+        } catch {
+            for descriptor in descriptors { close(descriptor) }
+            throw error
+        }
+        self.descriptors = descriptors
+    }
+
+    deinit {
+        // Resets, so that no connection lingers in the system's tables.
+        for descriptor in descriptors.dropFirst() { Socket.reset(descriptor) }
+        close(descriptors[0])
+    }
+
+    /// The URL of a path on this port.
+    public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)" + path }
+
+    /// Whether the connection opens. On the loopback device it does so at once, or never.
+    private static func isConnected(_ descriptor: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&entry, 1, 150) > 0
+    }
+}

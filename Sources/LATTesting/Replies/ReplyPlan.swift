@@ -1,0 +1,315 @@
+import FoundationEssentials
+import HTTPCore
+
+/// What must be sent for one reply, as a list of steps: a pure function of the
+/// reply and the request it answers. ``ReplyWriter`` walks it.
+struct ReplyPlan {
+    /// What of the request decides how a reply is written.
+    struct Context: Equatable {
+        var isHead = false
+        /// 0 or 1: HTTP/1.0 or HTTP/1.1.
+        var minorVersion = 1
+        var keepsConnection = true
+    }
+
+    enum Content: Equatable {
+        case bytes(ArraySlice<UInt8>)
+        case data(Data)
+        case pattern(Range<Int64>)
+
+        var count: Int64 {
+            switch self {
+            case .bytes(let bytes): Int64(bytes.count)
+            case .data(let data): Int64(data.count)
+            case .pattern(let range): range.upperBound - range.lowerBound
+            }
+        }
+
+        func prefix(_ count: Int64) -> Content {
+            switch self {
+            case .bytes(let bytes): .bytes(bytes.prefix(Int(count)))
+            case .data(let data): .data(data.prefix(Int(count)))
+            case .pattern(let range): .pattern(range.lowerBound..<min(range.upperBound, range.lowerBound + count))
+            }
+        }
+
+        func dropFirst(_ count: Int64) -> Content {
+            switch self {
+            case .bytes(let bytes): .bytes(bytes.dropFirst(Int(count)))
+            case .data(let data): .data(data.dropFirst(Int(count)))
+            case .pattern(let range): .pattern(min(range.upperBound, range.lowerBound + count)..<range.upperBound)
+            }
+        }
+    }
+
+    enum Role: Equatable {
+        case interim
+        case head
+        /// Chunk sizes, line ends, trailers.
+        case framing
+        case body
+    }
+
+    enum Step: Equatable {
+        case send(Content, Role)
+        case wait(Duration)
+        case stall
+    }
+
+    enum Ending: Equatable {
+        case keep
+        case close
+        case reset
+    }
+
+    private(set) var steps: [Step]
+    private(set) var ending: Ending
+    let bytesPerSecond: Int?
+
+    init(_ reply: MockReply, answering context: Context) {
+        bytesPerSecond = reply.bytesPerSecond
+        let framing = Framing(reply, answering: context)
+        steps = []
+        for interim in reply.interims where context.minorVersion > 0 {
+            var text = "HTTP/1.1 \(interim.status) \(ReasonPhrase.of(interim.status))\r\n"
+            for (name, value) in interim.headers { text += "\(name): \(value)\r\n" }
+            steps.append(.send(.bytes(ArraySlice((text + "\r\n").utf8)), .interim))
+        }
+        let head = reply.rawHead ?? framing.head(of: reply, answering: context)
+        if !head.isEmpty { steps.append(.send(.bytes(ArraySlice(head)), .head)) }
+        if !framing.isBodyless { framing.appendBody(of: reply, to: &steps) }
+        ending = framing.keepsConnection ? .keep : .close
+
+        for pause in reply.pauses { insert(pause) }
+        if let cut = reply.cut { truncate(to: cut) }
+        if bytesPerSecond == nil { joinSmallSteps() }
+    }
+
+    private mutating func insert(_ pause: MockReply.Pause) {
+        let step: Step = if let duration = pause.duration { .wait(duration) } else { .stall }
+        steps.insert(step, at: index(of: pause.point))
+    }
+
+    /// Where a point is, after a split of the step it lies in. Pauses of one point keep their order.
+    private mutating func index(of point: MockReply.Point) -> Int {
+        func isPause(_ index: Int) -> Bool {
+            guard steps.indices.contains(index) else { return false }
+            if case .send = steps[index] { return false }
+            return true
+        }
+        var index = 0
+        switch point {
+        case .start:
+            break
+        case .beforeHead:
+            index = steps.lastIndex { $0.role == .interim }.map { $0 + 1 } ?? 0
+        case .afterHead:
+            index = (steps.lastIndex { $0.role == .head || $0.role == .interim }).map { $0 + 1 } ?? 0
+        case .afterBodyBytes(let count) where count <= 0:
+            return self.index(of: .afterHead)
+        case .afterBodyBytes(let count):
+            index = (steps.lastIndex { $0.role == .head || $0.role == .interim }).map { $0 + 1 } ?? 0
+            var remaining = count
+            for (position, step) in steps.enumerated() {
+                guard case .send(let content, .body) = step else { continue }
+                index = position + 1
+                if content.count > remaining {
+                    steps[position] = .send(content.prefix(remaining), .body)
+                    steps.insert(.send(content.dropFirst(remaining), .body), at: index)
+                    remaining = 0
+                } else {
+                    remaining -= content.count
+                }
+                if remaining == 0 { break }
+            }
+        }
+        while isPause(index) { index += 1 }
+        return index
+    }
+
+    private mutating func truncate(to cut: MockReply.Cut) {
+        ending = cut.resets ? .reset : .close
+        var remaining = cut.byteCount
+        for (position, step) in steps.enumerated() {
+            guard case .send(let content, let role) = step, role != .interim else { continue }
+            if content.count >= remaining {
+                steps.removeSubrange((position + 1)...)
+                steps[position] = .send(content.prefix(remaining), role)
+                if remaining == 0 { steps.removeLast() }
+                return
+            }
+            remaining -= content.count
+        }
+    }
+
+    /// Head and body of a small reply go out in one system call.
+    private mutating func joinSmallSteps() {
+        guard steps.count > 1 else { return }
+        var joined: [Step] = []
+        for step in steps {
+            if case .send(let next, let role) = step, next.count <= 32_768,
+                case .send(.bytes(var bytes), _)? = joined.last, bytes.count <= 32_768
+            {
+                // Taken out first, so that the bytes are appended in place.
+                joined.removeLast()
+                switch next {
+                case .bytes(let more): bytes.append(contentsOf: more)
+                case .data(let more): bytes.append(contentsOf: more)
+                case .pattern(let range): bytes.append(contentsOf: MockPattern.bytes(in: range))
+                }
+                joined.append(.send(.bytes(bytes), role))
+            } else {
+                joined.append(step)
+            }
+        }
+        steps = joined
+    }
+}
+
+extension ReplyPlan.Step {
+    fileprivate var role: ReplyPlan.Role? {
+        if case .send(_, let role) = self { role } else { nil }
+    }
+}
+
+/// How the end of a reply's body is told, and what becomes of the connection (RFC 9112 §6.3, §9.3).
+private struct Framing {
+    enum Kind: Equatable {
+        case length(Int64)
+        case chunked(size: Int)
+        case untilClose
+        /// The caller's own headers say it.
+        case given
+    }
+
+    let kind: Kind
+    let isBodyless: Bool
+    let saysClose: Bool
+    let keepsConnection: Bool
+
+    init(_ reply: MockReply, answering context: ReplyPlan.Context) {
+        let hasNoBody = (100..<200).contains(reply.status) || reply.status == 204 || reply.status == 304
+        isBodyless = reply.rawHead == nil && (context.isHead || hasNoBody)
+        let count = reply.body.count
+        let announced = reply.announcedLength ?? reply.headers["Content-Length"].flatMap { Int64($0) }
+
+        if reply.headers.contains("Transfer-Encoding") || reply.headers.contains("Content-Length") {
+            kind = .given
+        } else if let chunkSize = reply.chunkSize {
+            kind = context.minorVersion > 0 ? .chunked(size: chunkSize) : .untilClose
+        } else if case .untilClose = reply.framing {
+            kind = .untilClose
+        } else if reply.headers.removes("Content-Length") {
+            kind = .untilClose
+        } else if hasNoBody {
+            kind = .given
+        } else {
+            kind = .length(reply.announcedLength ?? count)
+        }
+
+        let endsWithConnection = kind == .untilClose && !isBodyless
+        let ownConnection = reply.headers["Connection"]?.lowercased()
+        saysClose = !context.keepsConnection || reply.connectionEnd.isClose || endsWithConnection
+        let hasLength = kind != .untilClose && reply.chunkSize == nil
+        let isTruncated = hasLength && !isBodyless && (announced ?? count) > count
+        keepsConnection =
+            !saysClose && !reply.connectionEnd.isDrop && !isTruncated && reply.rawHead == nil
+            && !(ownConnection?.contains("close") ?? false)
+    }
+
+    func head(of reply: MockReply, answering context: ReplyPlan.Context) -> [UInt8] {
+        var head: [UInt8] = []
+        head.reserveCapacity(256)
+        func append(_ name: String, _ value: String) {
+            head.append(contentsOf: name.utf8)
+            head.append(contentsOf: ": ".utf8)
+            head.append(contentsOf: value.utf8)
+            head.append(contentsOf: "\r\n".utf8)
+        }
+        head.append(contentsOf: "HTTP/1.1 \(reply.status) \(reply.reason ?? ReasonPhrase.of(reply.status))\r\n".utf8)
+        for (name, value) in reply.headers { append(name, value) }
+        switch kind {
+        case .length(let count): append("Content-Length", String(count))
+        case .chunked: append("Transfer-Encoding", "chunked")
+        case .untilClose, .given: break
+        }
+        if !reply.headers.mentions("Connection") {
+            if saysClose {
+                append("Connection", "close")
+            } else if context.minorVersion == 0 {
+                append("Connection", "keep-alive")
+            }
+        }
+        head.append(contentsOf: "\r\n".utf8)
+        return head
+    }
+
+    func appendBody(of reply: MockReply, to steps: inout [ReplyPlan.Step]) {
+        guard reply.rawHead == nil, case .chunked(let size) = kind else {
+            for piece in reply.body.pieces(ofAtMost: .max) { steps.append(.send(piece, .body)) }
+            return
+        }
+        for piece in reply.body.pieces(ofAtMost: Int64(size)) {
+            let start = String(piece.count, radix: 16) + "\r\n"
+            steps.append(.send(.bytes(ArraySlice(start.utf8)), .framing))
+            steps.append(.send(piece, .body))
+            steps.append(.send(.bytes(ArraySlice("\r\n".utf8)), .framing))
+        }
+        var end = "0\r\n"
+        for (name, value) in reply.trailers { end += "\(name): \(value)\r\n" }
+        steps.append(.send(.bytes(ArraySlice((end + "\r\n").utf8)), .framing))
+    }
+}
+
+extension MockReply {
+    /// The size of a chunk when the body is to be chunked.
+    fileprivate var chunkSize: Int? {
+        if case .chunked(let size) = framing { return size }
+        if case .chunks = body, case .automatic = framing { return .max }
+        return nil
+    }
+}
+
+extension MockReply.ConnectionEnd {
+    fileprivate var isClose: Bool { if case .close = self { true } else { false } }
+    fileprivate var isDrop: Bool { if case .drop = self { true } else { false } }
+}
+
+extension MockReply.Body {
+    fileprivate var count: Int64 {
+        switch self {
+        case .none: 0
+        case .bytes(let data): Int64(data.count)
+        case .chunks(let chunks): chunks.reduce(0) { $0 + Int64($1.count) }
+        case .pattern(let byteCount): byteCount
+        }
+    }
+
+    /// The content in pieces that are never empty. Chunks are kept as they are.
+    fileprivate func pieces(ofAtMost size: Int64) -> [ReplyPlan.Content] {
+        let whole: ReplyPlan.Content
+        switch self {
+        case .none: return []
+        case .chunks(let chunks): return chunks.filter { !$0.isEmpty }.map { .data($0) }
+        case .bytes(let data): whole = .data(data)
+        case .pattern(let byteCount): whole = .pattern(0..<byteCount)
+        }
+        var pieces: [ReplyPlan.Content] = []
+        var rest = whole
+        while rest.count > 0 {
+            pieces.append(rest.prefix(min(size, rest.count)))
+            rest = rest.dropFirst(min(size, rest.count))
+        }
+        return pieces
+    }
+}
+
+extension HTTPHeaders {
+    fileprivate func mentions(_ name: String) -> Bool {
+        fields.contains { $0.name.equalsIgnoringASCIICase(name) }
+    }
+
+    fileprivate func removes(_ name: String) -> Bool {
+        fields.contains { $0.value == nil && $0.name.equalsIgnoringASCIICase(name) }
+    }
+}

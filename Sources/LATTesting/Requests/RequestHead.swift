@@ -1,0 +1,143 @@
+import HTTPCore
+
+/// The request line and header of one request, as ``RequestParser`` read them.
+struct RequestHead: Equatable, Sendable {
+    enum Framing: Equatable, Sendable {
+        case none
+        case length(Int64)
+        case chunked
+    }
+
+    var method: String
+    var target: String
+    /// 0 or 1: HTTP/1.0 or HTTP/1.1.
+    var minorVersion: Int
+    var headers: HTTPHeaders
+    var framing: Framing
+    /// Whether the connection may be used again (RFC 9112 §9.3).
+    var keepsConnection: Bool
+    /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1).
+    var expectsContinue: Bool
+}
+
+extension RequestHead {
+    /// Reads a complete head, its empty last line included.
+    init(parsing head: [UInt8]) throws(RequestParser.Failure) {
+        guard let lineEnd = head.firstIndex(of: 0x0A) else { throw .badRequest("no request line") }
+        let line = head[..<lineEnd].droppingCarriageReturn()
+        let words = line.split(separator: 0x20, omittingEmptySubsequences: false)
+        guard words.count == 3, words[0].isToken, !words[1].isEmpty, !words[1].contains(where: { $0 < 0x21 }) else {
+            throw .badRequest("the request line is not \"METHOD target HTTP/1.1\"")
+        }
+        let version = words[2]
+        guard version.count == 8, version.starts(with: "HTTP/".utf8) else {
+            throw .badRequest("the request line ends in no HTTP version")
+        }
+        guard version.starts(with: "HTTP/1.".utf8), let last = version.last, (0x30...0x39).contains(last) else {
+            throw RequestParser.Failure(status: 505, reason: "only HTTP/1.0 and HTTP/1.1 are served here")
+        }
+        method = String(decoding: words[0], as: UTF8.self)
+        target = String(decoding: words[1], as: UTF8.self)
+        minorVersion = last == 0x30 ? 0 : 1
+
+        var facts = FieldFacts()
+        let fields = head[(lineEnd + 1)...]
+        try facts.read(fields)
+        headers = HTTPHeaders(wireHead: fields)
+        if minorVersion == 1, facts.hostCount != 1 {
+            throw .badRequest("HTTP/1.1 wants exactly one Host field, here are \(facts.hostCount)")
+        }
+        framing = try facts.framing(minorVersion: minorVersion)
+        keepsConnection = minorVersion == 1 ? !facts.saysClose : facts.saysKeepAlive && !facts.saysClose
+        expectsContinue = minorVersion == 1 && facts.expectsContinue
+    }
+}
+
+/// What the field lines say about framing and connection, from one walk over them.
+private struct FieldFacts {
+    var hostCount = 0
+    var saysClose = false
+    var saysKeepAlive = false
+    var expectsContinue = false
+    var contentLength: Int64?
+    var transferCodings: String?
+
+    mutating func read(_ fields: ArraySlice<UInt8>) throws(RequestParser.Failure) {
+        var rest = fields
+        while let lineEnd = rest.firstIndex(of: 0x0A) {
+            let line = rest[..<lineEnd].droppingCarriageReturn()
+            rest = rest[(lineEnd + 1)...]
+            if line.isEmpty { continue }
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")), line[..<colon].isToken else {
+                throw .badRequest("a header line is not \"Name: value\"")
+            }
+            let value = line[(colon + 1)...]
+            if value.contains(where: { $0 == 0 || $0 == 0x0D }) {
+                throw .badRequest("a header value holds a NUL or a bare CR")
+            }
+            try read(name: line[..<colon], value: value)
+        }
+    }
+
+    private mutating func read(name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) throws(RequestParser.Failure) {
+        // The length tells most fields apart without a comparison.
+        switch name.count {
+        case 4 where name.isLowercased("host"):
+            hostCount += 1
+        case 6 where name.isLowercased("expect"):
+            expectsContinue = value.trimmedText.lowercased() == "100-continue"
+        case 10 where name.isLowercased("connection"):
+            let options = value.trimmedText.lowercased()
+            saysClose = saysClose || options.contains("close")
+            saysKeepAlive = saysKeepAlive || options.contains("keep-alive")
+        case 14 where name.isLowercased("content-length"):
+            let text = value.trimmedText
+            guard let length = Int64(text), length >= 0, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
+                contentLength == nil || contentLength == length
+            else { throw .badRequest("Content-Length is no number, or there are two that differ") }
+            contentLength = length
+        case 17 where name.isLowercased("transfer-encoding"):
+            let text = value.trimmedText.lowercased()
+            transferCodings = transferCodings.map { $0 + "," + text } ?? text
+        default:
+            break
+        }
+    }
+
+    /// RFC 9112 §6.3.
+    func framing(minorVersion: Int) throws(RequestParser.Failure) -> RequestHead.Framing {
+        guard let transferCodings else {
+            guard let contentLength, contentLength > 0 else { return .none }
+            return .length(contentLength)
+        }
+        if minorVersion == 0 { throw .badRequest("Transfer-Encoding in a request of HTTP/1.0") }
+        if contentLength != nil { throw .badRequest("both Transfer-Encoding and Content-Length") }
+        if transferCodings != "chunked" {
+            throw RequestParser.Failure(status: 501, reason: "the only transfer coding known here is chunked")
+        }
+        return .chunked
+    }
+}
+
+extension ArraySlice<UInt8> {
+    func droppingCarriageReturn() -> ArraySlice<UInt8> { last == 0x0D ? dropLast() : self }
+
+    /// Whether these bytes, in lower case, are a name that is given in lower case.
+    func isLowercased(_ name: StaticString) -> Bool {
+        guard count == name.utf8CodeUnitCount else { return false }
+        return name.withUTF8Buffer { expected in
+            withUnsafeBufferPointer { bytes in
+                for index in 0..<bytes.count where bytes[index] | 0x20 != expected[index] | 0x20 { return false }
+                return true
+            }
+        }
+    }
+
+    /// The text without blanks at both ends.
+    var trimmedText: String {
+        var bytes = self
+        while let first = bytes.first, first == 0x20 || first == 0x09 { bytes.removeFirst() }
+        while let last = bytes.last, last == 0x20 || last == 0x09 { bytes.removeLast() }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,157 @@
+import HTTPCore
+
+/// Reads requests of HTTP/1.1 from bytes as they come (RFC 9112): bytes in, events out, no I/O.
+///
+/// What is left of the input after an ``Event/end(trailers:)`` belongs to the next request of the
+/// connection (pipelining); the caller keeps it until it wants that one.
+struct RequestParser {
+    enum Event: Equatable {
+        case head(RequestHead)
+        /// A piece of the body, never empty.
+        case body(ArraySlice<UInt8>)
+        case end(trailers: HTTPHeaders)
+    }
+
+    /// Bytes that are no request. The parser must not be used after it.
+    struct Failure: Error, Equatable {
+        /// The status to answer with.
+        let status: Int
+        let reason: String
+
+        static func badRequest(_ reason: String) -> Failure { Failure(status: 400, reason: reason) }
+    }
+
+    private enum State {
+        case head
+        case fixedBody(remaining: Int64)
+        case chunkSize
+        case chunk(remaining: Int64)
+        case chunkEnd
+        case trailers
+        case end
+    }
+
+    private var state = State.head
+    /// The head, the chunk line or the trailers as far as they came.
+    private var buffer: [UInt8] = []
+    private var lineStart = 0
+
+    /// Whether some bytes of a request came and its end did not.
+    var isInsideRequest: Bool {
+        if case .head = state { !buffer.isEmpty } else { true }
+    }
+
+    static let headLimit = 8 << 20
+    static let chunkLineLimit = 4_096
+
+    /// Takes from the front of the input what makes the next event; `nil` when it is used up before that.
+    mutating func next(_ input: inout ArraySlice<UInt8>) throws(Failure) -> Event? {
+        while true {
+            switch state {
+            case .head:
+                guard try takeSection(&input) else { return nil }
+                let head = try RequestHead(parsing: takeBuffer())
+                switch head.framing {
+                case .none: state = .end
+                case .length(let length): state = .fixedBody(remaining: length)
+                case .chunked: state = .chunkSize
+                }
+                return .head(head)
+            case .fixedBody(let remaining):
+                guard let piece = take(&input, atMost: remaining) else { return nil }
+                let rest = remaining - Int64(piece.count)
+                state = rest > 0 ? .fixedBody(remaining: rest) : .end
+                return .body(piece)
+            case .chunkSize:
+                guard let line = try takeLine(&input) else { return nil }
+                let size = try chunkSize(of: line)
+                state = size > 0 ? .chunk(remaining: size) : .trailers
+            case .chunk(let remaining):
+                guard let piece = take(&input, atMost: remaining) else { return nil }
+                let rest = remaining - Int64(piece.count)
+                state = rest > 0 ? .chunk(remaining: rest) : .chunkEnd
+                return .body(piece)
+            case .chunkEnd:
+                guard let line = try takeLine(&input) else { return nil }
+                guard line.isEmpty else { throw .badRequest("a chunk is longer than its size says") }
+                state = .chunkSize
+            case .trailers:
+                guard try takeSection(&input) else { return nil }
+                let trailers = takeBuffer()
+                state = .head
+                return .end(trailers: trailers.count > 2 ? HTTPHeaders(wireHead: trailers[...]) : [:])
+            case .end:
+                state = .head
+                return .end(trailers: [:])
+            }
+        }
+    }
+
+    private mutating func take(_ input: inout ArraySlice<UInt8>, atMost count: Int64) -> ArraySlice<UInt8>? {
+        guard !input.isEmpty else { return nil }
+        let piece = input.prefix(Int(min(Int64(input.count), count)))
+        input = input[piece.endIndex...]
+        return piece
+    }
+
+    private mutating func takeBuffer() -> [UInt8] {
+        let taken = buffer
+        buffer = []
+        lineStart = 0
+        return taken
+    }
+
+    /// Gathers lines up to an empty one. Empty lines before a request line are passed over (RFC 9112 §2.2).
+    private mutating func takeSection(_ input: inout ArraySlice<UInt8>) throws(Failure) -> Bool {
+        while appendLine(of: &input) {
+            let length = buffer.count - lineStart
+            let isEmptyLine = length == 1 || (length == 2 && buffer[lineStart] == 0x0D)
+            if isEmptyLine, lineStart == 0, case .head = state {
+                buffer.removeAll(keepingCapacity: true)
+            } else if isEmptyLine {
+                return true
+            } else {
+                lineStart = buffer.count
+            }
+            try checkHeadLimit()
+        }
+        try checkHeadLimit()
+        return false
+    }
+
+    private func checkHeadLimit() throws(Failure) {
+        if buffer.count > Self.headLimit {
+            throw Failure(status: 431, reason: "the header is longer than \(Self.headLimit) bytes")
+        }
+    }
+
+    private mutating func takeLine(_ input: inout ArraySlice<UInt8>) throws(Failure) -> ArraySlice<UInt8>? {
+        let isComplete = appendLine(of: &input)
+        guard buffer.count <= Self.chunkLineLimit else { throw .badRequest("a chunk line is too long") }
+        guard isComplete else { return nil }
+        return takeBuffer().dropLast().droppingCarriageReturn()
+    }
+
+    /// Moves bytes to the buffer up to the end of a line. False when there was none.
+    private mutating func appendLine(of input: inout ArraySlice<UInt8>) -> Bool {
+        guard let newline = input.firstIndex(of: 0x0A) else {
+            buffer.append(contentsOf: input)
+            input = input[input.endIndex...]
+            return false
+        }
+        buffer.append(contentsOf: input[...newline])
+        input = input[(newline + 1)...]
+        return true
+    }
+
+    private func chunkSize(of line: ArraySlice<UInt8>) throws(Failure) -> Int64 {
+        let digits = line.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 && $0 != 0x09 }
+        let isHexadecimal = digits.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
+        }
+        guard isHexadecimal, let size = Int64(String(decoding: digits, as: UTF8.self), radix: 16) else {
+            throw .badRequest("a chunk size is no hexadecimal number")
+        }
+        return size
+    }
+}

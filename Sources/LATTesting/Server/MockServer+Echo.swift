@@ -1,0 +1,101 @@
+import FoundationEssentials
+import HTTPCore
+
+extension MockServer {
+    /// Adds a route that answers every method with a JSON description of the request, in the words of httpbin's
+    /// `/anything`.
+    ///
+    /// ```json
+    /// {"args": {"q": "swift"}, "data": "", "form": {}, "headers": {"Host": "127.0.0.1:34567"},
+    ///  "json": null, "method": "GET", "url": "http://127.0.0.1:34567/anything?q=swift"}
+    /// ```
+    ///
+    /// Repeated arguments and headers become arrays. `data` is the body as text, or a `data:` URL in
+    /// base64 when it is not UTF-8; `form` has the pairs of a urlencoded body, and `data` is then empty; `json` is
+    /// the body when that is JSON.
+    ///
+    /// - Parameter path: The path; all below it is answered too. Default `/anything`.
+    public func echo(path: String = "/anything") {
+        let base = path.hasSuffix("/") ? String(path.dropLast()) : path
+        for pattern in [path, base + "/*"] {
+            route("*", pattern) { .json(EchoReply.document(describing: $0)) }
+        }
+    }
+}
+
+/// The document of ``MockServer/echo(path:)``.
+enum EchoReply {
+    static func document(describing request: RecordedRequest) -> String {
+        let mediaType = (request.headers["Content-Type"] ?? "").split(separator: ";").first ?? ""
+        let type = mediaType.lowercased().filter { $0 != " " }
+        let isForm = type == "application/x-www-form-urlencoded"
+        let fields: [(String, String)] = [
+            ("args", object(request.queryItems)),
+            ("data", isForm ? "\"\"" : JSONText.string(data(of: request))),
+            ("form", isForm ? object(request.formItems) : "{}"),
+            ("headers", object(request.headers.map { RecordedRequest.Item($0.name, $0.value) })),
+            ("json", isForm ? "null" : JSONText.document(in: request.body) ?? "null"),
+            ("method", JSONText.string(request.method)),
+            ("url", JSONText.string(url(of: request))),
+        ]
+        return "{" + fields.map { "\"\($0)\": \($1)" }.joined(separator: ", ") + "}"
+    }
+
+    private static func url(of request: RecordedRequest) -> String {
+        guard request.target.hasPrefix("/") else { return request.target }
+        return "http://" + (request.headers["Host"] ?? "") + request.target
+    }
+
+    private static func data(of request: RecordedRequest) -> String {
+        String(validating: request.body, as: UTF8.self)
+            ?? "data:application/octet-stream;base64," + request.body.base64EncodedString()
+    }
+
+    private static func object(_ items: [RecordedRequest.Item]) -> String {
+        var names: [String] = []
+        var values: [String: [String]] = [:]
+        for item in items {
+            if values[item.name] == nil { names.append(item.name) }
+            values[item.name, default: []].append(JSONText.string(item.value ?? ""))
+        }
+        let members = names.map { name in
+            let list = values[name] ?? []
+            let value = list.count == 1 ? list[0] : "[" + list.joined(separator: ", ") + "]"
+            return JSONText.string(name) + ": " + value
+        }
+        return "{" + members.joined(separator: ", ") + "}"
+    }
+}
+
+/// JSON as text (RFC 8259).
+enum JSONText {
+    /// A string in quotes.
+    static func string(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "\\\""
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\r": result += "\\r"
+            case "\t": result += "\\t"
+            case let control where control.value < 0x20:
+                let digits = String(control.value, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
+    }
+
+    /// The bytes as text when they are a JSON document.
+    static func document(in data: Data) -> String? {
+        guard !data.isEmpty, (try? JSONDecoder().decode(AnyDocument.self, from: data)) != nil else { return nil }
+        return String(validating: data, as: UTF8.self)
+    }
+
+    /// Decodes from anything that parses.
+    private struct AnyDocument: Decodable {
+        init(from decoder: any Decoder) throws {}
+    }
+}

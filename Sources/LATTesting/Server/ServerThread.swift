@@ -1,0 +1,113 @@
+import Glibc
+import Synchronization
+
+/// The thread that runs a ``ServerLoop``, and the two ways to wait for its end.
+final class ServerThread: Sendable {
+    private let thread: pthread_t
+    private let end: EndSignal
+    /// Whether the thread has been joined. The lock is held while that happens, so that who comes
+    /// second waits as well.
+    private let isJoined = Mutex(false)
+
+    /// - Throws: ``MockServerError`` when the system gives no thread; the loop's descriptors are then still open.
+    init(running loop: ServerLoop) throws {
+        // Signals are for the threads of the process under test.
+        var all = sigset_t()
+        var previous = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &previous)
+        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
+
+        end = EndSignal()
+        let box = Unmanaged.passRetained(Work(loop: loop, end: end))
+        var thread = pthread_t()
+        let result = pthread_create(
+            &thread, nil,
+            { argument in
+                if let argument { ServerThread.run(Unmanaged<Work>.fromOpaque(argument).takeRetainedValue()) }
+                return nil
+            }, box.toOpaque())
+        guard result == 0 else {
+            box.release()
+            errno = result
+            throw MockServerError.systemCall("pthread_create")
+        }
+        self.thread = thread
+    }
+
+    /// Whether this is the code of that thread: a handler.
+    var isCurrent: Bool { pthread_equal(pthread_self(), thread) != 0 }
+
+    /// Waits until the thread has ended. Not for the thread itself.
+    func join() {
+        isJoined.withLock { isJoined in
+            guard !isJoined else { return }
+            pthread_join(thread, nil)
+            isJoined = true
+        }
+    }
+
+    /// Waits until the thread has ended, but no longer than so many seconds, and lets it go.
+    func joinOrDetach(seconds: Int) {
+        isJoined.withLock { isJoined in
+            guard !isJoined else { return }
+            if !isCurrent, end.wait(seconds: seconds) { pthread_join(thread, nil) } else { pthread_detach(thread) }
+            isJoined = true
+        }
+    }
+
+    private static func run(_ work: Work) {
+        setName("MockServer")
+        let end = work.end
+        // The loop is gone, with all it holds, when the end is told.
+        work.runAndRelease()
+        end.signal()
+    }
+
+    private static func setName(_ name: String) {
+        let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        _ = name.withCString { write(descriptor, $0, strlen($0)) }
+        close(descriptor)
+    }
+
+    private final class Work {
+        private var loop: ServerLoop?
+        let end: EndSignal
+
+        init(loop: ServerLoop, end: EndSignal) {
+            self.loop = loop
+            self.end = end
+        }
+
+        func runAndRelease() {
+            loop?.run()
+            loop = nil
+        }
+    }
+}
+
+/// A semaphore of the system, since it can be waited for with a time limit.
+/// `@unchecked Sendable`: `sem_post` and `sem_timedwait` may be called from any thread.
+private final class EndSignal: @unchecked Sendable {
+    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+    init() { sem_init(semaphore, 0, 0) }
+
+    deinit {
+        sem_destroy(semaphore)
+        semaphore.deallocate()
+    }
+
+    func signal() { sem_post(semaphore) }
+
+    func wait(seconds: Int) -> Bool {
+        var deadline = timespec()
+        clock_gettime(CLOCK_REALTIME, &deadline)
+        deadline.tv_sec += seconds
+        while sem_timedwait(semaphore, &deadline) != 0 {
+            if errno != EINTR { return false }
+        }
+        return true
+    }
+}

@@ -1,0 +1,44 @@
+import FoundationEssentials
+import Glibc
+import Testing
+
+@testable import LATTesting
+
+@Suite struct FixtureTests {
+    @Test func aClosedPortRefuses() throws {
+        let closed = try ClosedPort()
+        for _ in 0..<20 { #expect((try? RawClient(port: closed.port)) == nil) }
+        #expect(closed.url("/a") == "http://127.0.0.1:\(closed.port)/a")
+        #expect(throws: MockServerError.self) { try MockServer(port: closed.port) }
+    }
+
+    @Test func connectingToAFullBacklogHangs() throws {
+        let full = try FullBacklogListener()
+        let descriptor = try Socket.connectLoopback(port: full.port)
+        defer { close(descriptor) }
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        #expect(poll(&entry, 1, 300) == 0)
+    }
+
+    @Test func aTemporaryDirectoryIsGoneWithItsValue() throws {
+        var directory: TemporaryDirectory? = try TemporaryDirectory()
+        let path = try #require(directory?.path)
+        try directory?.write(Data("hello".utf8), to: "a/b.txt")
+        try directory?.writePattern(byteCount: 700_000, to: "big.bin")
+        #expect(directory?.contents == ["a", "a/b.txt", "big.bin"])
+        #expect(directory?.read("a/b.txt") == Data("hello".utf8))
+        #expect(directory?.read("none") == nil)
+        let big = try #require(directory?.read("big.bin"))
+        #expect(big.count == 700_000)
+        #expect(MockPattern.firstMismatch(in: big, at: 0) == nil)
+        directory = nil
+        #expect(access(path, F_OK) != 0)
+    }
+
+    @Test func errorsSayWhatToDo() throws {
+        let server = try MockServer()
+        let error = #expect(throws: MockServerError.self) { try MockServer(port: server.port) }
+        #expect(error?.kind == .system(errno: EADDRINUSE))
+        #expect(error?.description.contains("choose another port") == true)
+    }
+}
