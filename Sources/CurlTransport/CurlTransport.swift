@@ -18,7 +18,9 @@ public final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
     public static let version = "0.1.0"
 
-    private let configuration: Configuration
+    /// What transfers have in common, worked out once.
+    private let standardPlan: TransferPlan
+    private let headerLines: HeaderLines
     private let proxies: ProxySettings
     private let mailbox: Mailbox<Engine.Command>
     private let targets = TargetCache(capacity: 512)
@@ -35,7 +37,8 @@ public final class CurlTransport: Transport {
     ///   descriptor left.
     public init(configuration: Configuration = Configuration()) throws {
         try configuration.validate()
-        self.configuration = configuration
+        standardPlan = TransferPlan(configuration)
+        headerLines = HeaderLines(userAgent: configuration.userAgent ?? "LATNetworking/\(Self.version)")
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
         let engine = try Engine(configuration, proxies: proxies)
         mailbox = engine.mailbox
@@ -132,27 +135,27 @@ public final class CurlTransport: Transport {
     }
 
     private func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
-        let body = try preparedBody(of: request)
-        let proxy = proxies.proxy(for: target)
-        if request.hasOnlyStandardOptions {
-            return TransferPlan(
-                timeout: standardTimeouts.total, connectTimeout: standardTimeouts.connect,
-                idleTimeout: standardTimeouts.idle, maxBodySize: configuration.maxBodySize,
-                maxDecompressionRatio: Int64(configuration.maxDecompressionRatio), body: body,
-                headerLines: try HeaderLines.make(for: request, body: body),
-                decompresses: RequestCheck.decompresses(request), proxy: proxy, progress: nil, needsReset: false)
+        var plan = standardPlan
+        plan.proxy = proxies.proxy(for: target)
+        plan.body = try preparedBody(of: request)
+        plan.decompresses = RequestCheck.decompresses(request)
+        plan.headerLines = try headerLines.lines(for: request, body: plan.body, decompresses: plan.decompresses)
+        if request.hasOnlyStandardOptions { return plan }
+        if request.streamsBody {
+            plan.timeout = 0
+            plan.maxBodySize = .max
         }
-        return TransferPlan(
-            timeout: try RequestCheck.milliseconds(request.timeout, "timeout")
-                ?? (request.streamsBody ? 0 : standardTimeouts.total),
-            connectTimeout: try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
-                ?? standardTimeouts.connect,
-            idleTimeout: try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout") ?? standardTimeouts.idle,
-            maxBodySize: request.maxBodySize ?? (request.streamsBody ? .max : configuration.maxBodySize),
-            maxDecompressionRatio: Int64(configuration.maxDecompressionRatio), body: body,
-            headerLines: try HeaderLines.make(for: request, body: body),
-            decompresses: RequestCheck.decompresses(request), proxy: proxy, progress: request.progressHandler,
-            needsReset: RequestCheck.needsReset(request))
+        if let timeout = try RequestCheck.milliseconds(request.timeout, "timeout") { plan.timeout = timeout }
+        if let timeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout") {
+            plan.connectTimeout = timeout
+        }
+        if let timeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout") {
+            plan.idleTimeout = timeout
+        }
+        if let maxBodySize = request.maxBodySize { plan.maxBodySize = maxBodySize }
+        plan.progress = request.progressHandler
+        plan.needsReset = RequestCheck.needsReset(request)
+        return plan
     }
 
     private func preparedBody(of request: HTTPRequest) throws(NetworkError) -> PreparedBody? {
@@ -165,12 +168,5 @@ public final class CurlTransport: Transport {
         case .post, .put, .patch: return .bytes(Data())
         default: return nil
         }
-    }
-
-    private var standardTimeouts: (total: Int64, connect: Int64, idle: Int64) {
-        (
-            configuration.timeout?.roundedUpMilliseconds ?? 0, configuration.connectTimeout.roundedUpMilliseconds,
-            configuration.idleTimeout?.roundedUpMilliseconds ?? 0
-        )
     }
 }

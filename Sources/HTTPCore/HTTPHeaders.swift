@@ -236,10 +236,9 @@ private struct WireLines: Sequence, IteratorProtocol {
         while end + 1 < rest.endIndex, rest[end + 1].isFieldWhitespace {
             end = rest[(end + 1)...].firstIndex(of: 0x0A) ?? rest.endIndex
         }
-        var line = rest[rest.startIndex..<end]
+        let line = rest[rest.startIndex..<end]
         rest = end < rest.endIndex ? rest[(end + 1)...] : rest[end...]
-        if line.last == 0x0D { line.removeLast() }
-        return line
+        return line.last == 0x0D ? line.dropLast() : line
     }
 }
 
@@ -249,10 +248,12 @@ extension UInt8 {
 
 extension ArraySlice<UInt8> {
     fileprivate func trimmed(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
-        var slice = self
-        while let first = slice.first, isTaken(first) { slice.removeFirst() }
-        while let last = slice.last, isTaken(last) { slice.removeLast() }
-        return slice
+        // By index: `removeFirst()` would copy a slice that shares its storage.
+        var start = startIndex
+        var end = endIndex
+        while start < end, isTaken(self[start]) { start += 1 }
+        while end > start, isTaken(self[end - 1]) { end -= 1 }
+        return self[start..<end]
     }
 }
 

@@ -15,14 +15,20 @@ struct AdmissionQueue<ID: Hashable> {
     /// RFC 9113 §6.5.2 asks servers not to go below.
     static var streamsPerConnection: Int { 100 }
 
+    /// Stands for a host from ``submit(_:host:priority:)`` to ``finish(_:)``, so that its name is looked up once.
+    struct Place: Hashable {
+        fileprivate let index: Int
+    }
+
     private struct Host {
+        let name: String
         var running = 0
         var isMultiplexed = false
         /// One queue for each priority, the lowest first; none before somebody waits.
         var waiting: [FIFO] = []
         var waitingCount = 0
 
-        var isForgettable: Bool { running == 0 && waitingCount == 0 }
+        var isIdle: Bool { running == 0 && waitingCount == 0 }
 
         mutating func wait(_ id: ID, priority: RequestPriority, order: UInt64) {
             if waiting.isEmpty { waiting = [FIFO](repeating: FIFO(), count: RequestPriority.allCases.count) }
@@ -57,89 +63,92 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    private var hosts: [String: Host] = [:]
-    private(set) var running = 0
-    private(set) var waiting = 0
-    private var order: UInt64 = 0
+    /// A host that was forgotten leaves a hole that the next one fills.
+    private var hosts: [Host?] = []
+    private var holes: [Int] = []
+    private var places: [String: Int] = [:]
     /// Hosts that have somebody waiting, looked at when only the total limit was in the way.
-    private var hostsWithWaiters: Set<String> = []
+    private var hostsWithWaiters: Set<Int> = []
+    private var order: UInt64 = 0
+    /// How many requests run.
+    private(set) var running = 0
+    /// How many requests wait.
+    private(set) var waiting = 0
 
     init(limitPerHost: Int, totalLimit: Int) {
         self.limitPerHost = limitPerHost
         self.totalLimit = totalLimit
     }
 
-    /// Takes in a request. Returns whether it may start now; otherwise it waits until ``finish(host:)`` or
-    /// ``setMultiplexed(host:)`` names it.
-    mutating func submit(_ id: ID, host name: String, priority: RequestPriority) -> Bool {
-        let mayStart = running < totalLimit
-        if start(host: name, if: mayStart) { return true }
-        order += 1
-        hosts[name, default: Host()].wait(id, priority: priority, order: order)
-        hostsWithWaiters.insert(name)
-        waiting += 1
-        return false
-    }
+    /// How many hosts are remembered. Idle ones stay, for what they taught, until there are many.
+    var hostCount: Int { places.count }
 
-    private mutating func start(host name: String, if mayStart: Bool) -> Bool {
-        guard mayStart else { return false }
-        let limitPerHost = limitPerHost
-        func start(_ host: inout Host) -> Bool {
-            guard host.waitingCount == 0, host.running < Self.limit(of: host, limitPerHost) else { return false }
-            host.running += 1
-            return true
+    /// Takes in a request. It either may start now, or waits until ``finish(_:)`` or
+    /// ``setMultiplexed(_:at:)`` names it.
+    mutating func submit(_ id: ID, host name: String, priority: RequestPriority) -> (place: Place, mayStart: Bool) {
+        let index = places[name] ?? remember(name)
+        if running < totalLimit, waitingCount(index) == 0, hasRoom(index) {
+            hosts[index]?.running += 1
+            running += 1
+            return (Place(index: index), true)
         }
-        guard start(&hosts[name, default: Host()]) else { return false }
-        running += 1
-        return true
+        order += 1
+        hosts[index]?.wait(id, priority: priority, order: order)
+        hostsWithWaiters.insert(index)
+        waiting += 1
+        return (Place(index: index), false)
     }
 
-    /// A running request of this host is over. Returns those that may start instead.
-    mutating func finish(host name: String) -> [ID] {
+    /// A running request is over. Returns those that may start instead.
+    mutating func finish(_ place: Place) -> [ID] {
         running -= 1
-        hosts[name]?.running -= 1
-        forgetIdleHosts(after: name)
-        return waiting == 0 ? [] : startWaiting(preferring: name)
+        hosts[place.index]?.running -= 1
+        return waiting == 0 ? [] : startWaiting(preferring: place.index)
     }
 
     /// Takes a waiting request out. Returns whether it was there.
-    mutating func remove(_ id: ID, host name: String, priority: RequestPriority) -> Bool {
-        guard let host = hosts[name], host.waitingCount > 0,
-            hosts[name]?.waiting[priority.rawValue].remove(id) == true
-        else { return false }
-        noteLeft(name)
-        forgetIdleHosts(after: name)
+    @discardableResult
+    mutating func remove(_ id: ID, at place: Place, priority: RequestPriority) -> Bool {
+        guard waitingCount(place.index) > 0, hosts[place.index]?.waiting[priority.rawValue].remove(id) == true else {
+            return false
+        }
+        noteLeft(place.index)
         return true
+    }
+
+    /// The host answered in HTTP/2, or no longer does: its requests share connections, or not. Returns those that may
+    /// start.
+    mutating func setMultiplexed(_ isMultiplexed: Bool, at place: Place) -> [ID] {
+        guard let host = hosts[place.index], host.isMultiplexed != isMultiplexed else { return [] }
+        hosts[place.index]?.isMultiplexed = isMultiplexed
+        return waiting == 0 ? [] : startWaiting(preferring: place.index)
     }
 
     /// Takes all waiting requests out, in no order.
     mutating func removeAll() -> [ID] {
         var all: [ID] = []
-        for name in hostsWithWaiters {
-            all += hosts[name]?.waiting.flatMap(\.all) ?? []
-            hosts[name]?.waiting = []
-            hosts[name]?.waitingCount = 0
-            forgetIdleHosts(after: name)
+        for index in hostsWithWaiters {
+            all += hosts[index]?.waiting.flatMap(\.all) ?? []
+            hosts[index]?.waiting = []
+            hosts[index]?.waitingCount = 0
         }
         hostsWithWaiters = []
         waiting = 0
         return all
     }
 
-    /// The host answered in HTTP/2 (or does no longer): its requests share connections. Returns those that may start.
-    mutating func setMultiplexed(_ isMultiplexed: Bool, host name: String) -> [ID] {
-        guard hosts[name]?.isMultiplexed ?? false != isMultiplexed else { return [] }
-        hosts[name, default: Host()].isMultiplexed = isMultiplexed
-        return waiting == 0 ? [] : startWaiting(preferring: name)
+    // MARK: Inside
+
+    private func waitingCount(_ index: Int) -> Int { hosts[index]?.waitingCount ?? 0 }
+
+    private func hasRoom(_ index: Int) -> Bool {
+        guard let host = hosts[index] else { return false }
+        return host.running < (host.isMultiplexed ? limitPerHost * Self.streamsPerConnection : limitPerHost)
     }
 
-    private static func limit(of host: Host, _ limitPerHost: Int) -> Int {
-        host.isMultiplexed ? limitPerHost * streamsPerConnection : limitPerHost
-    }
-
-    private mutating func startWaiting(preferring name: String) -> [ID] {
+    private mutating func startWaiting(preferring index: Int) -> [ID] {
         var started: [ID] = []
-        while running < totalLimit, let id = takeFirst(of: name) { started.append(id) }
+        while running < totalLimit, let id = takeFirst(of: index) { started.append(id) }
         // The total limit may have held other hosts back: the request that waits longest goes first.
         while running < totalLimit, let next = hostOfOldestStartable(), let id = takeFirst(of: next) {
             started.append(id)
@@ -147,49 +156,51 @@ struct AdmissionQueue<ID: Hashable> {
         return started
     }
 
-    private func hostOfOldestStartable() -> String? {
-        guard !hostsWithWaiters.isEmpty else { return nil }
-        var oldest: (name: String, order: UInt64)?
-        for name in hostsWithWaiters {
-            guard let host = hosts[name], host.running < Self.limit(of: host, limitPerHost),
-                let first = host.waiting.reversed().lazy.compactMap(\.first).first
-            else { continue }
-            if first.order < oldest?.order ?? .max { oldest = (name, first.order) }
+    private func hostOfOldestStartable() -> Int? {
+        var oldest: (index: Int, order: UInt64)?
+        for index in hostsWithWaiters where hasRoom(index) {
+            guard let first = hosts[index]?.waiting.reversed().lazy.compactMap(\.first).first else { continue }
+            if first.order < oldest?.order ?? .max { oldest = (index, first.order) }
         }
-        return oldest?.name
+        return oldest?.index
     }
 
-    private mutating func takeFirst(of name: String) -> ID? {
-        guard let host = hosts[name], host.waitingCount > 0, host.running < Self.limit(of: host, limitPerHost) else {
-            return nil
-        }
-        for priority in host.waiting.indices.reversed() {
-            guard let first = host.waiting[priority].first else { continue }
-            hosts[name]?.waiting[priority].removeFirst()
-            hosts[name]?.running += 1
+    private mutating func takeFirst(of index: Int) -> ID? {
+        guard waitingCount(index) > 0, hasRoom(index) else { return nil }
+        for priority in RequestPriority.allCases.indices.reversed() {
+            guard let first = hosts[index]?.waiting[priority].first else { continue }
+            hosts[index]?.waiting[priority].removeFirst()
+            hosts[index]?.running += 1
             running += 1
-            noteLeft(name)
+            noteLeft(index)
             return first.id
         }
         return nil
     }
 
-    private mutating func noteLeft(_ name: String) {
+    private mutating func noteLeft(_ index: Int) {
         waiting -= 1
-        hosts[name]?.waitingCount -= 1
-        if hosts[name]?.waitingCount == 0 { hostsWithWaiters.remove(name) }
+        hosts[index]?.waitingCount -= 1
+        if waitingCount(index) == 0 { hostsWithWaiters.remove(index) }
     }
 
-    /// A host is forgotten with its last request. One that speaks HTTP/2 is kept for what it taught us, as long
-    /// as there are not too many of them.
-    private mutating func forgetIdleHosts(after name: String) {
-        guard let host = hosts[name], host.isForgettable else { return }
-        if !host.isMultiplexed {
-            hosts[name] = nil
-        } else if hosts.count > Self.rememberedHosts {
-            hosts = hosts.filter { !$0.value.isForgettable }
+    private mutating func remember(_ name: String) -> Int {
+        if places.count >= Self.rememberedHosts { forgetIdleHosts() }
+        let index = holes.popLast() ?? hosts.count
+        if index == hosts.count { hosts.append(nil) }
+        hosts[index] = Host(name: name)
+        places[name] = index
+        return index
+    }
+
+    private mutating func forgetIdleHosts() {
+        for index in hosts.indices {
+            guard let host = hosts[index], host.isIdle else { continue }
+            places[host.name] = nil
+            hosts[index] = nil
+            holes.append(index)
         }
     }
 
-    private static var rememberedHosts: Int { 1024 }
+    static var rememberedHosts: Int { 1024 }
 }

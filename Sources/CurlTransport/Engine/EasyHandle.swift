@@ -10,7 +10,8 @@ import HTTPCore
 final class EasyHandle {
     let curl: UnsafeMutableRawPointer
     let slot: Int
-    unowned let engine: Engine
+    /// The engine owns its handles and outlives them.
+    unowned(unsafe) let engine: Engine
     /// The transfer it carries.
     var transfer: Transfer?
 
@@ -23,7 +24,7 @@ final class EasyHandle {
     private var proxy: String?
     private var shape = Shape.get
     private var customMethod: String?
-    private var headerLines: [String]?
+    private var headerLines: [String] = []
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var resolveList: UnsafeMutablePointer<curl_slist>?
     private var connectToList: UnsafeMutablePointer<curl_slist>?
@@ -103,7 +104,6 @@ final class EasyHandle {
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
         set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        set(CURLOPT_USERAGENT, engine.userAgent)
         set(CURLOPT_SHARE, pointer: engine.share)
         // Set even when empty, so that libcurl never looks at the environment.
         set(CURLOPT_NOPROXY, engine.proxyExceptions)
@@ -226,12 +226,12 @@ final class EasyHandle {
         }
     }
 
-    private func setHeaderLines(_ lines: [String]?) {
+    private func setHeaderLines(_ lines: [String]) {
         guard headerLines != lines else { return }
         headerLines = lines
         curl_slist_free_all(headerList)
         headerList = nil
-        for line in lines ?? [] { headerList = curl_slist_append(headerList, line) }
+        for line in lines { headerList = curl_slist_append(headerList, line) }
         set(CURLOPT_HTTPHEADER, pointer: headerList)
     }
 
@@ -298,7 +298,7 @@ final class EasyHandle {
         proxy = nil
         shape = .get
         customMethod = nil
-        headerLines = nil
+        headerLines = []
         curl_slist_free_all(headerList)
         headerList = nil
         setBaseOptions()

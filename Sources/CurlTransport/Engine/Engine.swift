@@ -22,7 +22,6 @@ final class Engine: @unchecked Sendable {
     }
 
     let configuration: CurlTransport.Configuration
-    let userAgent: String
     let proxyExceptions: String
     let share: UnsafeMutableRawPointer
     let mailbox: Mailbox<Command>
@@ -68,7 +67,6 @@ final class Engine: @unchecked Sendable {
         self.epoll = epoll
         self.multi = multi
         self.share = share
-        userAgent = configuration.userAgent ?? "LATNetworking/\(CurlTransport.version)"
         proxyExceptions = proxies.exceptions
         sockets = SocketTable(epoll: epoll)
         queue = AdmissionQueue(
@@ -173,13 +171,17 @@ final class Engine: @unchecked Sendable {
 
     private func submit(_ transfer: Transfer) {
         guard transfer.phase == .new else { return }
+        transfer.submittedAt = now
         transfer.isSuspended = transfer.request.control?.isSuspended ?? false
         // One that is held does not stand in anybody's way.
         if !transfer.isSuspended { admit(transfer) }
     }
 
     private func admit(_ transfer: Transfer) {
-        if queue.submit(transfer, host: transfer.target.origin, priority: transfer.request.priority) {
+        let (place, mayStart) = queue.submit(
+            transfer, host: transfer.target.origin, priority: transfer.request.priority)
+        transfer.place = place
+        if mayStart {
             start(transfer)
         } else {
             transfer.setPhase(.waiting)
@@ -261,7 +263,7 @@ final class Engine: @unchecked Sendable {
         case .new:
             over(transfer, .failure(error))
         case .waiting:
-            _ = queue.remove(transfer, host: transfer.target.origin, priority: transfer.request.priority)
+            takeOutOfQueue(transfer)
             over(transfer, .failure(error))
         case .running:
             over(transfer, .failure(error))
@@ -283,18 +285,22 @@ final class Engine: @unchecked Sendable {
         }
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.request.control?.detach()
-        if wasRunning { startNext(after: transfer, result) }
+        if wasRunning { startNext(after: transfer) }
         transfer.pipe?.finish(result.map { _ in })
         transfer.answer(result)
     }
 
-    private func startNext(after transfer: Transfer, _ result: Result<HTTPResponse, NetworkError>) {
-        let host = transfer.target.origin
+    private func startNext(after transfer: Transfer) {
+        guard let place = transfer.place else { return }
         if transfer.head.hasBegun {
             let isMultiplexed = transfer.head.version == .http2 || transfer.head.version == .http3
-            for next in queue.setMultiplexed(isMultiplexed, host: host) { start(next) }
+            for next in queue.setMultiplexed(isMultiplexed, at: place) { start(next) }
         }
-        for next in queue.finish(host: host) { start(next) }
+        for next in queue.finish(place) { start(next) }
+    }
+
+    private func takeOutOfQueue(_ transfer: Transfer) {
+        if let place = transfer.place { queue.remove(transfer, at: place, priority: transfer.request.priority) }
     }
 
     private func response(of transfer: Transfer, timings: Timings) -> HTTPResponse {
@@ -368,7 +374,7 @@ final class Engine: @unchecked Sendable {
         case .waiting:
             guard isSuspended else { break }
             transfer.isSuspended = true
-            _ = queue.remove(transfer, host: transfer.target.origin, priority: transfer.request.priority)
+            takeOutOfQueue(transfer)
             transfer.setPhase(.new)
         case .running:
             let wasHeld = transfer.isSuspended || transfer.isPaused

@@ -21,6 +21,8 @@ final class Transfer: @unchecked Sendable, Hashable {
     private(set) var phase = Phase.new
     /// The handle that carries it while it runs.
     var handle: EasyHandle?
+    /// Where it is counted in the queue of its host.
+    var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
     var failure: NetworkError?
     var isSuspended = false
@@ -28,7 +30,7 @@ final class Transfer: @unchecked Sendable, Hashable {
     var isPaused = false
     var hasNewChunks = false
 
-    var submittedAt = MonotonicTime.now
+    var submittedAt = MonotonicTime(nanoseconds: 0)
     var startedAt = MonotonicTime(nanoseconds: 0)
     /// When a byte last moved; `nil` before the connection stands.
     var lastActivity: MonotonicTime?
@@ -72,9 +74,7 @@ final class Transfer: @unchecked Sendable, Hashable {
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64? {
         guard request.method != .head else { return nil }
-        let headers = head.headers
-        if plan.decompresses, headers.contains("Content-Encoding") { return nil }
-        return headers["Content-Length"].flatMap { Int64($0) }
+        return plan.decompresses && head.isCoded ? nil : head.contentLength
     }
 
     /// Gives the caller its one answer; later calls do nothing.
@@ -103,14 +103,27 @@ struct TransferPlan: Sendable {
     var maxDecompressionRatio: Int64
     /// What is sent, ready to be sent; `nil` for no body.
     var body: PreparedBody?
-    /// The header lines for libcurl, among them those that take libcurl's defaults away; `nil` for none.
-    var headerLines: [String]?
+    /// The header lines for libcurl, among them those that take libcurl's defaults away.
+    var headerLines: [String]
     /// Whether libcurl asks for compressed bodies and takes the compression off.
     var decompresses: Bool
     var proxy: String
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.
     var needsReset: Bool
+
+    /// The plan of a request that sets nothing of its own.
+    init(_ configuration: CurlTransport.Configuration) {
+        timeout = configuration.timeout?.roundedUpMilliseconds ?? 0
+        connectTimeout = configuration.connectTimeout.roundedUpMilliseconds
+        idleTimeout = configuration.idleTimeout?.roundedUpMilliseconds ?? 0
+        maxBodySize = configuration.maxBodySize
+        maxDecompressionRatio = Int64(configuration.maxDecompressionRatio)
+        headerLines = []
+        decompresses = true
+        proxy = ""
+        needsReset = false
+    }
 
     /// The coded bytes of a body that may be decoded before the ratio is looked at.
     static let decompressionGrace: Int64 = 32 << 20

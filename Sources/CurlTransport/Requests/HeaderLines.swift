@@ -1,46 +1,63 @@
+import CLibcurl
 import HTTPCore
 
 /// Turns a request's headers into the lines `CURLOPT_HTTPHEADER` takes, and
 /// refuses what must not go on the wire.
-enum HeaderLines {
-    /// The lines, `nil` when there are none to give.
+///
+/// `User-Agent` and `Accept-Encoding` are among them though libcurl has
+/// options of its own for both: it would format each anew for each request.
+struct HeaderLines: Sendable {
+    private let userAgent: String
+    private let acceptEncoding: String
+    /// The lines of a request that brings none of its own.
+    private let standard: [String]
+
+    init(userAgent: String) {
+        self.userAgent = "User-Agent: \(userAgent)"
+        acceptEncoding = "Accept-Encoding: \(Self.codings.joined(separator: ", "))"
+        standard = [self.userAgent, acceptEncoding]
+    }
+
+    /// What libcurl can take off. `deflate` is left out: servers disagree on what it is (RFC 9110 §8.4.1.2).
+    private static let codings: [String] = {
+        guard let info = curl_version_info(CURLVERSION_TENTH) else { return ["identity"] }
+        let features = Int(info.pointee.features)
+        let known = [(CURL_VERSION_LIBZ, "gzip"), (CURL_VERSION_BROTLI, "br"), (CURL_VERSION_ZSTD, "zstd")]
+        let names = known.filter { features & Int($0.0) != 0 }.map(\.1)
+        return names.isEmpty ? ["identity"] : names
+    }()
+
+    /// The lines for a request.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the field.
-    static func make(
-        for request: HTTPRequest, body: PreparedBody?
-    ) throws(NetworkError) -> [String]? {
-        if request.headers.hasNoFields, body == nil, request.authentication == nil { return nil }
+    func lines(
+        for request: HTTPRequest, body: PreparedBody?, decompresses: Bool
+    ) throws(NetworkError) -> [String] {
+        if request.headers.hasNoFields, body == nil, request.authentication == nil, decompresses { return standard }
         var lines: [String] = []
-        var hasContentType = false
-        var hasExpect = false
-        var hasAuthorization = false
+        var names = Set<String>()
         for field in request.headers.fields {
-            try check(field)
-            if field.name.equalsIgnoringASCIICase("Content-Length") {
-                try checkContentLength(field.value, body: body)
-                continue
+            try Self.check(field)
+            let name = field.name.lowercased()
+            names.insert(name)
+            switch name {
+            case "content-length": try Self.checkContentLength(field.value, body: body)
+            case "transfer-encoding": try Self.checkTransferEncoding(field.value, body: body)
+            default: lines.append(Self.line(field))
             }
-            if field.name.equalsIgnoringASCIICase("Transfer-Encoding") {
-                try checkTransferEncoding(field.value, body: body)
-                continue
-            }
-            if field.name.equalsIgnoringASCIICase("Content-Type") { hasContentType = true }
-            if field.name.equalsIgnoringASCIICase("Expect") { hasExpect = true }
-            if field.name.equalsIgnoringASCIICase("Authorization") { hasAuthorization = field.value != nil }
-            lines.append(line(field))
         }
-        if case .bearer(let token) = request.authentication, !hasAuthorization {
-            try check(HTTPHeaders.Field(name: "Authorization", value: token))
+        if !names.contains("user-agent") { lines.append(userAgent) }
+        if decompresses { lines.append(acceptEncoding) }
+        if case .bearer(let token) = request.authentication, request.headers["Authorization"] == nil {
+            try Self.check(HTTPHeaders.Field(name: "Authorization", value: token))
             lines.append("Authorization: Bearer \(token)")
         }
         if let body {
-            if !hasContentType { appendContentType(of: request, body: body, to: &lines) }
-            if !hasExpect, case .bytes = body {} else if !hasExpect {
-                // libcurl would wait up to a second for "100 Continue" from servers that never send it.
-                lines.append("Expect:")
-            }
+            if !names.contains("content-type") { Self.appendContentType(of: request, body: body, to: &lines) }
+            // libcurl would wait up to a second for "100 Continue" from servers that never send it.
+            if !names.contains("expect"), !body.isSmall { lines.append("Expect:") }
         }
-        return lines.isEmpty ? nil : lines
+        return lines
     }
 
     private static func line(_ field: HTTPHeaders.Field) -> String {

@@ -58,6 +58,9 @@ enum PreparedBody: Sendable {
         self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(DataSource(data))
     }
 
+    /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
+    var isSmall: Bool { if case .bytes = self { true } else { false } }
+
     /// The number of bytes, `nil` when it is unknown or libcurl's business.
     var length: Int64? {
         switch self {

@@ -15,6 +15,10 @@ struct ResponseHead {
     private(set) var reason = ""
     /// The empty line after the head has come.
     private(set) var isComplete = false
+    /// What `Content-Length` says; noted as it comes by, since every transfer asks for it.
+    private(set) var contentLength: Int64?
+    /// Whether the body is coded (`Content-Encoding`).
+    private(set) var isCoded = false
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
 
@@ -29,7 +33,8 @@ struct ResponseHead {
 
     /// Takes in a line with its end. Returns `false` when the head grows beyond the limit.
     mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
-        if line.starts(with: "HTTP/".utf8), !hasBegun || isComplete {
+        guard let first = line.first else { return true }
+        if first == UInt8(ascii: "H"), !hasBegun || isComplete, line.starts(with: "HTTP/".utf8) {
             start(line)
         } else if isComplete {
             if line.count > 2 { trailerBytes.append(contentsOf: line) }
@@ -37,8 +42,19 @@ struct ResponseHead {
             isComplete = true
         } else {
             bytes.append(contentsOf: line)
+            if first | 0x20 == UInt8(ascii: "c") { noteContent(line) }
         }
         return bytes.count + trailerBytes.count <= Self.sizeLimit
+    }
+
+    private mutating func noteContent(_ line: UnsafeBufferPointer<UInt8>) {
+        if line.hasName("content-length") {
+            let digits = line.dropFirst("content-length:".utf8.count).drop { $0 == 0x20 || $0 == 0x09 }
+                .prefix { (0x30...0x39).contains($0) }
+            contentLength = Int64(String(decoding: digits, as: UTF8.self))
+        } else if line.hasName("content-encoding") {
+            isCoded = true
+        }
     }
 
     private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {
@@ -47,6 +63,8 @@ struct ResponseHead {
         bytes.reserveCapacity(512)
         bytes.append(contentsOf: line)
         isComplete = false
+        contentLength = nil
+        isCoded = false
         status = 0
         // HTTP/1.1 200 OK: libcurl has checked the form.
         var index = 5
@@ -70,5 +88,15 @@ struct ResponseHead {
         case UInt8(ascii: "3"): .http3
         default: text.last == UInt8(ascii: "0") ? .http1_0 : .http1_1
         }
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// Whether this field line begins with a name, given in lower case, and a colon.
+    fileprivate func hasName(_ name: StaticString) -> Bool {
+        let length = name.utf8CodeUnitCount
+        guard count > length, self[length] == UInt8(ascii: ":") else { return false }
+        for index in 0..<length where self[index] | 0x20 != name.utf8Start[index] | 0x20 { return false }
+        return true
     }
 }
