@@ -1,0 +1,25 @@
+// What the work costs with LATNetworking, through the calls an application makes. Modes:
+//   central   IN_FLIGHT tasks, each: try await manager.startRequest("GET", url)
+//   latency   the same, one at a time
+//   download  a streamed body written to FILE
+//   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
+
+import BenchmarkSupport
+import Foundation
+import LATNetworking
+
+let arguments = Arguments(modes: ["central", "latency", "download", "waiting"])
+var configuration = CentralRequestManager.Configuration()
+configuration.maxConnectionsPerHost = arguments.inFlight
+let manager = try CentralRequestManager(configuration: configuration)
+
+switch arguments.mode {
+case "download":
+    guard let file = arguments.file else { throw Failure("download wants a FILE") }
+    try await download(manager, arguments, to: file)
+case "waiting":
+    try await wait(manager, arguments)
+default:
+    try await request(manager, arguments)
+}
+await manager.shutdown()

@@ -1,0 +1,34 @@
+// What the same work costs with Foundation's URLSession. Modes: concurrent, latency, download.
+
+import BenchmarkSupport
+import Foundation
+import FoundationNetworking
+
+let arguments = Arguments(modes: ["concurrent", "latency", "download"])
+let configuration = URLSessionConfiguration.ephemeral
+configuration.httpMaximumConnectionsPerHost = arguments.inFlight
+configuration.urlCache = nil
+let session = URLSession(configuration: configuration)
+guard let url = URL(string: arguments.url) else { throw Failure("not a URL: \(arguments.url)") }
+
+@Sendable func get() async throws {
+    let (data, response) = try await session.data(for: URLRequest(url: url))
+    guard (response as? HTTPURLResponse)?.statusCode == 200, !data.isEmpty else {
+        throw Failure("\(url): no 200 with a body")
+    }
+}
+
+if arguments.mode == "download" {
+    guard let file = arguments.file else { throw Failure("download wants a FILE") }
+    let measurement = Measurement("urlsession", arguments)
+    let (temporary, _) = try await session.download(for: URLRequest(url: url))
+    try FileManager.default.moveItem(at: temporary, to: URL(fileURLWithPath: file))
+    measurement.finish()
+} else {
+    if arguments.warmup > 0 { _ = try await repeating(arguments.warmup, tasks: arguments.inFlight, get) }
+    let measurement = Measurement("urlsession", arguments)
+    let latencies = try await repeating(arguments.requests, tasks: arguments.inFlight, get)
+    measurement.finish(latencies: latencies)
+}
+// The session's own threads must not outlive the numbers.
+exit(0)

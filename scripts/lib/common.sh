@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# What every script here shares: the repository root, short messages, finding Swift, running a step in its own process
+# group. Sourced, never run.
+
+# shellcheck disable=SC2034 # for the scripts that source this
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+
+# Debian keeps nginx and nghttpd in /usr/sbin, which is off the PATH of ordinary users.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export PATH
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Prints what went wrong and the next step, and ends the script.
+fail() {
+    say "error: $*"
+    exit 1
+}
+
+# Puts a Swift 6 (or newer) toolchain on PATH, or says where to get one.
+find_swift() {
+    local place version
+    if ! command -v swift >/dev/null; then
+        for place in /opt/swift/usr/bin "$HOME/.local/share/swiftly/bin" /usr/share/swift/usr/bin; do
+            if [[ -x "$place/swift" ]]; then
+                PATH="$PATH:$place"
+                break
+            fi
+        done
+    fi
+    command -v swift >/dev/null ||
+        fail "no swift on PATH, in /opt/swift/usr/bin or in ~/.local/share/swiftly/bin." \
+            "Get Swift 6 or newer from https://www.swift.org/install/linux/ and run this again."
+    version="$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9]*\).*/\1/p' | head -n 1)"
+    [[ -n "$version" ]] ||
+        fail "$(command -v swift) does not run. 'swift --version' says why; the libraries it needs are listed at" \
+            "https://www.swift.org/install/linux/tarball/"
+    ((version >= 6)) ||
+        fail "$(command -v swift) is Swift $version; this package needs 6 or newer: https://www.swift.org/install/linux/"
+}
+
+# The process group of the running step, so that a signal can end the step and everything it started.
+step_group=""
+
+# Runs a command in a process group of its own and returns its exit code. Unlike a plain foreground command this one is
+# stopped by step_stop the moment a signal arrives.
+step_run() {
+    local code=0
+    set -m
+    "$@" </dev/null &
+    step_group=$!
+    set +m
+    wait "$step_group" || code=$?
+    step_group=""
+    return "$code"
+}
+
+# Prints the process $1 and everything that came from it, whatever process group it went to.
+step_family() {
+    local pid="$1" list children child
+    echo "$pid"
+    for list in /proc/"$pid"/task/*/children; do
+        children=()
+        # The list has no end of line, which read takes for a failure.
+        { read -r -a children <"$list"; } 2>/dev/null || true
+        for child in "${children[@]}"; do
+            step_family "$child"
+        done
+    done
+}
+
+# Ends the running step, if there is one: asks first, then insists. `swift test` gives the tests a process group of their
+# own and ends them only when it is interrupted, so interrupting comes first.
+step_stop() {
+    local group="$step_group" signal tries family pid alive
+    step_group=""
+    [[ -n "$group" ]] || return 0
+    mapfile -t family < <(step_family "$group")
+    kill -INT -- "-$group" 2>/dev/null || true
+    for signal in TERM KILL; do
+        for ((tries = 0; tries < 30; tries++)); do
+            alive=()
+            for pid in "${family[@]}"; do
+                kill -0 "$pid" 2>/dev/null && alive+=("$pid")
+            done
+            ((${#alive[@]} > 0)) || return 0
+            sleep 0.1
+        done
+        kill "-$signal" "${alive[@]}" 2>/dev/null || true
+    done
+}

@@ -1,0 +1,238 @@
+# shellcheck shell=bash
+# Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, httpbin under
+# gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and ends with servers_stop, which
+# the caller puts into its EXIT trap.
+
+: "${root:?source common.sh first}"
+servers_dir=""
+servers_pids=()
+servers_ports=()
+
+# Runs a server in the background so that it also ends when the script is killed without a chance to clean up.
+servers_spawn() {
+    local log="$1"
+    shift
+    : >"$log"
+    if command -v setpriv >/dev/null && setpriv --pdeathsig TERM true 2>/dev/null; then
+        setpriv --pdeathsig TERM "$@" </dev/null >>"$log" 2>&1 &
+    else
+        "$@" </dev/null >>"$log" 2>&1 &
+    fi
+    servers_pids+=("$!")
+}
+
+# Makes the directory everything else is put in.
+servers_prepare() {
+    servers_dir="$(mktemp -d "${TMPDIR:-/tmp}/lat-servers.XXXXXX")"
+    # Run as root, nginx gives its workers to nobody, who has to get in.
+    chmod 755 "$servers_dir"
+}
+
+# Ends every server and removes what they left. Safe to call twice, and before anything was started.
+servers_stop() {
+    local pid
+    for pid in "${servers_pids[@]}"; do
+        kill -TERM "$pid" 2>/dev/null || true
+    done
+    for pid in "${servers_pids[@]}"; do
+        wait "$pid" 2>/dev/null || true
+    done
+    servers_pids=()
+    if [[ -n "$servers_dir" ]]; then
+        rm -rf "$servers_dir"
+        servers_dir=""
+    fi
+}
+
+# Fills servers_ports with $1 loopback ports that are free right now.
+servers_free_ports() {
+    read -r -a servers_ports < <(
+        python3 - "$1" <<'PYTHON'
+import socket, sys
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(s.getsockname()[1] for s in sockets))
+PYTHON
+    )
+}
+
+# Waits until $1 answers with any HTTP status and process $2 still lives; 30 seconds at most. Uses Python, not curl: curl the
+# program is not among the things the tests need.
+servers_await() {
+    python3 - "$1" "$2" <<'PYTHON'
+import http.client, os, sys, time, urllib.parse
+url, pid = urllib.parse.urlsplit(sys.argv[1]), int(sys.argv[2])
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            if stat.read().rpartition(")")[2].split()[0] == "Z":
+                sys.exit(1)
+    except FileNotFoundError:
+        sys.exit(1)
+    try:
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=5)
+        connection.request("GET", url.path or "/")
+        connection.getresponse().read()
+        sys.exit(0)
+    except OSError:
+        time.sleep(0.02)
+sys.exit(1)
+PYTHON
+}
+
+# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, a sparse 1g.bin, and empty.bin.
+servers_make_files() {
+    local files="$servers_dir/files"
+    mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
+    chmod 1777 "$servers_dir/dav"
+    python3 - "$files" <<'PYTHON'
+import os, sys
+# Readable and not all the same, so that a byte lost or doubled shows up in a comparison.
+text = "".join(f"{n:07d}\n" for n in range(131072)).encode()
+for name, size in (("empty", 0), ("1k", 1 << 10), ("4k", 4 << 10), ("1m", 1 << 20)):
+    with open(os.path.join(sys.argv[1], name + ".bin"), "wb") as file:
+        file.write(text[:size])
+PYTHON
+    truncate -s 1G "$files/1g.bin"
+}
+
+# A certificate authority made on the spot, and a certificate for localhost and 127.0.0.1 that it signed.
+servers_make_certificates() {
+    local tls="$servers_dir/tls"
+    mkdir -p "$tls"
+    if ! (
+        cd "$tls"
+        openssl ecparam -name prime256v1 -genkey -noout -out ca.key
+        openssl req -x509 -new -key ca.key -sha256 -days 2 -subj "/CN=LATNetworking test CA" \
+            -addext "basicConstraints=critical,CA:TRUE" -addext "keyUsage=critical,keyCertSign,cRLSign" -out ca.pem
+        openssl ecparam -name prime256v1 -genkey -noout -out server.key
+        openssl req -new -key server.key -subj "/CN=localhost" -out server.csr
+        printf '%s\n' "subjectAltName=DNS:localhost,IP:127.0.0.1" "extendedKeyUsage=serverAuth" >server.ext
+        openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -sha256 -days 2 \
+            -extfile server.ext -out server.pem
+    ) >"$tls/openssl.log" 2>&1; then
+        cat "$tls/openssl.log" >&2
+        fail "openssl could not make the test certificates; the reason is above."
+    fi
+}
+
+# Writes the configuration for nginx on the ports in servers_ports: HTTP, HTTPS, h2c, GOAWAY, and the inside of the sink.
+servers_write_nginx_configuration() {
+    local http="${servers_ports[0]}" https="${servers_ports[1]}" h2c="${servers_ports[2]}"
+    local goaway="${servers_ports[3]}" sink="${servers_ports[4]}"
+    local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version
+    ((EUID == 0)) && user="user nobody $(id -gn nobody);"
+    # Since 1.25.1 HTTP/2 is a directive of its own.
+    version="$(nginx -v 2>&1 | sed -n 's/.*nginx\/\([0-9.]*\).*/\1/p')"
+    if [[ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" == 1.25.1 ]]; then
+        tls_listen="ssl" plain_listen="" http2_on="http2 on;"
+    fi
+    cat >"$servers_dir/locations.conf" <<NGINX
+root $servers_dir/files;
+location / { }
+# The same files, compressed on the fly.
+location /gzip/ {
+    alias $servers_dir/files/;
+    gzip on; gzip_types *; gzip_min_length 1; gzip_proxied any; gzip_http_version 1.0;
+}
+# The same files at 10 MB/s.
+location /limited/ { alias $servers_dir/files/; limit_rate 10m; }
+# The same files; an HTTP/1.1 connection is closed after three requests.
+location /three/ { alias $servers_dir/files/; keepalive_requests 3; }
+# Reads a request body of any length to its end, throws it away, then answers with the Content-Length it was given.
+location /sink {
+    client_body_temp_path $servers_dir/body;
+    proxy_pass_request_body off;
+    proxy_set_header Content-Length "";
+    proxy_set_header X-Received-Length \$content_length;
+    proxy_pass http://127.0.0.1:$sink;
+}
+# PUT stores, GET gives back, DELETE removes.
+location /dav/ {
+    alias $servers_dir/dav/;
+    dav_methods PUT DELETE;
+    create_full_put_path on;
+    client_body_temp_path $servers_dir/dav;
+}
+NGINX
+    cat >"$servers_dir/nginx.conf" <<NGINX
+daemon off;
+$user
+worker_processes ${LAT_NGINX_WORKERS:-auto};
+worker_rlimit_nofile $(ulimit -n);
+pid $servers_dir/nginx.pid;
+error_log $servers_dir/nginx.log error;
+events { worker_connections 8192; }
+http {
+    default_type application/octet-stream;
+    access_log off;
+    server_tokens off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout 600s;
+    keepalive_requests 1000000000;
+    client_max_body_size 0;
+    client_body_temp_path $servers_dir/body;
+    proxy_temp_path $servers_dir/proxy;
+    fastcgi_temp_path $servers_dir/fastcgi;
+    uwsgi_temp_path $servers_dir/uwsgi;
+    scgi_temp_path $servers_dir/scgi;
+    ssl_certificate $servers_dir/tls/server.pem;
+    ssl_certificate_key $servers_dir/tls/server.key;
+    server { listen 127.0.0.1:$http backlog=4096; include $servers_dir/locations.conf; }
+    server { listen 127.0.0.1:$https $tls_listen; $http2_on include $servers_dir/locations.conf; }
+    server { listen 127.0.0.1:$h2c$plain_listen; $http2_on include $servers_dir/locations.conf; }
+    # Says GOAWAY after every third request of an HTTP/2 connection.
+    server { listen 127.0.0.1:$goaway $tls_listen; $http2_on keepalive_requests 3; include $servers_dir/locations.conf; }
+    server { listen 127.0.0.1:$sink; location / { return 200 \$http_x_received_length; } }
+}
+NGINX
+}
+
+# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY and LAT_TEST_CA.
+servers_start_nginx() {
+    local attempt pid
+    servers_make_files
+    servers_make_certificates
+    # Between finding a port free and nginx taking it, somebody else may have: then once more with others.
+    for attempt in 1 2 3; do
+        servers_free_ports 5
+        servers_write_nginx_configuration
+        servers_spawn "$servers_dir/nginx.out" nginx -e "$servers_dir/nginx.log" -p "$servers_dir" -c "$servers_dir/nginx.conf"
+        pid="${servers_pids[-1]}"
+        if servers_await "http://127.0.0.1:${servers_ports[0]}/1k.bin" "$pid"; then
+            export LAT_TEST_NGINX_HTTP="http://127.0.0.1:${servers_ports[0]}"
+            export LAT_TEST_NGINX_HTTPS="https://localhost:${servers_ports[1]}"
+            export LAT_TEST_NGINX_H2C="http://127.0.0.1:${servers_ports[2]}"
+            export LAT_TEST_NGINX_GOAWAY="https://localhost:${servers_ports[3]}"
+            export LAT_TEST_CA="$servers_dir/tls/ca.pem"
+            return 0
+        fi
+        kill -TERM "$pid" 2>/dev/null || true
+    done
+    cat "$servers_dir/nginx.out" "$servers_dir/nginx.log" >&2 || true
+    fail "nginx did not start in $attempt attempts; its log is above."
+}
+
+# Starts httpbin from .venv and exports LAT_TEST_HTTPBIN. Two processes of 128 threads, because a slow endpoint such as /delay
+# holds a thread for as long as it takes.
+servers_start_httpbin() {
+    local log="$servers_dir/httpbin.log" pid port=""
+    # gunicorn's threads log nothing the tests want; it picks the port itself and says which.
+    servers_spawn "$log" env PYTHONWARNINGS=ignore TMPDIR="$servers_dir" "$root/.venv/bin/python" -m gunicorn \
+        --bind 127.0.0.1:0 --workers 2 --worker-class gthread --threads 128 --backlog 2048 --keep-alive 60 \
+        --timeout 120 --graceful-timeout 1 --log-level info httpbin:app
+    pid="${servers_pids[-1]}"
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        port="$(sed -n 's/.*Listening at: http:\/\/127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' "$log" | head -n 1)"
+        [[ -n "$port" ]] && break
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.05
+    done
+    if [[ -z "$port" ]] || ! servers_await "http://127.0.0.1:$port/get" "$pid"; then
+        cat "$log" >&2
+        fail "httpbin did not start; its log is above. 'rm -rf .venv' makes the next run install it afresh."
+    fi
+    export LAT_TEST_HTTPBIN="http://127.0.0.1:$port"
+}
