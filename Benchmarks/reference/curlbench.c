@@ -28,6 +28,7 @@ struct transfer {
 };
 
 static const char *url;
+static int bare;
 static struct transfer *transfers;
 static long in_flight;
 static double *latencies;
@@ -81,6 +82,11 @@ static void prepare(struct transfer *transfer) {
     transfer->easy = curl_easy_init();
     if (!transfer->easy) die("curl_easy_init", "no memory");
     curl_easy_setopt(transfer->easy, CURLOPT_NOSIGNAL, 1L);
+    if (!bare) {
+        // What any client says of itself, Go's and URLSession's too; BARE=1 in the environment leaves it out.
+        curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT, "LATNetworking/0.1.0");
+        curl_easy_setopt(transfer->easy, CURLOPT_ACCEPT_ENCODING, "gzip, br, zstd");
+    }
     curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
@@ -288,6 +294,7 @@ int main(int count, char **arguments) {
     in_flight = atol(arguments[4]);
     int easy = !strcmp(mode, "easy"), download = !strcmp(mode, "download"), waiting = !strcmp(mode, "waiting");
     int poll = !strcmp(mode, "multi-poll");
+    bare = getenv("BARE") != NULL;
     if (total < 1 || in_flight < 1 || (!easy && !download && !waiting && !poll && strcmp(mode, "multi"))) return 2;
     if (download && count < 7) return 2;
 

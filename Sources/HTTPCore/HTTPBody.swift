@@ -13,7 +13,8 @@ public import FoundationEssentials
 /// connection; a stream can when it was made with a closure. A `Content-Type`
 /// among the request's headers wins over the body's own.
 public struct HTTPBody: Sendable {
-    package enum Content: Sendable {
+    /// Behind one pointer: most requests have no body, and all are passed around.
+    package indirect enum Content: Sendable {
         case parameters(ParameterEncoding)
         case encoded(@Sendable () throws -> Data)
         case data(Data)

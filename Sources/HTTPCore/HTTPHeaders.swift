@@ -16,7 +16,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     private enum Storage: Sendable {
         case fields([Field])
         /// The head as it came, status line first; parsed when somebody looks.
-        case wire(ArraySlice<UInt8>)
+        case wire([UInt8])
     }
 
     /// One line. A `nil` value marks a removal.
@@ -52,7 +52,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
 
     /// The fields of a received head: lines that end in CR LF or LF, the first
     /// a status line. Nothing is parsed until it is asked for.
-    package init(wireHead: ArraySlice<UInt8>) { storage = .wire(wireHead) }
+    package init(wireHead: [UInt8]) { storage = .wire(wireHead) }
 
     /// The first value of a field, `nil` when there is none. Setting replaces every line
     /// of that name, in the place of the first; setting `nil` leaves a removal.
@@ -193,7 +193,7 @@ private struct WireLines: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
     private var pastStatusLine = false
 
-    init(_ head: ArraySlice<UInt8>) { rest = head }
+    init(_ head: [UInt8]) { rest = head[...] }
 
     struct Line {
         let nameBytes: ArraySlice<UInt8>

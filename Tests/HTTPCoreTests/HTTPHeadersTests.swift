@@ -8,7 +8,7 @@ struct HTTPHeadersTests {
     /// Removals too, as a name and a dash.
     private func fields(_ headers: HTTPHeaders) -> [String] { headers.fields.map { "\($0.name): \($0.value ?? "-")" } }
 
-    private func wire(_ text: String) -> HTTPHeaders { HTTPHeaders(wireHead: ArraySlice(text.utf8)) }
+    private func wire(_ text: String) -> HTTPHeaders { HTTPHeaders(wireHead: Array(text.utf8)) }
 
     @Test func literalKeepsOrderRepeatsAndSpelling() {
         let headers: HTTPHeaders = ["B": "1", "a": "2", "b": "3"]
@@ -153,14 +153,9 @@ struct HTTPHeadersTests {
     @Test func valuesAreUTF8OrElseLatin1() {
         let utf8 = wire("HTTP/1.1 200 OK\r\nA: é – 雪\r\n")
         #expect(utf8["A"] == "é – 雪")
-        let latin1 = HTTPHeaders(wireHead: ArraySlice([UInt8]("A: caf".utf8) + [0xE9, 0x20, 0xFF] + "\r\nB: 1".utf8))
+        let latin1 = HTTPHeaders(wireHead: Array([UInt8]("A: caf".utf8) + [0xE9, 0x20, 0xFF] + "\r\nB: 1".utf8))
         #expect(latin1["A"] == "café ÿ")
         #expect(latin1["B"] == "1")
-    }
-
-    @Test func wireHeadMayBeASliceOfALargerBuffer() {
-        let bytes = Array("garbage: 0\r\nHTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\n".utf8)
-        #expect(lines(HTTPHeaders(wireHead: bytes[12...])) == ["A: 1", "B: 2"])
     }
 
     @Test func wireHeadCanBeChangedLikeAnyOther() {

@@ -33,13 +33,13 @@ final class Transfer: @unchecked Sendable, Hashable {
     var submittedAt = MonotonicTime(nanoseconds: 0)
     var startedAt = MonotonicTime(nanoseconds: 0)
     /// When a byte last moved; `nil` before the connection stands.
-    var lastActivity: MonotonicTime?
+    @exclusivity(unchecked) var lastActivity: MonotonicTime?
 
-    var head = ResponseHead()
-    var body = Data()
-    var bodyByteCount: Int64 = 0
+    @exclusivity(unchecked) var head = ResponseHead()
+    @exclusivity(unchecked) var body = Data()
+    @exclusivity(unchecked) var bodyByteCount: Int64 = 0
     /// How often a connection was ready for the request; libcurl's own repetition on a fresh one counts.
-    var connectionsUsed = 0
+    @exclusivity(unchecked) var connectionsUsed = 0
     /// How often libcurl began again on a fresh connection because the one from the pool was dead.
     var repetitions = 0
     /// Whether any of a head came on the present connection.

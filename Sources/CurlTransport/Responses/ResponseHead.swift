@@ -22,8 +22,8 @@ struct ResponseHead {
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
 
-    var headers: HTTPHeaders { HTTPHeaders(wireHead: bytes[...]) }
-    var trailers: HTTPHeaders { trailerBytes.isEmpty ? HTTPHeaders() : HTTPHeaders(wireHead: trailerBytes[...]) }
+    var headers: HTTPHeaders { HTTPHeaders(wireHead: bytes) }
+    var trailers: HTTPHeaders { trailerBytes.isEmpty ? HTTPHeaders() : HTTPHeaders(wireHead: trailerBytes) }
 
     /// Whether anything of a head was received.
     var hasBegun: Bool { !bytes.isEmpty }

@@ -6,27 +6,39 @@
 /// 2. retry: repeats what follows after a failure of the network;
 /// 3. headers: the manager's defaults and the provider's, asked once for each attempt;
 /// 4. redirect: innermost, so that every hop is a request of its own to the transport.
+///
+/// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
     private let rooms: [any Interceptor]
+    /// The same with the retry room among them.
+    private let roomsWithRetry: [any Interceptor]
+    private let retries: Int
+    private let redirect: RedirectInterceptor
     private let transport: any Transport
 
     init(_ configuration: CentralRequestManager.Configuration, transport: any Transport) {
-        var rooms = configuration.interceptors
-        rooms.append(RetryInterceptor(retries: configuration.retries))
+        var inner: [any Interceptor] = []
         if configuration.headerProvider != nil || !configuration.headers.hasNoFields {
-            rooms.append(HeaderInterceptor(defaults: configuration.headers, provider: configuration.headerProvider))
+            inner.append(HeaderInterceptor(defaults: configuration.headers, provider: configuration.headerProvider))
         }
-        rooms.append(RedirectInterceptor(policy: configuration.redirects, secretHeaders: configuration.secretHeaders))
-        self.rooms = rooms
+        rooms = configuration.interceptors + inner
+        roomsWithRetry = configuration.interceptors + [RetryInterceptor(retries: configuration.retries)] + inner
+        retries = configuration.retries
+        redirect = RedirectInterceptor(policy: configuration.redirects, secretHeaders: configuration.secretHeaders)
         self.transport = transport
     }
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        try await proceed(request, from: 0)
+        let isRetried = request.retries ?? retries > 0
+        return try await proceed(request, through: isRetried ? roomsWithRetry[...] : rooms[...])
     }
 
-    private func proceed(_ request: HTTPRequest, from index: Int) async throws -> HTTPResponse {
-        guard index < rooms.count else { return try await transport.send(request) }
-        return try await rooms[index].intercept(request) { try await proceed($0, from: index + 1) }
+    private func proceed(
+        _ request: HTTPRequest, through rooms: ArraySlice<any Interceptor>
+    ) async throws -> HTTPResponse {
+        guard let room = rooms.first else {
+            return try await redirect.intercept(request) { try await transport.send($0) }
+        }
+        return try await room.intercept(request) { try await proceed($0, through: rooms.dropFirst()) }
     }
 }
