@@ -1,6 +1,7 @@
 // What the same work costs in C on libcurl, written the way its documentation suggests.
 //
 //   curlbench multi      URL REQUESTS IN_FLIGHT WARMUP    curl_multi_socket_action on epoll
+//   curlbench multi-bare URL REQUESTS IN_FLIGHT WARMUP    the same without User-Agent and Accept-Encoding
 //   curlbench multi-poll URL REQUESTS IN_FLIGHT WARMUP    curl_multi_poll and curl_multi_perform
 //   curlbench easy       URL REQUESTS 1 WARMUP            curl_easy_perform on one handle, one at a time
 //   curlbench download   URL 1 1 0 FILE                   curl_easy_perform and fwrite
@@ -83,7 +84,7 @@ static void prepare(struct transfer *transfer) {
     if (!transfer->easy) die("curl_easy_init", "no memory");
     curl_easy_setopt(transfer->easy, CURLOPT_NOSIGNAL, 1L);
     if (!bare) {
-        // What any client says of itself, Go's and URLSession's too; BARE=1 in the environment leaves it out.
+        // What any client says of itself, Go's and URLSession's too; the mode multi-bare leaves it out.
         curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT, "LATNetworking/0.1.0");
         curl_easy_setopt(transfer->easy, CURLOPT_ACCEPT_ENCODING, "gzip, br, zstd");
     }
@@ -294,8 +295,8 @@ int main(int count, char **arguments) {
     in_flight = atol(arguments[4]);
     int easy = !strcmp(mode, "easy"), download = !strcmp(mode, "download"), waiting = !strcmp(mode, "waiting");
     int poll = !strcmp(mode, "multi-poll");
-    bare = getenv("BARE") != NULL;
-    if (total < 1 || in_flight < 1 || (!easy && !download && !waiting && !poll && strcmp(mode, "multi"))) return 2;
+    bare = !strcmp(mode, "multi-bare");
+    if (total < 1 || in_flight < 1 || (!easy && !download && !waiting && !poll && !bare && strcmp(mode, "multi"))) return 2;
     if (download && count < 7) return 2;
 
     struct rlimit limit;

@@ -108,6 +108,7 @@ def run_cpu(turn):
         ("c multi", lambda: program("curlbench", "multi", url, *many)),
         ("go", lambda: program("gobench", "concurrent", url, *many)),
         ("urlsession", lambda: program("urlsession-bench", "concurrent", url, *few)),
+        ("c multi-bare", lambda: program("curlbench", "multi-bare", url, *many)),
         ("c multi-poll", lambda: program("curlbench", "multi-poll", url, *many)),
     ])
 
