@@ -111,10 +111,10 @@ final class Engine: @unchecked Sendable {
             now = .now
             takeCommands()
             for index in 0..<max(0, Int(count)) { handleEvent(events + index) }
-            repeat {
-                if timer <= now { fireTimer() }
-                finishTransfers()
-            } while (timer <= now || !failedStarts.isEmpty) && !isShuttingDown
+            // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
+            // waiting for as long as there is data.
+            if timer <= now { fireTimer() }
+            finishTransfers()
             deliverChunks()
             deliverAnswers()
             if idleWatch.isDue(now) { endSilentTransfers() }
@@ -123,7 +123,7 @@ final class Engine: @unchecked Sendable {
     }
 
     private func waitTime() -> CInt {
-        guard mailbox.prepareToSleep() else { return 0 }
+        guard failedStarts.isEmpty, mailbox.prepareToSleep() else { return 0 }
         let next = min(timer, idleWatch.next)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
@@ -421,10 +421,6 @@ final class Engine: @unchecked Sendable {
             transfer.hasNewChunks = false
             guard let pipe = transfer.pipe else { continue }
             pipe.flush()
-            if transfer.phase == .running, !transfer.isPaused, pipe.pauseIfFull() {
-                transfer.isPaused = true
-                applyPause(transfer)
-            }
         }
     }
 
@@ -499,6 +495,11 @@ final class Engine: @unchecked Sendable {
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
         transfer.lastActivity = now
+        if let pipe = transfer.pipe, pipe.pauseIfFull() {
+            // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
+            transfer.isPaused = true
+            return Int(CURL_WRITEFUNC_PAUSE)
+        }
         transfer.bodyByteCount += Int64(bytes.count)
         guard transfer.bodyByteCount <= transfer.plan.maxBodySize else {
             transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
