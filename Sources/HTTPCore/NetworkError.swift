@@ -171,17 +171,35 @@ public struct NetworkError: Error, Sendable {
 extension NetworkError: CustomStringConvertible {
     /// Kind, message, and the request's method and address without its query and user information.
     public var description: String {
-        var text = "\(kindName): \(message)"
+        var text = "\(kind): \(message)"
         if let request { text += " [\(request.method) \(URLText.redacted(request.url))]" }
         return text
     }
+}
 
-    private var kindName: String {
-        switch kind {
+extension NetworkError.Kind: CustomStringConvertible {
+    /// The name, with what it carries in parentheses: `httpStatus`, `timeout(idle)`, `decoding(items[3].price)`.
+    public var description: String {
+        switch self {
+        case .invalidRequest: "invalidRequest"
+        case .dns: "dns"
+        case .connect: "connect"
         case .tls(let failure): "tls(\(failure.rawValue))"
         case .timeout(let phase): "timeout(\(phase.rawValue))"
+        case .cancelled: "cancelled"
+        case .httpStatus: "httpStatus"
         case .decoding(let path): path.isEmpty ? "decoding" : "decoding(\(path))"
-        default: "\(kind)"
+        case .redirect: "redirect"
+        case .bodyTooLarge: "bodyTooLarge"
+        case .connectionLost: "connectionLost"
+        case .protocolViolation: "protocolViolation"
+        case .proxy: "proxy"
+        case .cache: "cache"
+        case .requestBody: "requestBody"
+        case .provider: "provider"
+        case .unsupported: "unsupported"
+        case .shutDown: "shutDown"
+        case .other: "other"
         }
     }
 }

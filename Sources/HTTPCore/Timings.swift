@@ -22,7 +22,7 @@ public struct Timings: Sendable, Hashable {
     public var tls: Duration? { connectionReused ? nil : Self.duration(tlsMicroseconds) }
     /// The first byte of the response was there.
     public var firstByte: Duration? { Self.duration(firstByteMicroseconds) }
-    /// All was over, the body included when it was collected.
+    /// All was over, the body included; `nil` for a streamed body, which is not over yet.
     public var total: Duration? { Self.duration(totalMicroseconds) }
     /// The wait for a free connection, before the transfer started and outside of every timeout.
     public var queue: Duration { .microseconds(queueMicroseconds) }

@@ -17,6 +17,7 @@ final class EasyHandle {
 
     private let errorBuffer: UnsafeMutablePointer<CChar>
     private var target: Target?
+    private var waitsForMultiplexing = false
     private var timeout: Int64 = 0
     private var connectTimeout: Int64 = 0
     private var decompresses = false
@@ -97,7 +98,6 @@ final class EasyHandle {
         set(CURLOPT_NOSIGNAL, 1)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        set(CURLOPT_PIPEWAIT, 1)
         set(CURLOPT_TCP_KEEPALIVE, 1)
         set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
         set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
@@ -189,6 +189,12 @@ final class EasyHandle {
         // libcurl 7.88 keeps the text of the previous URL for its own repetitions unless it is taken away first.
         set(CURLOPT_URL, nil)
         set(CURLOPT_CURLU, pointer: UnsafeRawPointer(target.handle))
+        // Over TLS the first connection shows with its handshake whether others can share it. In clear text only the
+        // first response would, and requests would wait for a server that takes its time.
+        if waitsForMultiplexing != target.isSecure {
+            waitsForMultiplexing = target.isSecure
+            set(CURLOPT_PIPEWAIT, target.isSecure ? 1 : 0)
+        }
     }
 
     private func setMethodAndBody(_ method: HTTPMethod, _ body: PreparedBody?) {
@@ -291,6 +297,7 @@ final class EasyHandle {
         curl_mime_free(mime)
         mime = nil
         target = nil
+        waitsForMultiplexing = false
         timeout = 0
         connectTimeout = 0
         decompresses = false
@@ -317,11 +324,19 @@ final class EasyHandle {
     }
 
     /// How long the stages took.
-    func timings(queue: Int64) -> Timings {
-        Timings(
+    ///
+    /// - Parameter isOver: whether the body is too; until then there is no total.
+    func timings(of transfer: Transfer, isOver: Bool) -> Timings {
+        let queue = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
+        // libcurl takes the first byte sent for the first of the transfer when there is a body.
+        let firstByte =
+            transfer.plan.body == nil
+            ? offset(CURLINFO_STARTTRANSFER_TIME_T)
+            : transfer.firstByteAt.map { ($0.nanoseconds - transfer.startedAt.nanoseconds) / 1000 } ?? 0
+        return Timings(
             nameLookup: offset(CURLINFO_NAMELOOKUP_TIME_T), connect: offset(CURLINFO_CONNECT_TIME_T),
-            tls: offset(CURLINFO_APPCONNECT_TIME_T), firstByte: offset(CURLINFO_STARTTRANSFER_TIME_T),
-            total: offset(CURLINFO_TOTAL_TIME_T), queue: queue,
+            tls: offset(CURLINFO_APPCONNECT_TIME_T), firstByte: firstByte,
+            total: isOver ? offset(CURLINFO_TOTAL_TIME_T) : 0, queue: max(0, queue),
             connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
     }
 }

@@ -248,8 +248,7 @@ final class Engine: @unchecked Sendable {
 
     /// libcurl is through with a transfer.
     private func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
-        let queueTime = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
-        let timings = handle.timings(queue: max(0, queueTime))
+        let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle)
         guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
             let error =
@@ -334,7 +333,7 @@ final class Engine: @unchecked Sendable {
             }
             let deadline = lastActivity + transfer.plan.idleTimeout
             if deadline <= now {
-                end(transfer, EngineFailure.idle(transfer, timings: handle.timings(queue: 0)))
+                end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))
             } else {
                 idleWatch.note(deadline)
             }
@@ -462,6 +461,7 @@ final class Engine: @unchecked Sendable {
         guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
         transfer.lastActivity = now
         transfer.hasHeadOnConnection = true
+        if transfer.firstByteAt == nil { transfer.firstByteAt = now }
         let wasComplete = transfer.head.isComplete
         guard transfer.head.append(line) else {
             transfer.failure = EngineFailure.headTooLarge
@@ -488,8 +488,7 @@ final class Engine: @unchecked Sendable {
 
     private func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard !transfer.hasAnswered else { return }
-        let queueTime = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
-        transfer.answer(.success(response(of: transfer, timings: handle.timings(queue: max(0, queueTime)))))
+        transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {

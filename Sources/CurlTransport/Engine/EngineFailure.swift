@@ -134,7 +134,7 @@ enum EngineFailure {
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
                 + "whether a firewall drops the packets"
-        case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout, or read a stream"
+        case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
         case .tls(.expired): "the certificate of \(origin) has expired; it has to be renewed on the server"
         case .tls(.notYetValid): "the certificate of \(origin) is not valid yet; check this machine's clock"
         case .tls(.wrongHost): "the certificate of \(origin) is for another host: \(said)"

@@ -32,6 +32,8 @@ final class Transfer: @unchecked Sendable, Hashable {
 
     var submittedAt = MonotonicTime(nanoseconds: 0)
     var startedAt = MonotonicTime(nanoseconds: 0)
+    /// When the first byte of a head was there.
+    var firstByteAt: MonotonicTime?
     /// When a byte last moved; `nil` before the connection stands.
     @exclusivity(unchecked) var lastActivity: MonotonicTime?
 

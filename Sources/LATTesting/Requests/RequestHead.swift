@@ -43,7 +43,7 @@ extension RequestHead {
         var facts = FieldFacts()
         let fields = head[(lineEnd + 1)...]
         try facts.read(fields)
-        headers = HTTPHeaders(wireHead: fields)
+        headers = HTTPHeaders(wireHead: Array(fields))
         if minorVersion == 1, facts.hostCount != 1 {
             throw .badRequest("HTTP/1.1 wants exactly one Host field, here are \(facts.hostCount)")
         }

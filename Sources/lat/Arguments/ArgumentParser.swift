@@ -1,0 +1,101 @@
+/// Takes a command line apart: which options, with which values, and what else there was.
+///
+/// Understands `--name value`, `--name=value`, `-n value`, `-nvalue`, letters
+/// of switches in one (`-iv`), options after other arguments, and `--`, after
+/// which nothing is an option.
+struct ArgumentParser {
+    let options: [Option]
+
+    /// - Throws: ``UsageError`` for an unknown option, a missing or needless value, an option given twice.
+    func parse(_ arguments: [String]) throws(UsageError) -> ParsedArguments {
+        var parsed = ParsedArguments()
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == "--" {
+                parsed.operands += rest
+                break
+            } else if argument.hasPrefix("--") {
+                try parseName(argument, &rest, &parsed)
+            } else if argument.hasPrefix("-"), argument != "-" {
+                try parseLetters(argument, &rest, &parsed)
+            } else {
+                parsed.operands.append(argument)
+            }
+        }
+        return parsed
+    }
+
+    private func parseName(
+        _ argument: String, _ rest: inout ArraySlice<String>, _ parsed: inout ParsedArguments
+    ) throws(UsageError) {
+        let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let name = String(parts[0])
+        guard let option = options.first(where: { $0.name == name }) else { throw unknown(name) }
+        guard option.value != nil else {
+            if parts.count > 1 { throw UsageError("\(name) takes no value; write \(name) alone") }
+            return try parsed.add("", to: option)
+        }
+        let value = parts.count > 1 ? String(parts[1]) : try nextValue(of: option, written: name, &rest)
+        try parsed.add(value, to: option)
+    }
+
+    private func parseLetters(
+        _ argument: String, _ rest: inout ArraySlice<String>, _ parsed: inout ParsedArguments
+    ) throws(UsageError) {
+        var letters = argument.dropFirst()
+        while let letter = letters.popFirst() {
+            guard let option = options.first(where: { $0.letter == "-\(letter)" }) else {
+                throw unknown(argument.count == 2 ? argument : "-\(letter)", within: argument)
+            }
+            guard option.value != nil else {
+                try parsed.add("", to: option)
+                continue
+            }
+            let value = letters.isEmpty ? try nextValue(of: option, written: "-\(letter)", &rest) : String(letters)
+            return try parsed.add(value, to: option)
+        }
+    }
+
+    private func nextValue(
+        of option: Option, written name: String, _ rest: inout ArraySlice<String>
+    ) throws(UsageError) -> String {
+        let next = rest.first
+        // An option in the place of a value is a forgotten value; `--name=--value` is the way to mean it.
+        guard let next, !options.contains(where: { $0.isNamed(next) }) else {
+            throw UsageError("\(name) needs a value; write \(name) \(option.value ?? "VALUE")")
+        }
+        rest.removeFirst()
+        return next
+    }
+
+    private func unknown(_ name: String, within argument: String? = nil) -> UsageError {
+        let place = argument.map { $0 == name ? "" : " in \($0)" } ?? ""
+        if let nearest = NearestName.of(name, among: options.map(\.name)) {
+            return UsageError("unknown option \(name)\(place); did you mean \(nearest)?")
+        }
+        return UsageError("unknown option \(name)\(place); --help lists the options")
+    }
+}
+
+/// A command line taken apart.
+struct ParsedArguments: Hashable {
+    /// What is no option, in order.
+    var operands: [String] = []
+    private var values: [String: [String]] = [:]
+
+    /// Whether the option was given.
+    func contains(_ option: Option) -> Bool { values[option.name] != nil }
+
+    /// The value of an option, `nil` when it was not given.
+    func value(_ option: Option) -> String? { values[option.name]?.last }
+
+    /// Every value of an option that may be repeated, in order.
+    func values(_ option: Option) -> [String] { values[option.name] ?? [] }
+
+    fileprivate mutating func add(_ value: String, to option: Option) throws(UsageError) {
+        if option.value != nil, !option.repeats, contains(option) {
+            throw UsageError("\(option.name) is given twice; give it once")
+        }
+        values[option.name, default: []].append(value)
+    }
+}

@@ -1,0 +1,228 @@
+import LATNetworking
+
+/// `lat request METHOD URL …`: sends one request and shows the answer.
+struct RequestCommand: Command {
+    /// What goes with the request, before anything is read.
+    enum Content: Hashable, Sendable {
+        /// JSON from a file.
+        case jsonFile(String)
+        /// JSON from standard input.
+        case jsonInput
+        /// A text.
+        case text(String)
+        /// A file as it is.
+        case file(String)
+        /// Standard input as it is.
+        case input
+        /// The parameters as a form.
+        case form
+    }
+
+    /// A file of a multipart body.
+    struct File: Hashable, Sendable {
+        var name: String
+        var path: String
+    }
+
+    /// How the answer is shown.
+    enum Format: String, Hashable, Sendable, CaseIterable {
+        /// For people: the body.
+        case text
+        /// For programs: one JSON object.
+        case json
+    }
+
+    let method: String
+    let url: String
+    let parameters: [String: JSONValue]
+    let headers: HTTPHeaders
+    let content: Content?
+    let files: [File]
+    let output: String?
+    let timeout: Duration?
+    let connectTimeout: Duration?
+    let proxy: String?
+    let followsRedirects: Bool
+    let showsHead: Bool
+    let isVerbose: Bool
+    let user: (name: String, password: String)?
+    let usesHTTP2: Bool
+    let unixSocket: String?
+    let format: Format
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        (method, url) = try Self.target(arguments.operands)
+        parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
+        headers = try HeaderArgument.parse(arguments.values(Self.header), of: Self.header)
+        files = try Self.files(arguments)
+        content = try Self.content(arguments, hasFiles: !files.isEmpty)
+        output = try Self.output(arguments)
+        timeout = try Self.duration(arguments, Self.timeout)
+        connectTimeout = try Self.duration(arguments, Self.connectTimeout)
+        proxy = arguments.value(Self.proxy)
+        followsRedirects = !arguments.contains(Self.noFollow)
+        showsHead = arguments.contains(Self.include)
+        isVerbose = arguments.contains(Self.verbose)
+        user = try Self.user(arguments)
+        usesHTTP2 = arguments.contains(Self.http2)
+        unixSocket = arguments.value(Self.unixSocket)
+        format = try Self.format(arguments)
+    }
+
+    func run(_ console: Console) async throws -> ExitCode {
+        try await RequestRun(self, console).run()
+    }
+}
+
+// MARK: Help
+
+extension RequestCommand {
+    static let name = "request"
+    static let summary = "Sends one request and shows the answer."
+    static let usage = "METHOD URL [options]"
+
+    static let parameter = Option(
+        "--parameter", "-p", value: "K=V", repeats: true,
+        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. In the query of GET, "
+            + "HEAD and DELETE, and beside a body; else a JSON body.")
+    static let header = Option(
+        "--header", "-H", value: "'K: V'", repeats: true,
+        help: "A header. 'K:' leaves one out that would be sent by itself, 'K;' sends it empty.")
+    static let json = Option("--json", value: "FILE|-", help: "A body of JSON from a file or standard input.")
+    static let data = Option(
+        "--data", "-d", value: "TEXT|@FILE", help: "A body as it is: a text, a file, or standard input with @-.")
+    static let form = Option("--form", help: "Sends the parameters as a form instead of JSON.")
+    static let file = Option(
+        "--file", "-F", value: "NAME=PATH", repeats: true,
+        help: "Uploads a file as multipart/form-data, the parameters as fields with it.")
+    static let output = Option(
+        "--output", "-o", value: "FILE",
+        help: "Writes the body to a file, which appears when it is whole. The body of a failure does not go there.")
+    static let timeout = Option(
+        "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: as long as bytes move.")
+    static let connectTimeout = Option(
+        "--connect-timeout", value: "TIME", help: "The longest until a connection stands. Default: 10s.")
+    static let proxy = Option(
+        "--proxy", value: "URL",
+        help:
+            "Goes through a proxy: http, https, socks4, socks5 or socks5h; \"\" for none. Default: what http_proxy and "
+            + "the like say.")
+    static let noFollow = Option("--no-follow", help: "Shows a redirect instead of following it.")
+    static let include = Option("--include", "-i", help: "Shows the head of the answer before the body.")
+    static let verbose = Option(
+        "--verbose", "-v", help: "Tells of request, headers and timings on standard error. Secrets are not shown.")
+    static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
+    static let http2 = Option("--http2", help: "Speaks HTTP/2 from the start, also without TLS.")
+    static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")
+    static let format = Option(
+        "--format", value: "text|json", help: "json: one object for programs, with everything that is known.")
+
+    static let options = [
+        parameter, header, json, data, form, file, output, timeout, connectTimeout, proxy, noFollow, include, verbose,
+        user, http2, unixSocket, format,
+    ]
+
+    static let details = """
+        Examples
+          lat request GET http://127.0.0.1:8080/search -p q=swift -p page:=2
+          lat request POST http://127.0.0.1:8080/orders --json order.json -i
+          lat request PUT http://127.0.0.1:8080/photos -F img=a.png -p title=Holiday
+          lat request GET http://127.0.0.1:8080/big.iso -o big.iso --timeout 10m
+
+        Exit codes: 0 ok, 1 the status is no success (the body is still shown), 2 the
+        command line cannot be used, 3 no answer, 130 interrupted.
+        """
+}
+
+// MARK: Arguments
+
+extension RequestCommand {
+    private static func target(_ operands: [String]) throws(UsageError) -> (method: String, url: String) {
+        guard operands.count >= 2 else {
+            if let only = operands.first, only.contains("://") {
+                throw UsageError("METHOD is missing; write lat request GET \(SafeText.line(only))")
+            }
+            let missing = operands.isEmpty ? "METHOD and URL are" : "URL is"
+            throw UsageError(
+                "\(missing) missing; write lat request METHOD URL, such as lat request GET http://127.0.0.1:8080/")
+        }
+        guard operands.count == 2 else {
+            throw UsageError(
+                "\"\(SafeText.line(operands[2]))\" is one argument too many; parameters are given with -p name=value, and a "
+                    + "text with blanks in quotes")
+        }
+        let (method, url) = (operands[0], operands[1])
+        guard HTTPMethod(method).isToken else {
+            throw UsageError(
+                "METHOD \"\(SafeText.line(method))\" is no method; write GET, POST or another word of letters")
+        }
+        let scheme = url.lowercased()
+        guard scheme.hasPrefix("http://") || scheme.hasPrefix("https://") else {
+            let shown = SafeText.line(url)
+            let hint = url.contains("://") ? "only http and https are spoken" : "did you mean \"http://\(shown)\"?"
+            throw UsageError("URL \"\(shown)\" does not begin with http:// or https://; \(hint)")
+        }
+        return (method, url)
+    }
+
+    private static func files(_ arguments: ParsedArguments) throws(UsageError) -> [File] {
+        var files: [File] = []
+        for argument in arguments.values(file) {
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
+                throw UsageError(
+                    "\(file.name) \"\(SafeText.line(argument))\" is not of the form NAME=PATH; write -F image=photo.png"
+                )
+            }
+            files.append(File(name: String(parts[0]), path: String(parts[1])))
+        }
+        return files
+    }
+
+    private static func content(_ arguments: ParsedArguments, hasFiles: Bool) throws(UsageError) -> Content? {
+        let given = [json, data, form].filter(arguments.contains)
+        // Files and a form go together: the parameters are fields of the same body.
+        if given.count > 1 || (hasFiles && given.contains { $0 != form }) {
+            let names = (given + (hasFiles ? [file] : [])).map(\.name)
+            throw UsageError(
+                "\(names.joined(separator: " and ")) do not go together; a request has one body, so give one of them")
+        }
+        if let source = arguments.value(json) { return source == "-" ? .jsonInput : .jsonFile(source) }
+        if let text = arguments.value(data) {
+            guard text.hasPrefix("@") else { return .text(text) }
+            let path = String(text.dropFirst())
+            guard !path.isEmpty else {
+                throw UsageError("\(data.name) \"@\" names no file; write @FILE, or @- for standard input")
+            }
+            return path == "-" ? .input : .file(path)
+        }
+        return arguments.contains(form) && !hasFiles ? .form : nil
+    }
+
+    private static func output(_ arguments: ParsedArguments) throws(UsageError) -> String? {
+        guard let name = arguments.value(output), name != "-" else { return nil }
+        guard !name.isEmpty else { throw UsageError("\(output.name) \"\" names no file; write -o FILE") }
+        return name
+    }
+
+    private static func duration(_ arguments: ParsedArguments, _ option: Option) throws(UsageError) -> Duration? {
+        guard let text = arguments.value(option) else { return nil }
+        return try DurationArgument.parse(text, of: option)
+    }
+
+    private static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
+        guard let text = arguments.value(user) else { return nil }
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        // The value may be a password alone, so it is not repeated.
+        guard parts.count == 2 else { throw UsageError("\(user.name) has no colon; write USER:PASSWORD") }
+        return (String(parts[0]), String(parts[1]))
+    }
+
+    private static func format(_ arguments: ParsedArguments) throws(UsageError) -> Format {
+        guard let text = arguments.value(format) else { return .text }
+        guard let known = Format(rawValue: text) else {
+            throw UsageError("\(format.name) \"\(SafeText.line(text))\" is unknown; write text or json")
+        }
+        return known
+    }
+}

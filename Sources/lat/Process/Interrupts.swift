@@ -1,0 +1,58 @@
+import Dispatch
+import Glibc
+import Synchronization
+
+/// Turns the signals that ask a program to end into the cancellation of its work.
+enum Interrupts {
+    private struct State {
+        var signal: Int32?
+        var leftovers: Set<String> = []
+    }
+
+    private static let state = Mutex(State())
+    private static let signals = [SIGINT, SIGTERM, SIGHUP]
+    /// How long the work may take to end after the first signal.
+    private static let patience = DispatchTimeInterval.seconds(2)
+
+    /// Runs the work; a signal cancels it, and a second one, or no end within two seconds, ends the process at once.
+    static func run(_ work: @escaping @Sendable () async -> ExitCode) async -> ExitCode {
+        let task = Task { await work() }
+        let sources = signals.compactMap { watch($0) { task.cancel() } }
+        let code = await task.value
+        for source in sources { source.cancel() }
+        return state.withLock { $0.signal }.map(ExitCode.signal) ?? code
+    }
+
+    /// Names a file that must not stay behind when the process is ended at once.
+    static func willLeave(_ path: String) { state.withLock { _ = $0.leftovers.insert(path) } }
+
+    /// Ends what ``willLeave(_:)`` began.
+    static func left(_ path: String) { state.withLock { _ = $0.leftovers.remove(path) } }
+
+    private static func watch(
+        _ number: Int32, _ cancel: @escaping @Sendable () -> Void
+    ) -> (any DispatchSourceSignal)? {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        // Ignored by whoever started this (nohup, a job in the background): it stays so.
+        if unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1 { return nil }
+        signal(number, SIG_IGN)
+        let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+        source.setEventHandler {
+            let isFirst = state.withLock { state in
+                defer { if state.signal == nil { state.signal = number } }
+                return state.signal == nil
+            }
+            guard isFirst else { return endNow(number) }
+            cancel()
+            DispatchQueue.global().asyncAfter(deadline: .now() + patience) { endNow(number) }
+        }
+        source.resume()
+        return source
+    }
+
+    private static func endNow(_ number: Int32) {
+        for path in state.withLock({ $0.leftovers }) { unlink(path) }
+        _exit(ExitCode.signal(number).rawValue)
+    }
+}

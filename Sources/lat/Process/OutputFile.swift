@@ -1,0 +1,89 @@
+import FoundationEssentials
+import Glibc
+
+/// A file that appears under its name only when it is whole.
+///
+/// The bytes go into a temporary file beside the target, which takes its place
+/// by a rename. What exists already and is no regular file (`/dev/null`, a
+/// named pipe) is written to directly.
+final class OutputFile {
+    /// The name as given.
+    let name: String
+    private let target: String
+    private let temporary: String?
+    private let output: Output
+    private var isOpen = true
+
+    /// Makes the temporary file.
+    ///
+    /// - Throws: ``UsageError`` when nothing can be written there.
+    init(_ name: String) throws(UsageError) {
+        self.name = name
+        // Through a symbolic link, or the rename would replace the link and not the file.
+        target = Self.resolved(name) ?? name
+        var status = stat()
+        let exists = stat(target, &status) == 0
+        if exists, status.st_mode & S_IFMT == S_IFDIR {
+            throw UsageError("--output \"\(name)\" is a directory; name a file in it")
+        }
+        let isReplaced = !exists || status.st_mode & S_IFMT == S_IFREG
+        temporary = isReplaced ? Self.temporaryName(beside: target) : nil
+        let flags = isReplaced ? O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC : O_WRONLY | O_CLOEXEC
+        let descriptor = open(temporary ?? target, flags, 0o666)
+        guard descriptor >= 0 else {
+            let reason = String(cString: strerror(errno))
+            throw UsageError(
+                "--output \"\(name)\" cannot be written (\(reason)); name a file in a folder you may write to")
+        }
+        if exists, isReplaced { fchmod(descriptor, status.st_mode & 0o7777) }
+        output = Output(descriptor: descriptor, name: name)
+        if let temporary { Interrupts.willLeave(temporary) }
+    }
+
+    func write(_ data: Data) throws(Output.Failure) { try output.write(data) }
+
+    /// The file is whole: it takes its name.
+    func complete() throws(Output.Failure) {
+        guard isOpen else { return }
+        isOpen = false
+        var result = close(output.descriptor)
+        if let temporary {
+            if result == 0 { result = rename(temporary, target) }
+            if result != 0 {
+                let failure = output.failure(errno)
+                unlink(temporary)
+                Interrupts.left(temporary)
+                throw failure
+            }
+            Interrupts.left(temporary)
+        }
+    }
+
+    /// The file will not become whole: nothing stays. Does nothing after ``complete()``.
+    func discard() {
+        guard isOpen else { return }
+        isOpen = false
+        close(output.descriptor)
+        if let temporary {
+            unlink(temporary)
+            Interrupts.left(temporary)
+        }
+    }
+
+    deinit { discard() }
+
+    /// The path without symbolic links; `nil` when there is nothing yet.
+    private static func resolved(_ name: String) -> String? {
+        guard let path = realpath(name, nil) else { return nil }
+        defer { free(path) }
+        return String(cString: path)
+    }
+
+    private static func temporaryName(beside target: String) -> String {
+        let end = target.lastIndex(of: "/").map { target.index(after: $0) } ?? target.startIndex
+        let suffix = String(UInt32.random(in: .min ... .max), radix: 36)
+        // A name may have 255 bytes; a long one is cut so that there is room for the rest.
+        let stem = String(decoding: target[end...].utf8.prefix(200), as: UTF8.self)
+        return target[..<end] + ".\(stem).\(suffix).part"
+    }
+}

@@ -1,0 +1,104 @@
+import FoundationEssentials
+import LATNetworking
+
+/// All that is known of a request that is over, for `--format json`: a pure value.
+struct RequestReport {
+    var method: String
+    var url: String
+    var response: HTTPResponse?
+    /// The body, `nil` when there is none to show.
+    var body: Data?
+    /// The file the body went to.
+    var file: String?
+    var timings: Timings?
+    /// The time of the whole.
+    var total: Duration
+    var error: NetworkError?
+
+    /// One object. What is not known is null; the body is `body` when it is text, else `bodyBase64`.
+    var json: JSONValue {
+        var object: [String: JSONValue] = [
+            "method": .string(method),
+            "url": .string(response?.url ?? url),
+            "status": .null, "reason": .null, "version": .null, "headers": .array([]), "redirects": .array([]),
+            "timings": timingsValue,
+            "error": error.map(Self.value) ?? .null,
+        ]
+        if let response {
+            object["status"] = .int(Int64(response.status))
+            object["reason"] = .string(response.reason)
+            object["version"] = .string(response.version.rawValue)
+            object["headers"] = .array(response.headers.map { .array([.string($0.name), .string($0.value)]) })
+            object["redirects"] = .array(
+                response.redirects.map { ["url": .string($0.url), "status": .int(Int64($0.status))] })
+            if let body { Self.add(body, of: response, to: &object) }
+        }
+        if let file { object["file"] = .string(file) }
+        return .object(object)
+    }
+
+    private static func add(_ body: Data, of response: HTTPResponse, to object: inout [String: JSONValue]) {
+        var whole = response
+        whole.body = ResponseBody(body)
+        // NUL is valid UTF-8 but no text.
+        if let text = body.contains(0) ? nil : whole.text {
+            object["body"] = .string(text)
+        } else {
+            object["bodyBase64"] = .string(body.base64EncodedString())
+        }
+    }
+
+    /// Milliseconds; null for a stage that did not take place.
+    private var timingsValue: JSONValue {
+        [
+            "nameLookup": Self.milliseconds(timings?.nameLookup),
+            "connect": Self.milliseconds(timings?.connect),
+            "tls": Self.milliseconds(timings?.tls),
+            "firstByte": Self.milliseconds(timings?.firstByte),
+            "total": Self.milliseconds(total),
+            "queue": Self.milliseconds(timings?.queue),
+            "connectionReused": .bool(timings?.connectionReused ?? false),
+        ]
+    }
+
+    private static func milliseconds(_ duration: Duration?) -> JSONValue {
+        duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
+    }
+
+    private static func value(_ error: NetworkError) -> JSONValue {
+        let (kind, detail) = error.kind.names
+        return [
+            "kind": .string(kind),
+            "detail": detail.map { .string($0) } ?? .null,
+            "message": .string(error.message),
+            "curlCode": error.curlCode.map { .int(Int64($0)) } ?? .null,
+            "attempts": .int(Int64(error.attempts)),
+        ]
+    }
+}
+
+extension NetworkError.Kind {
+    /// The name of the kind, and what it says more closely: the phase of a timeout, the reason of TLS, the path of
+    /// decoding.
+    var names: (kind: String, detail: String?) {
+        switch self {
+        case .tls(let failure): ("tls", failure.rawValue)
+        case .timeout(let phase): ("timeout", phase.rawValue)
+        case .decoding(let path): ("decoding", path.isEmpty ? nil : path)
+        default: ("\(self)", nil)
+        }
+    }
+}
+
+extension ExitCode {
+    /// What an error of the library comes to.
+    init(_ error: NetworkError) {
+        switch error.kind {
+        case .httpStatus: self = .failure
+        // Nothing was sent: the command line asked for something that cannot be.
+        case .invalidRequest, .unsupported: self = .usage
+        case .cancelled: self = .interrupted
+        default: self = .network
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import FoundationEssentials
+import LATNetworking
+
+/// One run of `lat request`, from reading the body's files to the last byte shown.
+struct RequestRun {
+    private let command: RequestCommand
+    private let console: Console
+
+    init(_ command: RequestCommand, _ console: Console) {
+        self.command = command
+        self.console = console
+    }
+
+    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`; failures of the request are shown and end in
+    ///   the code returned.
+    func run() async throws -> ExitCode {
+        let content = try RequestContent(command)
+        let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
+        defer { file?.discard() }
+
+        let clock = ContinuousClock()
+        let start = clock.now
+        let answer = try await answer(to: content)
+        let headTime = clock.now - start
+        if let response = answer.response, command.isVerbose {
+            RequestTrace.lines(of: response, console.errStyle).forEach(console.note)
+        }
+
+        let bodyStart = clock.now
+        // A status that is no success, and 304, which brings nothing, leave the file alone.
+        let isForFile = answer.error == nil && answer.response?.status != 304
+        var outcome = Outcome(error: answer.error)
+        if let response = answer.response {
+            outcome = try await receive(response, into: isForFile ? file : nil, answer.error)
+        }
+        let total = Self.headTime(answer.timings, headTime) + (clock.now - bodyStart)
+        if command.isVerbose, let timings = answer.timings {
+            console.note(RequestTrace.line(of: timings, total: total, console.errStyle))
+        }
+        if command.format == .json {
+            try report(answer, outcome, isForFile ? command.output : nil, total)
+        } else if let error = outcome.error {
+            console.complain(error.description)
+        }
+        return outcome.error.map { ExitCode($0) } ?? .success
+    }
+
+    /// The time to the head by libcurl's clock, which knows nothing of this process's own start. Of a stream its
+    /// total may be older than the first byte.
+    private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
+        let times = [timings?.total, timings?.firstByte].compactMap { $0 }
+        return times.max() ?? ownTime
+    }
+
+    // MARK: Sending
+
+    /// The head of what came, and what is wrong with it.
+    private struct Answer {
+        var response: HTTPResponse?
+        var error: NetworkError?
+
+        var timings: Timings? { response?.timings ?? error?.timings }
+    }
+
+    private func answer(to content: RequestContent) async throws -> Answer {
+        let progress = ProgressLine("sending", on: console.err, console.errTerminal, isActive: true)
+        defer { progress.clear() }
+        do {
+            let manager = try RequestSettings.manager(for: command, willSend: trace)
+            let response = try await manager.startRequest(
+                command.method, command.url, parameters: command.parameters.isEmpty ? nil : command.parameters,
+                files: content.files, body: content.body, timeout: command.timeout,
+                headers: RequestSettings.headers.merging(command.headers)
+            ) { event in
+                if event.direction == .upload { progress.update(event.completed, of: event.total) }
+            }
+            return Answer(response: response)
+        } catch let error as NetworkError {
+            // The answer that came is shown, be it a failure.
+            return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
+        }
+    }
+
+    private var trace: @Sendable (HTTPRequest) -> Void {
+        guard command.isVerbose else { return { _ in } }
+        return { [console] request in RequestTrace.lines(of: request, console.errStyle).forEach(console.note) }
+    }
+
+    // MARK: Receiving
+
+    private struct Outcome {
+        var error: NetworkError?
+        /// The body, when it was kept.
+        var body: Data?
+    }
+
+    private func receive(
+        _ response: HTTPResponse, into file: OutputFile?, _ verdict: NetworkError?
+    ) async throws -> Outcome {
+        if command.showsHead, command.format == .text {
+            for line in RequestTrace.head(of: response, console.outStyle) { try console.print(line) }
+            try console.print("")
+        }
+        var outcome = Outcome(error: verdict)
+        do {
+            if let file {
+                try await save(response, to: file)
+            } else if command.format == .json {
+                outcome.body = try await response.body.collect(upTo: 1 << 31)
+            } else if console.outTerminal.isTerminal {
+                try await show(response)
+            } else {
+                try await copy(response)
+            }
+        } catch let error as NetworkError {
+            // The status is the news, also when its body broke off.
+            outcome.error = verdict ?? error
+        }
+        return outcome
+    }
+
+    private func save(_ response: HTTPResponse, to file: OutputFile) async throws {
+        let total = Self.length(of: response)
+        let label = Self.label(file.name)
+        let progress = ProgressLine(label, on: console.err, console.errTerminal, isActive: true)
+        defer { progress.clear() }
+        let start = ContinuousClock.now
+        var completed: Int64 = 0
+        for try await chunk in response.body {
+            try file.write(chunk)
+            completed += Int64(chunk.count)
+            progress.update(completed, of: total)
+        }
+        try Task.checkCancellation()
+        try file.complete()
+        progress.clear()
+        guard console.errTerminal.isTerminal else { return }
+        let time = ContinuousClock.now - start
+        let rate = Quantity.bytes(Int64(Double(completed) / max(time.inSeconds, 0.000_1)))
+        console.note("\(label)  \(Quantity.bytes(completed)) in \(Quantity.duration(time)) (\(rate)/s)")
+    }
+
+    private func copy(_ response: HTTPResponse) async throws {
+        let total = Self.length(of: response)
+        let progress = ProgressLine("receiving", on: console.err, console.errTerminal, isActive: true)
+        defer { progress.clear() }
+        var completed: Int64 = 0
+        for try await chunk in response.body {
+            try console.out.write(chunk)
+            completed += Int64(chunk.count)
+            progress.update(completed, of: total)
+        }
+    }
+
+    private func show(_ response: HTTPResponse) async throws {
+        var body = TerminalBody(response, console)
+        do {
+            for try await chunk in response.body {
+                try body.write(chunk)
+                if body.isBinary { break }
+            }
+        } catch {
+            try body.finish()
+            throw error
+        }
+        try body.finish()
+        if body.isBinary {
+            let size = Self.length(of: response).map { " of \(Quantity.bytes($0))" } ?? ""
+            console.note("lat: a binary body\(size) is not shown here; write it to a file with -o FILE")
+        }
+    }
+
+    /// The bytes to come, when known: the length tells of the bytes on the wire, not of what they decompress to.
+    private static func length(of response: HTTPResponse) -> Int64? {
+        guard !response.headers.contains("Content-Encoding") else { return nil }
+        return response.headers["Content-Length"].flatMap { Int64($0) }
+    }
+
+    /// The last component of a path, cut to what a line can spare.
+    private static func label(_ path: String) -> String {
+        let name = SafeText.line(path.split(separator: "/").last.map(String.init) ?? path)
+        return name.count <= 24 ? name : name.prefix(12) + "…" + name.suffix(11)
+    }
+
+    // MARK: Reporting
+
+    private func report(_ answer: Answer, _ outcome: Outcome, _ file: String?, _ total: Duration) throws {
+        let report = RequestReport(
+            method: "\(HTTPMethod(command.method))", url: command.url,
+            response: answer.response ?? outcome.error?.response, body: outcome.body,
+            file: outcome.error == nil ? file : nil, timings: answer.timings, total: total,
+            error: outcome.error)
+        let data = try report.json.data()
+        let isForPerson = console.outTerminal.isTerminal
+        let text = isForPerson ? JSONLayout.text(of: data, style: console.outStyle) : nil
+        try console.print(text ?? String(decoding: data, as: UTF8.self))
+    }
+}

@@ -1,0 +1,108 @@
+import FoundationEssentials
+import LATNetworking
+
+/// Lays a JSON document out for reading: indented and coloured, its members in the order they came in and its
+/// numbers as they were written.
+struct JSONLayout {
+    private let bytes: [UInt8]
+    private let style: Style
+    private var index = 0
+    private var text = ""
+    /// Whether each open container is an object.
+    private var containers: [Bool] = []
+    private var isAtName = false
+
+    /// The document laid out, without a newline at its end; `nil` when the bytes are no JSON.
+    static func text(of data: Data, style: Style) -> String? {
+        guard (try? JSONValue(parsing: data)) != nil else { return nil }
+        var layout = JSONLayout(bytes: Array(data), style: style)
+        layout.run()
+        return layout.text
+    }
+
+    private init(bytes: [UInt8], style: Style) {
+        self.bytes = bytes
+        self.style = style
+    }
+
+    /// The document is known to be valid, so a look at single bytes is enough.
+    private mutating func run() {
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+        while index < bytes.count {
+            switch bytes[index] {
+            case UInt8(ascii: "{"): open(isObject: true)
+            case UInt8(ascii: "["): open(isObject: false)
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): close()
+            case UInt8(ascii: ","):
+                text += ","
+                index += 1
+                startLine()
+                isAtName = containers.last ?? false
+            case UInt8(ascii: ":"):
+                text += ": "
+                index += 1
+                isAtName = false
+            case UInt8(ascii: "\""): string()
+            case 0x20, 0x09, 0x0A, 0x0D: index += 1
+            default: literal()
+            }
+        }
+    }
+
+    private mutating func open(isObject: Bool) {
+        var next = index + 1
+        while next < bytes.count, [0x20, 0x09, 0x0A, 0x0D].contains(bytes[next]) { next += 1 }
+        if next < bytes.count, bytes[next] == UInt8(ascii: "}") || bytes[next] == UInt8(ascii: "]") {
+            text += isObject ? "{}" : "[]"
+            index = next + 1
+            return
+        }
+        text += isObject ? "{" : "["
+        containers.append(isObject)
+        isAtName = isObject
+        index += 1
+        startLine()
+    }
+
+    private mutating func close() {
+        let isObject = containers.popLast() ?? false
+        startLine()
+        text += isObject ? "}" : "]"
+        index += 1
+    }
+
+    private mutating func startLine() {
+        text += "\n" + String(repeating: "  ", count: containers.count)
+    }
+
+    private mutating func string() {
+        let start = index
+        index += 1
+        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
+            index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        index = min(index + 1, bytes.count)
+        let string = Self.harmless(String(decoding: bytes[start..<index], as: UTF8.self))
+        text += isAtName ? style.blue(string) : style.green(string)
+    }
+
+    private mutating func literal() {
+        let start = index
+        while index < bytes.count, !",]} \t\r\n".utf8.contains(bytes[index]) { index += 1 }
+        let literal = String(decoding: bytes[start..<index], as: UTF8.self)
+        text += literal == "null" ? style.dim(literal) : style.yellow(literal)
+    }
+
+    /// JSON escapes C0 itself; DEL and C1 would reach the terminal.
+    private static func harmless(_ string: String) -> String {
+        guard string.unicodeScalars.contains(where: SafeText.isControl) else { return string }
+        return string.unicodeScalars.reduce(into: "") { text, scalar in
+            if SafeText.isControl(scalar) {
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+import FoundationEssentials
+import Glibc
+import Synchronization
+
+/// The built `lat` as a child process.
+///
+/// ```swift
+/// let result = try await LatProcess.run(["request", "GET", server.url("/")])
+/// #expect(result.exitCode == 0)
+/// ```
+///
+/// Its end, and what it writes, are waited for without blocking a thread of the tests.
+final class LatProcess: Sendable {
+    struct Result: Sendable {
+        /// 128 and the signal's number when one ended it.
+        let exitCode: Int32
+        let out: Data
+        let err: String
+
+        /// Standard output as text.
+        var text: String { String(decoding: out, as: UTF8.self) }
+    }
+
+    struct Failure: Error {
+        let what: String
+    }
+
+    private struct State {
+        var out = Data()
+        var err = Data()
+        var exitCode: Int32?
+        var openStreams = 0
+        var waiters: [Waiter] = []
+
+        var isOver: Bool { exitCode != nil && openStreams == 0 }
+    }
+
+    private struct Waiter {
+        let isDone: @Sendable (State) -> Bool
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    private let state = Mutex(State())
+    private let identifier: pid_t
+
+    /// Starts it, away from the proxies and colours of the surroundings.
+    ///
+    /// - Parameters:
+    ///   - input: what it reads from standard input.
+    ///   - columns: when given, both outputs are one terminal of that width, and all of it is ``Result/out``.
+    ///   - closesOutput: whether nobody reads standard output.
+    init(
+        _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
+        closesOutput: Bool = false
+    ) throws {
+        let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"].merging(environment) { $1 }
+        let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
+            let input = try Self.pipe(holding: input)
+            let out = try columns.map { try Self.openTerminal($0) } ?? Self.openPipe()
+            let err = columns == nil ? try Self.openPipe() : nil
+            defer { for end in [input, out.writing, err?.writing ?? -1] { close(end) } }
+            let descriptors = [input, out.writing, err?.writing ?? out.writing]
+            return (try Self.spawn(arguments, variables, descriptors), out.reading, err?.reading)
+        }
+        self.identifier = identifier
+        if closesOutput { close(out) } else { read(out) { $0.out.append(contentsOf: $1) } }
+        if let err { read(err) { $0.err.append(contentsOf: $1) } }
+        waitForExit()
+    }
+
+    /// Runs it to its end.
+    static func run(
+        _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
+        closesOutput: Bool = false
+    ) async throws -> Result {
+        try await LatProcess(
+            arguments, input: input, environment: environment, columns: columns, closesOutput: closesOutput
+        ).result
+    }
+
+    /// What came of it, once it is over.
+    var result: Result {
+        get async {
+            await wait { $0.isOver }
+            return state.withLock {
+                Result(exitCode: $0.exitCode ?? -1, out: $0.out, err: String(decoding: $0.err, as: UTF8.self))
+            }
+        }
+    }
+
+    /// Waits until a text has come on standard error, or the process is over.
+    func waitForError(_ text: String) async {
+        let bytes = Data(text.utf8)
+        await wait { $0.isOver || $0.err.firstRange(of: bytes) != nil }
+    }
+
+    func send(signal: Int32) { kill(identifier, signal) }
+
+    // MARK: Waiting
+
+    private func wait(until isDone: @escaping @Sendable (State) -> Bool) async {
+        await withCheckedContinuation { continuation in
+            state.withLock { $0.waiters.append(Waiter(isDone: isDone, continuation: continuation)) }
+            update { _ in }
+        }
+    }
+
+    private func update(_ change: (inout State) -> Void) {
+        let done = state.withLock { state -> [Waiter] in
+            change(&state)
+            let current = state
+            let done = state.waiters.filter { $0.isDone(current) }
+            state.waiters.removeAll { $0.isDone(current) }
+            return done
+        }
+        for waiter in done { waiter.continuation.resume() }
+    }
+
+    private func read(_ descriptor: Int32, _ append: @escaping @Sendable (inout State, ArraySlice<UInt8>) -> Void) {
+        state.withLock { $0.openStreams += 1 }
+        Self.onThread { [self] in
+            var buffer = [UInt8](repeating: 0, count: 65_536)
+            while true {
+                // A terminal whose other side is closed ends in EIO.
+                let count = Glibc.read(descriptor, &buffer, buffer.count)
+                if count <= 0 { break }
+                update { append(&$0, buffer[..<count]) }
+            }
+            close(descriptor)
+            update { $0.openStreams -= 1 }
+        }
+    }
+
+    private func waitForExit() {
+        Self.onThread { [self] in
+            var status: Int32 = 0
+            while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+            let signal = status & 0x7F
+            let code = signal == 0 ? (status >> 8) & 0xFF : 128 + signal
+            update { $0.exitCode = code }
+        }
+    }
+
+    private static func onThread(_ work: @escaping @Sendable () -> Void) {
+        let box = Unmanaged.passRetained(Work(work)).toOpaque()
+        var thread = pthread_t()
+        pthread_create(
+            &thread, nil,
+            { box in
+                if let box { Unmanaged<Work>.fromOpaque(box).takeRetainedValue().run() }
+                return nil
+            }, box)
+        pthread_detach(thread)
+    }
+
+    private final class Work: Sendable {
+        let run: @Sendable () -> Void
+
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    // MARK: Starting
+
+    /// `lat` lies where the bundle of the tests does.
+    private static let path: String = {
+        var buffer = [CChar](repeating: 0, count: 4_096)
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        let bundle = String(decoding: buffer[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return bundle.prefix(upTo: bundle.lastIndex(of: "/") ?? bundle.startIndex) + "/lat"
+    }()
+
+    private static func spawn(
+        _ arguments: [String], _ environment: [String: String], _ descriptors: [Int32]
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        for (number, descriptor) in descriptors.enumerated() {
+            posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number))
+        }
+        // A shell in the background may have SIGINT ignored, which children inherit.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigfillset(&signals)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+
+        var words = ([path] + arguments).map { strdup($0) } + [nil]
+        var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in words + variables { free(text) } }
+        var identifier: pid_t = 0
+        let code = posix_spawn(&identifier, path, &actions, &attributes, &words, &variables)
+        guard code == 0 else { throw Failure(what: "cannot start \(path): \(String(cString: strerror(code)))") }
+        return identifier
+    }
+
+    /// Held while descriptors are made and given to a child, so that no other child gets them too.
+    private static let starting = Mutex(())
+
+    private static func openPipe() throws -> (reading: Int32, writing: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard Glibc.pipe(&ends) == 0 else { throw Failure(what: "no pipe, errno \(errno)") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+
+    /// The reading end of a pipe that holds a short text and nothing after it.
+    private static func pipe(holding text: String) throws -> Int32 {
+        let (reading, writing) = try openPipe()
+        defer { close(writing) }
+        var text = text
+        let count = text.withUTF8 { write(writing, $0.baseAddress, $0.count) }
+        guard count == text.utf8.count else { throw Failure(what: "the input is longer than a pipe") }
+        return reading
+    }
+
+    /// A terminal made by the system (pty(7)): what is written to the one end is read from the other.
+    private static func openTerminal(_ columns: UInt16) throws -> (reading: Int32, writing: Int32) {
+        // TIOCSPTLCK and TIOCGPTN are macros that Swift does not see.
+        let (setLock, getNumber): (UInt, UInt) = (0x4004_5431, 0x8004_5430)
+        let outer = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var isLocked: Int32 = 0
+        var number: UInt32 = 0
+        guard outer >= 0, ioctl(outer, setLock, &isLocked) == 0, ioctl(outer, getNumber, &number) == 0 else {
+            throw Failure(what: "no terminal, errno \(errno)")
+        }
+        let inner = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        guard inner >= 0 else { throw Failure(what: "no terminal, errno \(errno)") }
+        var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+        _ = ioctl(outer, UInt(TIOCSWINSZ), &size)
+        return (outer, inner)
+    }
+}

@@ -1,0 +1,109 @@
+import LATNetworking
+import Testing
+
+@testable import lat
+
+@Suite struct RequestCommandTests {
+    private func request(_ arguments: String...) throws -> RequestCommand {
+        try #require(try Invocation(["request"] + arguments).command as? RequestCommand)
+    }
+
+    @Test func theShortestCallHasOnlyDefaults() throws {
+        let command = try request("get", "http://127.0.0.1/")
+        #expect(command.method == "get" && command.url == "http://127.0.0.1/")
+        #expect(command.parameters.isEmpty && command.headers.isEmpty && command.files.isEmpty)
+        #expect(command.content == nil && command.output == nil && command.timeout == nil && command.proxy == nil)
+        #expect(command.followsRedirects && !command.showsHead && !command.isVerbose && !command.usesHTTP2)
+        #expect(command.format == .text)
+    }
+
+    @Test func everyOptionReachesTheValue() throws {
+        let command = try request(
+            "PUT", "https://h/x", "-p", "a=1", "-H", "X: y", "-F", "img=a=b.png", "--form", "-o", "out", "--timeout",
+            "900ms",
+            "--connect-timeout=2s", "--proxy", "socks5h://127.0.0.1:1080", "--no-follow", "-iv", "-u", "ada:pass:word",
+            "--http2", "--unix-socket", "/run/s", "--format", "json")
+        #expect(command.parameters == ["a": "1"] && command.headers["X"] == "y")
+        #expect(command.files == [.init(name: "img", path: "a=b.png")] && command.content == nil)
+        #expect(command.output == "out" && command.format == .json)
+        #expect(command.timeout == .milliseconds(900) && command.connectTimeout == .seconds(2))
+        #expect(command.proxy == "socks5h://127.0.0.1:1080" && command.unixSocket == "/run/s")
+        #expect(!command.followsRedirects && command.showsHead && command.isVerbose && command.usesHTTP2)
+        #expect(command.user?.name == "ada" && command.user?.password == "pass:word")
+    }
+
+    @Test func bodiesComeFromTextFilesInputAndParameters() throws {
+        let url = "http://h/"
+        #expect(try request("POST", url, "--json", "a.json").content == .jsonFile("a.json"))
+        #expect(try request("POST", url, "--json", "-").content == .jsonInput)
+        #expect(try request("POST", url, "-d", "a b").content == .text("a b"))
+        #expect(try request("POST", url, "--data=@a.bin").content == .file("a.bin"))
+        #expect(try request("POST", url, "-d", "@-").content == .input)
+        #expect(try request("POST", url, "--form").content == .form)
+        #expect(try request("GET", url, "-o", "-").output == nil)
+    }
+
+    @Test(arguments: [
+        (
+            [],
+            "METHOD and URL are missing; write lat request METHOD URL, such as lat request GET http://127.0.0.1:8080/"
+        ),
+        (["GET"], "URL is missing; write lat request METHOD URL, such as lat request GET http://127.0.0.1:8080/"),
+        (["http://h/"], "METHOD is missing; write lat request GET http://h/"),
+        (["GET", "h/x"], "URL \"h/x\" does not begin with http:// or https://; did you mean \"http://h/x\"?"),
+        (
+            ["GET", "ftp://h"],
+            "URL \"ftp://h\" does not begin with http:// or https://; only http and https are spoken"
+        ),
+        (["G ET", "http://h/"], "METHOD \"G ET\" is no method; write GET, POST or another word of letters"),
+        (
+            ["GET", "http://h/", "q=1"],
+            "\"q=1\" is one argument too many; parameters are given with -p name=value, and a text with blanks in quotes"
+        ),
+        (
+            ["POST", "http://h/", "--json", "a", "-d", "b"],
+            "--json and --data do not go together; a request has one body, so give one of them"
+        ),
+        (
+            ["POST", "http://h/", "-F", "a=b", "-d", "b"],
+            "--data and --file do not go together; a request has one body, so give one of them"
+        ),
+        (["POST", "http://h/", "-F", "a"], "--file \"a\" is not of the form NAME=PATH; write -F image=photo.png"),
+        (["GET", "http://h/", "-d", "@"], "--data \"@\" names no file; write @FILE, or @- for standard input"),
+        (["GET", "http://h/", "-u", "secret"], "--user has no colon; write USER:PASSWORD"),
+        (["GET", "http://h/", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
+        (["GET", "http://h/", "-o", ""], "--output \"\" names no file; write -o FILE"),
+    ])
+    func whatCannotBeSentIsNamedWithTheNextStep(arguments: [String], message: String) {
+        #expect(throws: UsageError(message)) { try Invocation(["request"] + arguments) }
+    }
+
+    @Test(arguments: [
+        ([], "no command is given; lat help lists the commands"),
+        (["reqest"], "unknown command \"reqest\"; did you mean \"request\"?"),
+        (["launch"], "unknown command \"launch\"; lat help lists the commands"),
+        (["--json"], "unknown option --json before the command; write lat COMMAND, as lat help shows"),
+        (["help", "dmo"], "unknown command \"dmo\"; did you mean \"demo\"?"),
+        (["demo", "fast"], "demo takes no arguments, here is \"fast\"; write lat demo"),
+    ])
+    func whatIsNoCommandIsNamedWithTheNextStep(arguments: [String], message: String) {
+        #expect(throws: UsageError(message)) { try Invocation(arguments) }
+    }
+
+    @Test func helpIsGivenWhateverElseIsWrong() throws {
+        let help = try Invocation(["request", "--nonsense", "--help"]).command as? HelpCommand
+        #expect(help?.topic == RequestCommand.self)
+        #expect(try Invocation(["-h"]).command is HelpCommand)
+        #expect(try Invocation(["--version"]).command is VersionCommand)
+        #expect(throws: UsageError.self) { try Invocation(["request", "--", "--help"]) }
+    }
+
+    @Test func everyOptionIsInTheHelpAndNoLineIsTooWide() {
+        for command in Commands.all {
+            let text = HelpText.explaining(command, .plain)
+            for option in command.options { #expect(text.contains(option.form)) }
+            #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
+            #expect(HelpText.overview(.plain).contains(command.summary))
+        }
+    }
+}

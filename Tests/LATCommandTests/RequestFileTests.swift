@@ -1,0 +1,115 @@
+import FoundationEssentials
+import Glibc
+import LATTesting
+import Testing
+
+/// `lat request -o FILE`: the file appears when it is whole, or not at all.
+@Suite(.timeLimit(.minutes(1))) struct RequestFileTests {
+    private let server: MockServer
+    private let directory: TemporaryDirectory
+
+    init() throws {
+        server = try MockServer()
+        directory = try TemporaryDirectory()
+    }
+
+    private func download(_ options: String...) throws -> LatProcess {
+        try LatProcess(["request", "GET", server.url("/"), "-o", directory.path(of: "f")] + options)
+    }
+
+    @Test func aWholeBodyTakesItsName() async throws {
+        server.enqueue(.pattern(byteCount: 2_000_000))
+        let result = try await download().result
+        #expect(result.exitCode == 0 && result.out.isEmpty && result.err == "")
+        #expect(directory.contents == ["f"])
+        let data = try #require(directory.read("f"))
+        #expect(data.count == 2_000_000 && MockPattern.firstMismatch(in: data, at: 0) == nil)
+    }
+
+    @Test func theBodyOfAFailureIsShownAndLeavesTheFileAlone() async throws {
+        server.enqueue(.text("gone", status: 404), .text("gone", status: 500))
+        let result = try await download().result
+        #expect(result.exitCode == 1 && result.text == "gone" && directory.contents.isEmpty)
+        try directory.write(Data("old".utf8), to: "f")
+        #expect(try await download().result.exitCode == 1)
+        #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
+    }
+
+    @Test func anAnswerThatNothingChangedLeavesTheFileAlone() async throws {
+        server.enqueue(.status(304))
+        try directory.write(Data("old".utf8), to: "f")
+        #expect(try await download("-H", "If-None-Match: \"x\"").result.exitCode == 0)
+        #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
+    }
+
+    @Test func aBrokenBodyLeavesNothing() async throws {
+        server.enqueue(.pattern(byteCount: 1_000_000).closing(afterBytes: 300_000))
+        try directory.write(Data("old".utf8), to: "f")
+        #expect(try await download().result.exitCode == 3)
+        #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
+    }
+
+    @Test func anExistingFileIsReplacedAndKeepsItsPermissions() async throws {
+        server.enqueue(.text("new"))
+        let path = try directory.write(Data("old and longer".utf8), to: "f")
+        chmod(path, 0o640)
+        #expect(try await download().result.exitCode == 0)
+        var status = stat()
+        stat(path, &status)
+        #expect(directory.read("f") == Data("new".utf8) && status.st_mode & 0o777 == 0o640)
+    }
+
+    @Test func aLinkStaysALinkAndADeviceADevice() async throws {
+        server.enqueue(.text("new"), .text("nothing"))
+        try directory.write(Data("old".utf8), to: "real")
+        symlink("real", directory.path(of: "f"))
+        #expect(try await download().result.exitCode == 0)
+        #expect(directory.read("real") == Data("new".utf8) && directory.contents == ["f", "real"])
+        var status = stat()
+        lstat(directory.path(of: "f"), &status)
+        #expect(status.st_mode & S_IFMT == S_IFLNK)
+        let device = try await LatProcess.run(["request", "GET", server.url("/"), "-o", "/dev/null"])
+        #expect(device.exitCode == 0)
+        stat("/dev/null", &status)
+        #expect(status.st_mode & S_IFMT == S_IFCHR)
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
+    func aSignalMidDownloadLeavesNothing(signal: Int32) async throws {
+        server.enqueue(.pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(200_000)))
+        let process = try download("-v")
+        await process.waitForError("< HTTP/1.1 200 OK")
+        #expect(!directory.contents.isEmpty)
+        process.send(signal: signal)
+        let result = await process.result
+        #expect(result.exitCode == 128 + signal)
+        #expect(directory.contents.isEmpty && !result.err.contains("lat:"))
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func aSecondSignalEndsItAtOnce() async throws {
+        server.enqueue(.pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(200_000)))
+        let process = try download("-v")
+        await process.waitForError("< HTTP/1.1 200 OK")
+        for _ in 0..<3 { process.send(signal: SIGINT) }
+        #expect(await process.result.exitCode == 130)
+        #expect(directory.contents.isEmpty)
+    }
+
+    @Test func aTerminalSeesABarAndASummary() async throws {
+        server.enqueue(.pattern(byteCount: 600_000).throttled(bytesPerSecond: 600_000))
+        let result = try await LatProcess.run(
+            ["request", "GET", server.url("/"), "-o", directory.path(of: "f")], columns: 60)
+        #expect(result.exitCode == 0)
+        #expect(result.text.contains("━") && result.text.contains("/586 KiB"))
+        #expect(result.text.contains("f  586 KiB in "))
+        let lines = result.text.split { $0 == "\r" || $0 == "\n" || $0 == "\r\n" }
+        #expect(lines.allSatisfy { withoutEscapes($0).count < 60 })
+    }
+
+    private func withoutEscapes(_ text: Substring) -> String {
+        text.split(separator: "\u{1B}", omittingEmptySubsequences: false).enumerated().map { index, part in
+            index == 0 ? String(part) : String(part.drop { !$0.isLetter }.dropFirst())
+        }.joined()
+    }
+}
