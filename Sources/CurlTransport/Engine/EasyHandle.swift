@@ -328,15 +328,18 @@ final class EasyHandle {
     /// - Parameter isOver: whether the body is too; until then there is no total.
     func timings(of transfer: Transfer, isOver: Bool) -> Timings {
         let queue = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
-        // libcurl takes the first byte sent for the first of the transfer when there is a body.
-        let firstByte =
-            transfer.plan.body == nil
-            ? offset(CURLINFO_STARTTRANSFER_TIME_T)
-            : transfer.firstByteAt.map { ($0.nanoseconds - transfer.startedAt.nanoseconds) / 1000 } ?? 0
+        let total = isOver ? offset(CURLINFO_TOTAL_TIME_T) : 0
+        var firstByte = offset(CURLINFO_STARTTRANSFER_TIME_T)
+        if transfer.plan.body != nil {
+            // libcurl takes the first byte sent for the first of the transfer when there is a body. The engine's own
+            // clock stands still within a turn, so it may be a little ahead of libcurl's total.
+            firstByte = transfer.firstByteAt.map { ($0.nanoseconds - transfer.startedAt.nanoseconds) / 1000 } ?? 0
+            if isOver { firstByte = min(firstByte, total) }
+        }
         return Timings(
             nameLookup: offset(CURLINFO_NAMELOOKUP_TIME_T), connect: offset(CURLINFO_CONNECT_TIME_T),
             tls: offset(CURLINFO_APPCONNECT_TIME_T), firstByte: firstByte,
-            total: isOver ? offset(CURLINFO_TOTAL_TIME_T) : 0, queue: max(0, queue),
+            total: total, queue: max(0, queue),
             connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
     }
 }

@@ -79,7 +79,7 @@ struct RequestParser {
                 guard try takeSection(&input) else { return nil }
                 let trailers = takeBuffer()
                 state = .head
-                return .end(trailers: trailers.count > 2 ? HTTPHeaders(wireHead: Array(trailers)) : [:]))
+                return .end(trailers: trailers.count > 2 ? HTTPHeaders(wireHead: Array(trailers)) : [:])
             case .end:
                 state = .head
                 return .end(trailers: [:])
