@@ -96,6 +96,8 @@ final class EasyHandle {
         set(CURLOPT_PRIVATE, pointer: context)
         set(CURLOPT_ERRORBUFFER, pointer: errorBuffer)
         set(CURLOPT_NOSIGNAL, 1)
+        // Otherwise ending a transfer waits for its name look-up, and every other transfer with it.
+        set(CURLOPT_QUICK_EXIT, 1)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         set(CURLOPT_TCP_KEEPALIVE, 1)

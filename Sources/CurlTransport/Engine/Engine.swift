@@ -174,7 +174,9 @@ final class Engine: @unchecked Sendable {
 
     private func submit(_ transfer: Transfer) {
         guard transfer.phase == .new else { return }
+        transfer.setPhase(.held)
         transfer.submittedAt = now
+        guard !transfer.isCancelledEarly else { return over(transfer, .failure(EngineFailure.cancelled)) }
         transfer.isSuspended = transfer.request.control?.isSuspended ?? false
         // One that is held does not stand in anybody's way.
         if !transfer.isSuspended { admit(transfer) }
@@ -263,6 +265,8 @@ final class Engine: @unchecked Sendable {
     private func end(_ transfer: Transfer, _ error: NetworkError) {
         switch transfer.phase {
         case .new:
+            transfer.isCancelledEarly = true
+        case .held:
             over(transfer, .failure(error))
         case .waiting:
             takeOutOfQueue(transfer)
@@ -348,7 +352,7 @@ final class Engine: @unchecked Sendable {
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
         for command in mailbox.closeAndTakeRest() {
             switch command {
-            case .start(let transfer): end(transfer, EngineFailure.shutDown)
+            case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
             case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
             case .gauges(let continuation): continuation.resume(returning: gauges)
             case .cancel, .update: break
@@ -380,13 +384,15 @@ final class Engine: @unchecked Sendable {
         let isSuspended = transfer.request.control?.isSuspended ?? false
         switch transfer.phase {
         case .new:
+            break  // read again when it is submitted
+        case .held:
             transfer.isSuspended = isSuspended
             if !isSuspended { admit(transfer) }
         case .waiting:
             guard isSuspended else { break }
             transfer.isSuspended = true
             takeOutOfQueue(transfer)
-            transfer.setPhase(.new)
+            transfer.setPhase(.held)
         case .running:
             let wasHeld = transfer.isSuspended || transfer.isPaused
             transfer.isSuspended = isSuspended

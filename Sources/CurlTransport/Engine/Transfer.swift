@@ -50,8 +50,15 @@ final class Transfer: @unchecked Sendable, Hashable {
     var keepAlive: (any AnyObject & Sendable)?
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
+    /// A cancellation overtook the submission.
+    var isCancelledEarly = false
+
     enum Phase {
+        /// With the caller; the engine may not touch the continuation yet.
         case new
+        /// With the engine, but suspended by the caller.
+        case held
+        /// In the queue of its host.
         case waiting
         case running
         case over
