@@ -36,6 +36,8 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) private var freeHandles: [EasyHandle] = []
     @exclusivity(unchecked) private var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
+    /// Suspended before they started; they are in nobody's way.
+    private var held: Set<Transfer> = []
     private var pipesWithNews: [Transfer] = []
     /// Ended by the loop and not on the spot, since the end of one starts the next.
     private var failedStarts: [(Transfer, NetworkError)] = []
@@ -178,8 +180,7 @@ final class Engine: @unchecked Sendable {
         transfer.submittedAt = now
         guard !transfer.isCancelledEarly else { return over(transfer, .failure(EngineFailure.cancelled)) }
         transfer.isSuspended = transfer.request.control?.isSuspended ?? false
-        // One that is held does not stand in anybody's way.
-        if !transfer.isSuspended { admit(transfer) }
+        if transfer.isSuspended { held.insert(transfer) } else { admit(transfer) }
     }
 
     private func admit(_ transfer: Transfer) {
@@ -267,6 +268,7 @@ final class Engine: @unchecked Sendable {
         case .new:
             transfer.isCancelledEarly = true
         case .held:
+            held.remove(transfer)
             over(transfer, .failure(error))
         case .waiting:
             takeOutOfQueue(transfer)
@@ -349,6 +351,7 @@ final class Engine: @unchecked Sendable {
     /// outlives them all.
     private func shutDown() {
         for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
+        for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
         for command in mailbox.closeAndTakeRest() {
             switch command {
@@ -387,12 +390,15 @@ final class Engine: @unchecked Sendable {
             break  // read again when it is submitted
         case .held:
             transfer.isSuspended = isSuspended
-            if !isSuspended { admit(transfer) }
+            guard !isSuspended else { break }
+            held.remove(transfer)
+            admit(transfer)
         case .waiting:
             guard isSuspended else { break }
             transfer.isSuspended = true
             takeOutOfQueue(transfer)
             transfer.setPhase(.held)
+            held.insert(transfer)
         case .running:
             let wasHeld = transfer.isSuspended || transfer.isPaused
             transfer.isSuspended = isSuspended
