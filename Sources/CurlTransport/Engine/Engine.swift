@@ -350,9 +350,10 @@ final class Engine: @unchecked Sendable {
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
     /// outlives them all.
     private func shutDown() {
-        for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
+        // Those that wait first: the end of one that runs would start them.
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
+        for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
         for command in mailbox.closeAndTakeRest() {
             switch command {
             case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
