@@ -15,11 +15,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -81,6 +83,10 @@ static inline CURLcode lat_getinfo_string(CURL *handle, CURLINFO info, const cha
     return curl_easy_getinfo(handle, info, value);
 }
 
+static inline CURLcode lat_getinfo_socket(CURL *handle, CURLINFO info, curl_socket_t *value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
 static inline CURLMcode lat_multi_setopt_long(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }
@@ -120,6 +126,12 @@ static inline void lat_keep_openssl_past_exit(void) {
     typedef int (*init_crypto)(uint64_t, const void *);
     init_crypto init = (init_crypto)dlsym(RTLD_DEFAULT, "OPENSSL_init_crypto");
     if (init) init(0x00080000UL /* OPENSSL_INIT_NO_ATEXIT */, NULL);
+}
+
+// What the kernel has still to send or to hear confirmed (SIOCOUTQ).
+static inline int lat_unsent_bytes(int socket) {
+    int count = 0;
+    return ioctl(socket, TIOCOUTQ, &count) == 0 ? count : 0;
 }
 
 static inline void lat_name_thread(const char *name) { prctl(PR_SET_NAME, name); }

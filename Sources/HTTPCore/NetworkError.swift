@@ -16,6 +16,8 @@ public struct NetworkError: Error, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The request or a setting cannot be sent as it is; nothing was.
         case invalidRequest
+        /// A domain or server that the table does not have.
+        case unknownName
         /// The host's name, or the proxy's, was not found.
         case dns
         /// No connection came about: refused, unreachable.
@@ -28,6 +30,8 @@ public struct NetworkError: Error, Sendable {
         case cancelled
         /// The server answered with a status that is no success. ``NetworkError/response`` holds it, body included.
         case httpStatus
+        /// The server answered but said no, with this code (empty when it gave none).
+        case business(code: String)
         /// The body does not fit the type; the path tells where, as in `items[3].price`, empty for the whole.
         case decoding(path: String)
         /// A redirect that cannot or must not be followed.
@@ -182,12 +186,14 @@ extension NetworkError.Kind: CustomStringConvertible {
     public var description: String {
         switch self {
         case .invalidRequest: "invalidRequest"
+        case .unknownName: "unknownName"
         case .dns: "dns"
         case .connect: "connect"
         case .tls(let failure): "tls(\(failure.rawValue))"
         case .timeout(let phase): "timeout(\(phase.rawValue))"
         case .cancelled: "cancelled"
         case .httpStatus: "httpStatus"
+        case .business(let code): code.isEmpty ? "business" : "business(\(code))"
         case .decoding(let path): path.isEmpty ? "decoding" : "decoding(\(path))"
         case .redirect: "redirect"
         case .bodyTooLarge: "bodyTooLarge"

@@ -163,6 +163,7 @@ struct LineSplitter {
             guard buffer.count - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
             return nil
         }
+        guard end - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
         defer {
             start = end + 1
             searched = start

@@ -103,7 +103,7 @@ struct AdmissionQueue<ID: Hashable> {
     mutating func finish(_ place: Place) -> [ID] {
         running -= 1
         hosts[place.index]?.running -= 1
-        return waiting == 0 ? [] : startWaiting(preferring: place.index)
+        return waiting == 0 ? [] : startWaiting(at: place.index)
     }
 
     /// Takes a waiting request out. Returns whether it was there.
@@ -121,8 +121,11 @@ struct AdmissionQueue<ID: Hashable> {
     mutating func setMultiplexed(_ isMultiplexed: Bool, at place: Place) -> [ID] {
         guard let host = hosts[place.index], host.isMultiplexed != isMultiplexed else { return [] }
         hosts[place.index]?.isMultiplexed = isMultiplexed
-        return waiting == 0 ? [] : startWaiting(preferring: place.index)
+        return waiting == 0 ? [] : startWaiting(at: place.index)
     }
+
+    /// Whether the host has shown to speak HTTP/2.
+    func isMultiplexed(_ place: Place) -> Bool { hosts[place.index]?.isMultiplexed ?? false }
 
     /// Takes all waiting requests out, in no order.
     mutating func removeAll() -> [ID] {
@@ -146,23 +149,29 @@ struct AdmissionQueue<ID: Hashable> {
         return host.running < (host.isMultiplexed ? limitPerHost * Self.streamsPerConnection : limitPerHost)
     }
 
-    private mutating func startWaiting(preferring index: Int) -> [ID] {
+    private mutating func startWaiting(at index: Int) -> [ID] {
         var started: [ID] = []
-        while running < totalLimit, let id = takeFirst(of: index) { started.append(id) }
-        // The total limit may have held other hosts back: the request that waits longest goes first.
-        while running < totalLimit, let next = hostOfOldestStartable(), let id = takeFirst(of: next) {
-            started.append(id)
+        if totalLimit == .max {
+            // Hosts do not stand in each other's way: only this one has new room.
+            while let id = takeFirst(of: index) { started.append(id) }
+        } else {
+            while running < totalLimit, let next = hostOfNext(), let id = takeFirst(of: next) { started.append(id) }
         }
         return started
     }
 
-    private func hostOfOldestStartable() -> Int? {
-        var oldest: (index: Int, order: UInt64)?
+    /// Of all hosts with room, the one whose first in line has the highest priority, and waits longest.
+    private func hostOfNext() -> Int? {
+        var best: (index: Int, priority: Int, order: UInt64)?
         for index in hostsWithWaiters where hasRoom(index) {
-            guard let first = hosts[index]?.waiting.reversed().lazy.compactMap(\.first).first else { continue }
-            if first.order < oldest?.order ?? .max { oldest = (index, first.order) }
+            guard let queues = hosts[index]?.waiting,
+                let priority = queues.indices.reversed().first(where: { queues[$0].first != nil }),
+                let order = queues[priority].first?.order
+            else { continue }
+            if let best, (best.priority, order) > (priority, best.order) { continue }
+            best = (index, priority, order)
         }
-        return oldest?.index
+        return best?.index
     }
 
     private mutating func takeFirst(of index: Int) -> ID? {

@@ -249,16 +249,12 @@ final class EasyHandle {
         for part in parts {
             guard let field = curl_mime_addpart(mime) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
             note(curl_mime_name(field, part.name), CURLOPT_MIMEPOST)
-            switch part.content {
-            case .path(let path):
-                note(curl_mime_filedata(field, path), CURLOPT_MIMEPOST)
-            case .source(let source):
-                let reader = Unmanaged.passRetained(MIMEReader(source: source, handle: self)).toOpaque()
-                note(
-                    curl_mime_data_cb(
-                        field, curl_off_t(source.length ?? -1), mimeReadCallback, mimeSeekCallback, mimeFreeCallback, reader),
-                    CURLOPT_MIMEPOST)
-            }
+            let reader = Unmanaged.passRetained(MIMEReader(source: part.source, handle: self)).toOpaque()
+            note(
+                curl_mime_data_cb(
+                    field, curl_off_t(part.source.length ?? -1), mimeReadCallback, mimeSeekCallback, mimeFreeCallback,
+                    reader),
+                CURLOPT_MIMEPOST)
             note(curl_mime_filename(field, part.fileName), CURLOPT_MIMEPOST)
             if let contentType = part.contentType { note(curl_mime_type(field, contentType), CURLOPT_MIMEPOST) }
         }
@@ -278,6 +274,11 @@ final class EasyHandle {
         case .http1: set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         case .http2PriorKnowledge:
             set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE))
+            if GlobalCurl.runtimeVersion < 0x08_00_00 {
+                // libcurl 7.88 breaks off with a framing error when such a connection is used a second time.
+                set(CURLOPT_FRESH_CONNECT, 1)
+                set(CURLOPT_FORBID_REUSE, 1)
+            }
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
     }
@@ -323,6 +324,13 @@ final class EasyHandle {
     func offset(_ info: CURLINFO) -> Int64 {
         var value: curl_off_t = 0
         return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
+    }
+
+    /// The socket of the transfer, while it has one.
+    var activeSocket: curl_socket_t? {
+        var socket: curl_socket_t = CURL_SOCKET_BAD
+        guard lat_getinfo_socket(curl, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK, socket >= 0 else { return nil }
+        return socket
     }
 
     /// How long the stages took.

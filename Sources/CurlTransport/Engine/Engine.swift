@@ -117,9 +117,9 @@ final class Engine: @unchecked Sendable {
             // waiting for as long as there is data.
             if timer <= now { fireTimer() }
             finishTransfers()
+            if idleWatch.isDue(now) { endSilentTransfers() }
             deliverChunks()
             deliverAnswers()
-            if idleWatch.isDue(now) { endSilentTransfers() }
         }
         shutDown()
     }
@@ -252,7 +252,7 @@ final class Engine: @unchecked Sendable {
     /// libcurl is through with a transfer.
     private func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
         let timings = handle.timings(of: transfer, isOver: true)
-        reportLastProgress(transfer, handle)
+        reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
             let error =
                 transfer.failure
@@ -338,13 +338,24 @@ final class Engine: @unchecked Sendable {
                 continue
             }
             let deadline = lastActivity + transfer.plan.idleTimeout
-            if deadline <= now {
+            if deadline <= now, isStillSending(transfer, handle) {
+                transfer.lastActivity = now
+                idleWatch.note(now + transfer.plan.idleTimeout)
+            } else if deadline <= now {
                 end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))
             } else {
                 idleWatch.note(deadline)
             }
         }
         idleWatch.commit()
+    }
+
+    /// Whether the end of a body is still on its way out of the kernel's buffer, where libcurl cannot see it move.
+    private func isStillSending(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        guard transfer.plan.body != nil, !transfer.head.hasBegun, let socket = handle.activeSocket else { return false }
+        let unsent = Int(lat_unsent_bytes(socket))
+        defer { transfer.unsentBytes = unsent }
+        return unsent > 0 && unsent != transfer.unsentBytes
     }
 
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
@@ -464,8 +475,14 @@ final class Engine: @unchecked Sendable {
             return true
         }
         transfer.repetitions += 1
-        let nothingWasSent = handle.long(CURLINFO_REQUEST_SIZE) == 0
-        if transfer.repetitions == 1, nothingWasSent || transfer.request.method.isIdempotent { return true }
+        let sentBefore = transfer.bytesSentBefore
+        transfer.bytesSentBefore = handle.long(CURLINFO_REQUEST_SIZE)
+        let nothingWasSent = transfer.bytesSentBefore == sentBefore
+        // A server that winds an HTTP/2 connection down refuses all its streams, and may do so again; libcurl itself
+        // gives up after five times.
+        let isShared = transfer.place.map(queue.isMultiplexed) ?? false
+        let isAllowed = transfer.repetitions == 1 || isShared
+        if isAllowed, nothingWasSent || transfer.request.method.isIdempotent { return true }
         transfer.failure = EngineFailure.staleConnection(transfer)
         return false
     }
@@ -574,14 +591,14 @@ final class Engine: @unchecked Sendable {
             of: transfer, isLast: false)
     }
 
-    private func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle) {
+    private func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle, isWhole: Bool) {
         guard transfer.plan.progress != nil else { return }
         let isUpload = transfer.plan.body != nil
         let completed = handle.offset(isUpload ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
         report(
             TransferProgress(
                 direction: isUpload ? .upload : .download, completed: completed,
-                total: transfer.failure == nil ? completed : transfer.lastProgress?.value.total),
+                total: isWhole ? completed : transfer.lastProgress?.value.total),
             of: transfer, isLast: true)
     }
 

@@ -62,7 +62,10 @@ enum EngineFailure {
         _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
     ) -> NetworkError {
         let detail = handle.errorText
-        let said = detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
+        let said =
+            code == CURLE_OK
+            ? "the server closed the connection"
+            : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         let kind = kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
         return NetworkError(
             kind, message: message(kind, said: said, transfer: transfer), request: transfer.request,
@@ -74,7 +77,7 @@ enum EngineFailure {
         of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
         switch code {
-        case CURLE_OK: .protocolViolation  // it ended well but without a head
+        case CURLE_OK: .connectionLost  // it ended well, but within the head
         case CURLE_URL_MALFORMAT: .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: .dns
         case CURLE_COULDNT_CONNECT: .connect
@@ -89,6 +92,9 @@ enum EngineFailure {
             CURLE_SSL_CRL_BADFILE:
             .tls(said.contains("version") || said.contains("protocol") ? .protocolVersion : .handshake)
         case CURLE_SSL_CACERT_BADFILE: .tls(.untrusted)
+        // libcurl 7.88 has no code of their own for these.
+        case CURLE_RECV_ERROR where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
+            .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
         // In HTTP/2 a stream or connection that ends early comes with these; the code says why.
         case CURLE_HTTP2_STREAM, CURLE_HTTP2:

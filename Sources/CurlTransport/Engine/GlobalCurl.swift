@@ -9,6 +9,9 @@ enum GlobalCurl {
         return curl_global_init(Int(CURL_GLOBAL_ALL))
     }()
 
+    /// The version of the library that is loaded, as in `LIBCURL_VERSION_NUM`.
+    static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
+
     /// - Throws: ``NetworkError/Kind/unsupported`` when this libcurl cannot be used.
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {
@@ -16,7 +19,7 @@ enum GlobalCurl {
                 .other, message: "libcurl does not start: \(String(cString: curl_easy_strerror(result)))",
                 curlCode: Int(result.rawValue))
         }
-        guard let info = curl_version_info(CURLVERSION_TENTH)?.pointee, info.version_num >= 0x075800 else {
+        guard runtimeVersion >= 0x075800 else {
             let version = String(cString: curl_version())
             throw NetworkError(
                 .unsupported, message: "libcurl 7.88 or newer is needed at run time, this is \(version); update libcurl")

@@ -1,4 +1,5 @@
 import CLibcurl
+import Glibc
 
 /// Which sockets epoll watches, and for what.
 ///
@@ -12,24 +13,26 @@ struct SocketTable {
         var wanted: UInt32 = 0
         /// What epoll was told; 0 when it does not know the socket.
         var registered: UInt32 = 0
-        /// Opened and closed through our callbacks, so that its number cannot come back unnoticed.
+        /// Opened through our callback, and not yet closed through the other.
         var isOurs = false
+        /// libcurl has read from it: the connection came about. One that did not libcurl may close without a word
+        /// (7.88 does), so that its number could come back unnoticed.
+        var isConnected = false
+        /// The socket's own number, which is not used again.
+        var inode: ino_t = 0
     }
 
     let epoll: CInt
-    private(set) var openCount = 0
     private var entries: [Entry] = []
 
     init(epoll: CInt) { self.epoll = epoll }
 
     mutating func opened(_ descriptor: CInt) {
-        openCount += 1
         reserve(descriptor)
-        entries[Int(descriptor)] = Entry(isOurs: true)
+        entries[Int(descriptor)] = Entry(isOurs: true, inode: Self.inode(of: descriptor))
     }
 
     mutating func closed(_ descriptor: CInt) {
-        openCount -= 1
         // The kernel takes a closed descriptor out of epoll by itself.
         if entries.indices.contains(Int(descriptor)) { entries[Int(descriptor)] = Entry() }
     }
@@ -44,8 +47,9 @@ struct SocketTable {
         case CURL_POLL_INOUT: entry.wanted = EPOLLIN.rawValue | EPOLLOUT.rawValue
         default: entry.wanted = 0
         }
+        if entry.wanted & EPOLLIN.rawValue != 0 { entry.isConnected = true }
         if entry.wanted == 0 {
-            if !entry.isOurs { unregister(descriptor, &entry) }
+            if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
             register(descriptor, &entry)
         }
@@ -60,6 +64,16 @@ struct SocketTable {
         unregister(descriptor, &entry)
         entries[Int(descriptor)] = entry
         return false
+    }
+
+    /// How many of the sockets are open.
+    var openCount: Int {
+        entries.indices.count { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }
+    }
+
+    private static func inode(of descriptor: CInt) -> ino_t {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 ? status.st_ino : 0
     }
 
     private func register(_ descriptor: CInt, _ entry: inout Entry) {

@@ -44,6 +44,10 @@ final class Transfer: @unchecked Sendable, Hashable {
     @exclusivity(unchecked) var connectionsUsed = 0
     /// How often libcurl began again on a fresh connection because the one from the pool was dead.
     var repetitions = 0
+    /// What `CURLINFO_REQUEST_SIZE` was when the present connection was taken.
+    var bytesSentBefore = 0
+    /// What lay in the kernel's send buffer at the last look.
+    var unsentBytes = 0
     /// Whether any of a head came on the present connection.
     var hasHeadOnConnection = false
     /// What has to live as long as somebody reads the body.
@@ -82,7 +86,8 @@ final class Transfer: @unchecked Sendable, Hashable {
 
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64? {
-        guard request.method != .head else { return nil }
+        // These have no body whatever they announce (RFC 9112 §6.3).
+        guard request.method != .head, head.status != 204, head.status != 304 else { return nil }
         return plan.decompresses && head.isCoded ? nil : head.contentLength
     }
 

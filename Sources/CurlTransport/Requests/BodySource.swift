@@ -61,29 +61,32 @@ final class DataSource: BodySource, @unchecked Sendable {
     }
 }
 
-/// Bytes from a file, which is opened at once and must not change while it is sent.
+/// Bytes from a file, which must not change while it is sent. It is open only while it is read.
 final class FileSource: BodySource, @unchecked Sendable {
-    // Sendable: `offset` belongs to the engine's thread, the descriptor is only closed in deinit.
+    // Sendable: everything that changes belongs to the engine's thread.
     private let path: String
-    private let descriptor: CInt
     private let size: Int64
+    private var descriptor: CInt = -1
     private var offset: Int64 = 0
 
     /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
     init(path: String) throws(NetworkError) {
         self.path = path
         size = try Self.size(ofFileAt: path)
-        descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw Self.failure(path, String(cString: strerror(errno))) }
     }
 
-    deinit { close(descriptor) }
+    deinit { stop() }
 
     var length: Int64? { size }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
         let wanted = Int(min(Int64(buffer.count), size - offset))
-        guard wanted > 0 else { return .end }
+        guard wanted > 0 else {
+            stop()
+            return .end
+        }
+        if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
+        guard descriptor >= 0 else { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
         var count: Int
         repeat { count = pread(descriptor, buffer.baseAddress, wanted, off_t(offset)) } while count < 0 && errno == EINTR
         if count < 0 { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
@@ -91,12 +94,18 @@ final class FileSource: BodySource, @unchecked Sendable {
             return .failed(Self.failure(path, "it became shorter while it was sent (\(offset) of \(size) bytes)"))
         }
         offset += Int64(count)
+        if offset == size { stop() }
         return .bytes(count)
     }
 
     func rewind() -> Bool {
         offset = 0
         return true
+    }
+
+    func stop() {
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
     }
 
     /// The size of a regular file that may be read.

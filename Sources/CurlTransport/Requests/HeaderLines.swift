@@ -61,11 +61,9 @@ struct HeaderLines: Sendable {
     }
 
     private static func line(_ field: HTTPHeaders.Field) -> String {
-        switch field.value {
-        case nil: "\(field.name):"  // libcurl's notation for "not this one"
-        case "": "\(field.name);"  // and for "without a value"
-        case let value?: "\(field.name): \(value)"
-        }
+        guard let value = field.value else { return "\(field.name):" }  // libcurl's notation for "not this one"
+        let isBlank = value.utf8.allSatisfy { $0 == 0x20 || $0 == 0x09 }
+        return isBlank ? "\(field.name);" : "\(field.name): \(value)"  // the semicolon: "without a value"
     }
 
     private static func appendContentType(of request: HTTPRequest, body: PreparedBody, to lines: inout [String]) {

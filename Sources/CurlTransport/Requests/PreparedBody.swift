@@ -11,15 +11,10 @@ enum PreparedBody: Sendable {
     case multipart([Part])
 
     struct Part: Sendable {
-        enum Content: Sendable {
-            case source(any BodySource)
-            case path(String)
-        }
-
         let name: String
         let fileName: String?
         let contentType: String?
-        let content: Content
+        let source: any BodySource
     }
 
     /// Bodies up to this size go to libcurl in one piece; above, progress and idle time want to be watched.
@@ -74,8 +69,7 @@ enum PreparedBody: Sendable {
         switch self {
         case .bytes: []
         case .source(let source): [source]
-        case .multipart(let parts):
-            parts.compactMap { if case .source(let source) = $0.content { source } else { nil } }
+        case .multipart(let parts): parts.map(\.source)
         }
     }
 
@@ -100,11 +94,9 @@ extension PreparedBody.Part {
             throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters")
         }
         switch file.source {
-        case .data(let data): content = .source(DataSource(data))
-        case .stream(let stream): content = .source(StreamSource(stream))
-        case .path(let path):
-            _ = try FileSource.size(ofFileAt: path)
-            content = .path(path)
+        case .data(let data): source = DataSource(data)
+        case .stream(let stream): source = StreamSource(stream)
+        case .path(let path): source = try FileSource(path: path)
         }
     }
 }

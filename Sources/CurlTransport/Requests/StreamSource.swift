@@ -9,6 +9,9 @@ final class StreamSource: BodySource {
         var chunk = Data()
         var delivered: Int64 = 0
         var end: Result<Void, NetworkError>?
+        /// The last byte announced is held back until the stream has said that it is over: libcurl would not ask
+        /// again, and what comes beyond would go unnoticed.
+        var holdsLastByte = false
         /// libcurl was told to wait.
         var engineWaits = false
         /// The pump, when it waits for the chunk in hand to be used up.
@@ -33,20 +36,22 @@ final class StreamSource: BodySource {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
         let (result, pump) = state.withLock { state -> (BodyRead, CheckedContinuation<Void, Never>?) in
+            if case .failure(let error) = state.end { return (.failed(error), nil) }
             guard !state.chunk.isEmpty else {
-                switch state.end {
-                case .success:
-                    return (completed(state), nil)
-                case .failure(let error):
-                    return (.failed(error), nil)
-                case nil:
-                    state.engineWaits = true
-                    return (.pause, nil)
-                }
+                if state.end != nil { return (completed(state), nil) }
+                state.engineWaits = true
+                return (.pause, nil)
             }
-            let count = min(buffer.count, state.chunk.count)
-            if let length, state.delivered + Int64(count) > length {
-                return (.failed(Self.failure("it gave more than the \(length) bytes announced")), nil)
+            var count = min(buffer.count, state.chunk.count)
+            if let length, state.end == nil, state.delivered + Int64(state.chunk.count) >= length {
+                guard state.delivered + Int64(state.chunk.count) == length else { return (.failed(surplus), nil) }
+                if state.chunk.count == 1 {
+                    state.holdsLastByte = true
+                    state.engineWaits = true
+                    defer { state.pump = nil }
+                    return (.pause, state.pump)
+                }
+                count = min(count, state.chunk.count - 1)
             }
             state.chunk.copyBytes(to: buffer, count: count)
             state.delivered += Int64(count)
@@ -78,6 +83,7 @@ final class StreamSource: BodySource {
             state.end = nil
             state.delivered = 0
             state.engineWaits = false
+            state.holdsLastByte = false
             defer {
                 state.task = nil
                 state.pump = nil
@@ -111,6 +117,10 @@ final class StreamSource: BodySource {
         await withCheckedContinuation { continuation in
             let (isCurrent, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
                 guard state.round == round else { return (false, nil) }
+                if state.holdsLastByte {
+                    state.end = .failure(surplus)
+                    return (false, Self.takeWake(&state))
+                }
                 state.chunk = chunk
                 state.pump = continuation
                 return (true, Self.takeWake(&state))
@@ -118,13 +128,14 @@ final class StreamSource: BodySource {
             if !isCurrent { continuation.resume() }
             wake?()
         }
-        return state.withLock { $0.round == round }
+        return state.withLock { $0.round == round && $0.end == nil }
     }
 
     private func finish(_ end: Result<Void, NetworkError>, round: Int) {
         let wake = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.round == round else { return nil }
             state.end = end
+            state.holdsLastByte = false
             state.task = nil
             return Self.takeWake(&state)
         }
@@ -139,6 +150,10 @@ final class StreamSource: BodySource {
     private func completed(_ state: borrowing State) -> BodyRead {
         guard let length, state.delivered < length else { return .end }
         return .failed(Self.failure("it gave only \(state.delivered) of the \(length) bytes announced"))
+    }
+
+    private var surplus: NetworkError {
+        Self.failure("it gave more than the \(length ?? 0) bytes announced")
     }
 
     private static func failure(_ reason: String, underlying: (any Error)? = nil) -> NetworkError {
