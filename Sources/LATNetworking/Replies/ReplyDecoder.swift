@@ -1,0 +1,103 @@
+import FoundationEssentials
+import HTTPCore
+
+/// Says whether the server's answer is a success, and decodes it.
+struct ReplyDecoder: Sendable {
+    var envelope: EnvelopeRule?
+    var judge: SuccessJudge?
+
+    /// - Throws: ``NetworkError`` of kind `httpStatus`, `business` or `decoding`.
+    func reply<Model: Decodable & Sendable>(
+        _ type: Model.Type, from response: HTTPResponse, to request: HTTPRequest
+    ) throws -> Reply<Model> {
+        guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
+        guard let rule = envelope, !response.hasNoContent else {
+            try ask(judge, about: response, to: request)
+            return Reply(model: try model(type, from: response), response: response, envelope: nil)
+        }
+        let document = try response.json()
+        let envelope = rule.envelope(in: document)
+        guard rule.isSuccess(envelope), judge?(response, document) ?? true else {
+            throw Self.failure(envelope, rule, response, request)
+        }
+        let model = try model(type, from: envelope.data, at: rule.data, response)
+        return Reply(model: model, response: response, envelope: envelope)
+    }
+
+    private func ask(_ judge: SuccessJudge?, about response: HTTPResponse, to request: HTTPRequest) throws {
+        guard let judge else { return }
+        let document = response.hasNoContent ? JSONValue.null : (try? response.json()) ?? .null
+        guard !judge(response, document) else { return }
+        let envelope = Envelope(code: nil, message: nil, data: document)
+        throw Self.failure(envelope, nil, response, request)
+    }
+
+    /// Without an envelope: the body is the model.
+    private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
+        if response.hasNoContent, let nothing = Nothing.value(of: type) { return nothing }
+        if type == JSONValue.self, let value = try response.json() as? Model { return value }
+        return try response.decode(type)
+    }
+
+    private func model<Model: Decodable>(
+        _ type: Model.Type, from data: JSONValue?, at path: String?, _ response: HTTPResponse
+    ) throws -> Model {
+        if data == nil || data == .null, let nothing = Nothing.value(of: type) { return nothing }
+        guard let data else {
+            throw NetworkError(
+                .decoding(path: path ?? ""),
+                message: "the envelope has no \"\(path ?? "data")\" to make \(type) of; make the model optional if it may "
+                    + "be left out", response: response)
+        }
+        if let value = data as? Model { return value }
+        do {
+            return try data.decode(type)
+        } catch {
+            let place = DecodingPath(error)
+            let full = [path ?? "", place.path].filter { !$0.isEmpty }.joined(separator: ".")
+                .replacing(".[", with: "[")
+            throw NetworkError(
+                .decoding(path: full), message: "the answer is not \(type) at \(full): \(place.reason)",
+                response: response, underlying: error)
+        }
+    }
+
+    private static func failure(
+        _ envelope: Envelope, _ rule: EnvelopeRule?, _ response: HTTPResponse, _ request: HTTPRequest
+    ) -> NetworkError {
+        let code = envelope.codeText ?? ""
+        let failure = BusinessFailure(
+            code: code, message: rule?.messages[code] ?? envelope.message, envelope: envelope)
+        var message = "the server said no, \(failure)"
+        if let rule, envelope.code == nil {
+            message = "the answer has no code at \"\(rule.code)\"; look at the domain's envelope in the table"
+        }
+        return NetworkError(
+            .business(code: code), message: message, request: request, response: response, underlying: failure)
+    }
+}
+
+/// Whether an answer of status 2xx is a success; gets the response and its body as JSON, `null` when it is none.
+public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document: JSONValue) -> Bool
+
+extension HTTPResponse {
+    /// Whether there is nothing to decode: the status has no content, or the body is empty or white space.
+    var hasNoContent: Bool {
+        status == 204 || status == 304 || data.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+    }
+}
+
+/// What a model is when there is no content.
+private enum Nothing {
+    static func value<Model>(of type: Model.Type) -> Model? {
+        if let empty = Empty() as? Model { return empty }
+        if let null = JSONValue.null as? Model { return null }
+        if let optional = type as? any ExpressibleByNilLiteral.Type { return optional.init(nilLiteral: ()) as? Model }
+        return nil
+    }
+}
+
+extension NetworkError {
+    /// What the server said, when it answered and said no (``Kind/business(code:)``).
+    public var businessFailure: BusinessFailure? { underlying as? BusinessFailure }
+}
