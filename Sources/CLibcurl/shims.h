@@ -128,6 +128,13 @@ static inline void lat_keep_openssl_past_exit(void) {
     if (init) init(0x00080000UL /* OPENSSL_INIT_NO_ATEXIT */, NULL);
 }
 
+// libcurl hands host names to libidn2 in the thread's charset, and a program starts in that of "C". The locale is
+// kept for as long as the thread lives, and there are few threads.
+static inline void lat_use_utf8_names(void) {
+    locale_t names = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (names) uselocale(names);
+}
+
 // What the kernel has still to send or to hear confirmed (SIOCOUTQ).
 static inline int lat_unsent_bytes(int socket) {
     int count = 0;

@@ -8,9 +8,6 @@ enum EngineThread {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    // Made once and kept: a locale a thread uses must not be freed.
-    private nonisolated(unsafe) static let utf8Locale = newlocale(1 << LC_CTYPE, "C.UTF-8", nil)
-
     /// Runs `body` on a new thread. `false` when the system has none left.
     static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
         let start = Unmanaged.passRetained(Start(body))
@@ -20,8 +17,7 @@ enum EngineThread {
             { context in
                 guard let context else { return nil }
                 lat_name_thread("lat-engine")
-                // libcurl hands host names to libidn2 in the thread's charset, and a program starts in that of "C".
-                if let locale = utf8Locale { uselocale(locale) }
+                lat_use_utf8_names()
                 Unmanaged<Start>.fromOpaque(context).takeRetainedValue().body()
                 return nil
             }, start.toOpaque())
