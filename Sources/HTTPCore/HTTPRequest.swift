@@ -125,6 +125,12 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.progressHandler = newValue } }
     }
 
+    /// What the faces of the SDK tell the rooms of their corridor about a request. Transports do not look at it.
+    package var attachment: (any Sendable)? {
+        get { options.value.attachment }
+        set { options.modify { $0.attachment = newValue } }
+    }
+
     /// The handle by which the transfer is held and let go on.
     package var control: TransferControl? {
         get { options.value.control }
@@ -152,6 +158,7 @@ private struct RequestOptions: Sendable {
     var streamsBody = false
     var progressHandler: (@Sendable (TransferProgress) -> Void)?
     var control: TransferControl?
+    var attachment: (any Sendable)?
 }
 
 /// Copy-on-write: a box that more than one request holds is never written.

@@ -50,6 +50,8 @@ public struct NetworkError: Error, Sendable {
         case requestBody
         /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
         case provider
+        /// A simulation has no answer to the request.
+        case simulation
         /// This libcurl cannot do what the configuration asks for.
         case unsupported
         /// The manager was shut down.
@@ -203,6 +205,7 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .cache: "cache"
         case .requestBody: "requestBody"
         case .provider: "provider"
+        case .simulation: "simulation"
         case .unsupported: "unsupported"
         case .shutDown: "shutDown"
         case .other: "other"

@@ -1,36 +1,49 @@
 import FoundationEssentials
+import HTTPCore
 
-/// Makes the request of a centralized call: address, parameters, files and body put together.
-struct RequestBuilder {
-    let baseURL: String?
-    let parameterEncoding: ParameterEncoding
-
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names what does not fit together or does not encode.
-    func request(
-        _ method: String, _ url: String, parameters: Parameters?, files: [UploadFile], body: HTTPBody?,
-        headers: HTTPHeaders
-    ) throws(NetworkError) -> HTTPRequest {
-        var request = HTTPRequest(method, absoluteURL(url), headers: headers, body: body)
-        guard parameters != nil || body != nil || !files.isEmpty else { return request }
-        let members = try parameters.map { parameters throws(NetworkError) in try encoded(parameters) }
-        if !files.isEmpty {
-            try setParts(files, members ?? [:], on: &request)
-        } else if let body {
-            try setBody(body, members, on: &request)
-        } else if let members {
+/// Makes requests of their parts: address, parameters, files and body put together.
+enum RequestBuilder {
+    /// Puts parameters, files and body into a request.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what does not fit together.
+    static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
+        request.body = content.body
+        if !content.files.isEmpty {
+            try setParts(content.files, content.members ?? [:], on: &request)
+        } else if let body = content.body {
+            try setBody(body, content.members, on: &request)
+        } else if let members = content.members {
             if request.method.encodesParametersInQuery {
-                request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
+                appendQuery(members, to: &request)
             } else {
-                request.body = try self.body(members, parameterEncoding)
+                request.body = try self.body(members, content.encoding)
             }
         }
-        return request
     }
 
+    /// Parameters as the members of a JSON object.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the one that does not encode.
+    static func encoded(_ parameters: Parameters) throws(NetworkError) -> [String: JSONValue] {
+        do {
+            return try ParameterEncoder.jsonObject(parameters)
+        } catch {
+            throw doesNotEncode(error)
+        }
+    }
+
+    static func doesNotEncode(_ error: any Error) -> NetworkError {
+        let reason =
+            if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else { "\(error)" }
+        return NetworkError(.invalidRequest, message: "the parameters do not encode: \(reason)", underlying: error)
+    }
+
+    // MARK: Addresses
+
     /// The URL itself when it is absolute, else the base URL with the path joined to it by exactly one slash.
-    func absoluteURL(_ url: String) -> String {
-        guard let baseURL, !baseURL.isEmpty, !Self.isAbsolute(url) else { return url }
-        return Self.join(baseURL, url)
+    static func absoluteURL(_ url: String, base: String?) -> String {
+        guard let base, !base.isEmpty, !isAbsolute(url) else { return url }
+        return join(base, url)
     }
 
     /// The base's path and query are kept; a query of the path comes after the base's.
@@ -51,7 +64,8 @@ struct RequestBuilder {
         return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
     }
 
-    private static func isAbsolute(_ url: String) -> Bool {
+    /// Whether a URL begins with a scheme.
+    static func isAbsolute(_ url: String) -> Bool {
         guard let end = url.firstRange(of: "://") else { return false }
         let scheme = url[..<end.lowerBound]
         return !scheme.isEmpty && scheme.utf8.allSatisfy { byte in
@@ -60,33 +74,27 @@ struct RequestBuilder {
         }
     }
 
-    private func encoded(_ parameters: Parameters) throws(NetworkError) -> [String: JSONValue] {
-        do {
-            return try ParameterEncoder.jsonObject(parameters)
-        } catch {
-            throw Self.doesNotEncode(error)
-        }
+    // MARK: Bodies
+
+    private static func appendQuery(_ members: [String: JSONValue], to request: inout HTTPRequest) {
+        request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
     }
 
-    private static func doesNotEncode(_ error: any Error) -> NetworkError {
-        let reason =
-            if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else { "\(error)" }
-        return NetworkError(.invalidRequest, message: "the parameters do not encode: \(reason)", underlying: error)
-    }
-
-    private func body(_ members: [String: JSONValue], _ encoding: ParameterEncoding) throws(NetworkError) -> HTTPBody {
+    private static func body(
+        _ members: [String: JSONValue], _ encoding: ParameterEncoding
+    ) throws(NetworkError) -> HTTPBody {
         switch encoding {
         case .form: return .data(ParameterEncoder.formBody(members), contentType: encoding.contentType)
         case .json:
             do {
                 return .data(try JSONValue.object(members).data(), contentType: encoding.contentType)
             } catch {
-                throw Self.doesNotEncode(error)
+                throw doesNotEncode(error)
             }
         }
     }
 
-    private func setBody(
+    private static func setBody(
         _ body: HTTPBody, _ members: [String: JSONValue]?, on request: inout HTTPRequest
     ) throws(NetworkError) {
         switch body.content {
@@ -96,12 +104,11 @@ struct RequestBuilder {
             try setParts([], members ?? [:], on: &request)
         case .encoded, .data, .file, .stream:
             // The body is spoken for, so the parameters go into the query.
-            guard let members else { return }
-            request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
+            if let members { appendQuery(members, to: &request) }
         }
     }
 
-    private func setParts(
+    private static func setParts(
         _ files: [UploadFile], _ members: [String: JSONValue], on request: inout HTTPRequest
     ) throws(NetworkError) {
         var parts = files

@@ -86,21 +86,10 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
-        var request = try builder.request(
-            method, url, parameters: parameters, files: files, body: body, headers: headers)
+        var request = try request(
+            method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
         if let cache { request.cachePolicy = cache }
-        if let timeout { request.timeout = timeout }
-        guard let progress else { return try await judged(request) }
-        let gate = ProgressGate(progress, callbacks)
-        request.progressHandler = { gate.report($0) }
-        do {
-            let response = try await judged(request)
-            await gate.close()
-            return response
-        } catch {
-            await gate.close()
-            throw error
-        }
+        return try await reporting(progress, &request) { try await judged($0) }
     }
 
     /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
@@ -115,27 +104,19 @@ public final class CentralRequestManager: Sendable {
         success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
-        let task = RequestTask()
-        task.start { [self] in
-            let report = progress.map { progress -> ProgressHandler in
-                { [callbacks] event in callbacks.run { if !task.isFinished { progress(event) } } }
-            }
-            let result = await self.result(of: task, progress: report) {
-                var request = try builder.request(
-                    method, url, parameters: parameters, files: files, body: body, headers: headers)
-                if let cache { request.cachePolicy = cache }
-                if let timeout { request.timeout = timeout }
-                return request
-            }
-            callbacks.run {
-                task.finish()
-                switch result {
-                case .success(let response): success(task, response)
-                case .failure(let error): failure(task, error)
-                }
+        startCall { [self] task in
+            var request = try request(
+                method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+            if let cache { request.cachePolicy = cache }
+            request.control = task.control
+            request.progressHandler = gated(progress, task)
+            return try await judged(request)
+        } deliver: { task, result in
+            switch result {
+            case .success(let response): success(task, response)
+            case .failure(let error): failure(task, error)
             }
         }
-        return task
     }
 
     /// Sends a request as it is and gives any answer, whatever its status.
@@ -143,7 +124,7 @@ public final class CentralRequestManager: Sendable {
     /// - Throws: ``NetworkError`` when there is no answer; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
-        request.url = builder.absoluteURL(request.url)
+        if request.attachment == nil { request.url = RequestBuilder.absoluteURL(request.url, base: baseURL) }
         let policy = request.cachePolicy ?? configuration.cachePolicy
         if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
         return try await corridor.send(request)
@@ -165,9 +146,8 @@ public final class CentralRequestManager: Sendable {
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) async throws -> HTTPResponse {
-        var request = try builder.request(
-            method, url, parameters: parameters, files: files, body: body, headers: headers)
-        if let timeout { request.timeout = timeout }
+        var request = try request(
+            method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
         request.streamsBody = true
         var response = try await send(request)
         guard !Verdict.isSuccess(response) else { return response }
@@ -177,36 +157,84 @@ public final class CentralRequestManager: Sendable {
 
     // MARK: Inside
 
-    private var builder: RequestBuilder {
-        RequestBuilder(baseURL: baseURL, parameterEncoding: configuration.parameterEncoding)
+    private func request(
+        _ method: String, _ url: String, parameters: Parameters?, files: [UploadFile], body: HTTPBody?,
+        timeout: Duration?, headers: HTTPHeaders
+    ) throws(NetworkError) -> HTTPRequest {
+        var request = HTTPRequest(method, RequestBuilder.absoluteURL(url, base: baseURL), headers: headers)
+        if let timeout { request.timeout = timeout }
+        guard parameters != nil || body != nil || !files.isEmpty || configuration.parameterProvider != nil else {
+            return request
+        }
+        var content = RequestContent(files: files, body: body, encoding: configuration.parameterEncoding)
+        if let parameters { content.members = try RequestBuilder.encoded(parameters) }
+        if configuration.parameterProvider == nil {
+            try RequestBuilder.put(content, into: &request)
+        } else {
+            // The provider's parameters are fresh for each attempt, so all is put together there.
+            request.context.content = content
+        }
+        return request
     }
 
     private func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
-        let response = try await send(request)
-        guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
-        return response
+        try await outcome(of: request) { response, request in
+            guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
+            return response
+        }
     }
 
-    /// Everything a call in closure form can come to, as one value.
-    private func result(
-        of task: RequestTask, progress: ProgressHandler?, _ makeRequest: () throws -> HTTPRequest
-    ) async -> Result<HTTPResponse, NetworkError> {
-        var request: HTTPRequest?
+    /// Runs a call in closure form: one terminal event, later, where callbacks run.
+    func startCall<Value: Sendable>(
+        _ call: @escaping @Sendable (RequestTask) async throws -> Value,
+        deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
+    ) -> RequestTask {
+        let task = RequestTask()
+        task.start { [callbacks] in
+            let result: Result<Value, NetworkError>
+            do {
+                try Task.checkCancellation()
+                result = .success(try await call(task))
+            } catch {
+                result = .failure(Self.networkError(error))
+            }
+            callbacks.run {
+                task.finish()
+                deliver(task, result)
+            }
+        }
+        return task
+    }
+
+    /// Everything a call can throw, as the error that closures get.
+    private static func networkError(_ error: any Error) -> NetworkError {
+        if let error = error as? NetworkError { return error }
+        if error is CancellationError {
+            return NetworkError(.cancelled, message: "the request was cancelled", underlying: error)
+        }
+        return NetworkError(.provider, message: "an interceptor threw: \(error)", underlying: error)
+    }
+
+    /// A handler that runs where callbacks do, and no more when the task is over.
+    func gated(_ progress: ProgressHandler?, _ task: RequestTask) -> ProgressHandler? {
+        guard let progress else { return nil }
+        return { [callbacks] event in callbacks.run { if !task.isFinished { progress(event) } } }
+    }
+
+    /// Sends a request whose progress is told, and returns when the last of it was.
+    func reporting<Value>(
+        _ progress: ProgressHandler?, _ request: inout HTTPRequest, _ send: (HTTPRequest) async throws -> Value
+    ) async throws -> Value {
+        guard let progress else { return try await send(request) }
+        let gate = ProgressGate(progress, callbacks)
+        request.progressHandler = { gate.report($0) }
         do {
-            try Task.checkCancellation()
-            var made = try makeRequest()
-            made.control = task.control
-            made.progressHandler = progress
-            request = made
-            return .success(try await judged(made))
-        } catch let error as NetworkError {
-            return .failure(error)
-        } catch is CancellationError {
-            return .failure(NetworkError(.cancelled, message: "the request was cancelled", request: request))
+            let value = try await send(request)
+            await gate.close()
+            return value
         } catch {
-            return .failure(
-                NetworkError(
-                    .provider, message: "an interceptor threw: \(error)", request: request, underlying: error))
+            await gate.close()
+            throw error
         }
     }
 

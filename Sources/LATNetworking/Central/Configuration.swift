@@ -26,6 +26,20 @@ extension CentralRequestManager {
         public var headers = HTTPHeaders()
         /// Asked for headers before each attempt. Default `nil`.
         public var headerProvider: HeaderProvider?
+        /// Asked for parameters that all requests have in common, before each attempt; the request's own win. Does not
+        /// apply to ``CentralRequestManager/send(_:)``. Default `nil`.
+        public var parameterProvider: ParameterProvider?
+        /// Answers in the servers' place. Default `nil`.
+        public var simulation: Simulation?
+        /// Whether an answer of status 2xx is a success, asked for entities' requests beside the domain's envelope.
+        /// Default `nil`: it is.
+        public var successJudge: SuccessJudge?
+        /// Told how each call ended, before the caller is. Default none.
+        public var outcomeObservers: [OutcomeObserver] = []
+        /// May mend what made a call fail and have it sent again. Default `nil`.
+        public var resolver: (any FailureResolver)?
+        /// How often a call is sent again at most on the resolver's word. Default 1.
+        public var maxReplays = 1
         /// Rooms of the app along the corridor, the first outermost. Default none.
         public var interceptors: [any Interceptor] = []
         /// Fields that hold secrets: they never follow a redirect to another origin. Default

@@ -12,6 +12,7 @@ struct RedirectInterceptor: Interceptor {
         var hops: [HTTPResponse.Redirect] = []
         var deadline = TransferDeadline(request.timeout)
         deadline?.spend(response.timings)
+        let secretHeaders = secretHeaders.union(request.context.secretHeaders)
         while let following = try RedirectRule.next(after: response, to: request, secretHeaders: secretHeaders) {
             guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
             hops.append(.init(url: response.url, status: response.status))

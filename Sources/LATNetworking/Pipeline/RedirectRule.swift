@@ -86,6 +86,13 @@ public struct SecretHeaders: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// The given names, in any case.
     public init(arrayLiteral elements: String...) { names = Set(elements.map { $0.lowercased() }) }
 
+    /// The names of both.
+    func union(_ other: SecretHeaders) -> SecretHeaders {
+        var both = self
+        both.names.formUnion(other.names)
+        return both
+    }
+
     /// Adds a name.
     public mutating func insert(_ name: String) { names.insert(name.lowercased()) }
 

@@ -1,0 +1,79 @@
+public import HTTPCore
+
+/// How a call ended. The three are never mixed: an answer that is a success, an answer in which the server said no, and
+/// no usable answer.
+public enum CallOutcome: Sendable {
+    /// The call succeeded.
+    case success(HTTPResponse)
+    /// The server answered and said no: its envelope's code, or the judge.
+    case failure(BusinessFailure, NetworkError)
+    /// Anything else: the network, the status, the decoding, a cancellation.
+    case networkError(NetworkError)
+
+    init(_ error: NetworkError) {
+        if let failure = error.businessFailure, case .business = error.kind {
+            self = .failure(failure, error)
+        } else {
+            self = .networkError(error)
+        }
+    }
+}
+
+/// Is told how calls ended, before their callers are: to note an expired token, an untrusted certificate.
+public typealias OutcomeObserver = @Sendable (_ outcome: CallOutcome, _ request: HTTPRequest) async -> Void
+
+/// Mends what made a call fail, and has it sent again.
+///
+/// ```swift
+/// struct Relogin: FailureResolver {
+///     func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
+///         guard error.response?.status == 401 else { return .deliver }
+///         try await session.renew()
+///         return .replay     // headers and common parameters are asked for anew
+///     }
+/// }
+/// ```
+public protocol FailureResolver: Sendable {
+    /// Called before a failed call is delivered, at most ``CentralRequestManager/Configuration/maxReplays`` times for
+    /// each. What it throws is delivered in the failure's place.
+    func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution
+}
+
+/// What a ``FailureResolver`` says.
+public enum Resolution: Sendable {
+    /// Send the request again.
+    case replay
+    /// Deliver the failure.
+    case deliver
+}
+
+extension CentralRequestManager {
+    /// Sends a request until its outcome is final, tells the observers, and returns or throws it.
+    func outcome<Value>(
+        of request: HTTPRequest, _ decode: (HTTPResponse, HTTPRequest) throws -> Value
+    ) async throws -> Value {
+        var replays = 0
+        while true {
+            do {
+                let response = try await send(request)
+                let value = try decode(response, request)
+                for observer in configuration.outcomeObservers { await observer(.success(response), request) }
+                return value
+            } catch let error as NetworkError {
+                if try await isReplayed(error, request, replays) {
+                    replays += 1
+                    continue
+                }
+                for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
+                throw error
+            }
+        }
+    }
+
+    private func isReplayed(_ error: NetworkError, _ request: HTTPRequest, _ replays: Int) async throws -> Bool {
+        guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
+            request.body?.isReplayable ?? true, request.context.content?.body?.isReplayable ?? true
+        else { return false }
+        return try await resolver.resolve(error, of: request) == .replay
+    }
+}

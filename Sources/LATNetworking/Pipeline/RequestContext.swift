@@ -1,0 +1,38 @@
+import HTTPCore
+
+/// What the rooms of the corridor have to know of a request beside what is sent.
+struct RequestContext: Sendable {
+    /// The addresses that may be asked, the preferred one first: the domain's base and its mirrors, each with the path
+    /// joined, without the parameters. Empty for a request that names its URL itself.
+    var addresses: [String] = []
+    /// The domain's name in the table; what mirrors are remembered by.
+    var domain: String?
+    /// Headers of the domain and the server row, in that order.
+    var rowHeaders = HTTPHeaders()
+    /// Whether only the request's own headers are sent.
+    var replacesGlobalHeaders = false
+    /// Parameters, files and body that are put together for each attempt.
+    var content: RequestContent?
+    /// Answers in the server's place.
+    var simulation: Simulation?
+    /// Fields the domain declares secret, beside the manager's.
+    var secretHeaders: SecretHeaders = []
+    /// The server's or entity's path, for fixtures.
+    var path: String?
+}
+
+/// What goes into the query or the body, not yet encoded.
+struct RequestContent: Sendable {
+    var members: [String: JSONValue]?
+    var files: [UploadFile] = []
+    var body: HTTPBody?
+    var encoding: ParameterEncoding
+}
+
+extension HTTPRequest {
+    /// The context a face of this module gave the request; an empty one for a request made by hand.
+    var context: RequestContext {
+        get { attachment as? RequestContext ?? RequestContext() }
+        set { attachment = newValue }
+    }
+}
