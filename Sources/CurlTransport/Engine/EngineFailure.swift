@@ -92,7 +92,8 @@ enum EngineFailure {
             CURLE_SSL_CRL_BADFILE:
             .tls(said.contains("version") || said.contains("protocol") ? .protocolVersion : .handshake)
         case CURLE_SSL_CACERT_BADFILE: .tls(.untrusted)
-        // libcurl 7.88 has no code of their own for these.
+        // libcurl 7.88 has no codes of their own for these.
+        case CURLE_RECV_ERROR where said.contains("CONNECT tunnel failed"): .proxy
         case CURLE_RECV_ERROR where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost

@@ -24,7 +24,9 @@ struct Corridor: Sendable {
             defaults: configuration.headers, headerProvider: configuration.headerProvider,
             parameterProvider: configuration.parameterProvider)
         simulation = SimulationInterceptor(standard: configuration.simulation)
-        redirect = RedirectInterceptor(policy: configuration.redirects, secretHeaders: configuration.secretHeaders)
+        redirect = RedirectInterceptor(
+            policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
+            timeout: configuration.engine.timeout)
         self.transport = transport
     }
 

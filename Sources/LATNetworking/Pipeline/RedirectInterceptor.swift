@@ -2,6 +2,8 @@
 struct RedirectInterceptor: Interceptor {
     let policy: RedirectPolicy
     let secretHeaders: SecretHeaders
+    /// The total timeout of a request that names none.
+    let timeout: Duration?
 
     func intercept(
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
@@ -10,7 +12,7 @@ struct RedirectInterceptor: Interceptor {
         guard (300...399).contains(response.status), let limit = limit(for: request) else { return response }
         var request = request
         var hops: [HTTPResponse.Redirect] = []
-        var deadline = TransferDeadline(request.timeout)
+        var deadline = TransferDeadline(request.timeout ?? (request.streamsBody ? nil : timeout))
         deadline?.spend(response.timings)
         let secretHeaders = secretHeaders.union(request.context.secretHeaders)
         while let following = try RedirectRule.next(after: response, to: request, secretHeaders: secretHeaders) {
