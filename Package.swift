@@ -8,6 +8,7 @@ let package = Package(
         .library(name: "LATNetworking", targets: ["LATNetworking"]),
         .library(name: "LATTesting", targets: ["LATTesting"]),
         .executable(name: "lat", targets: ["lat"]),
+        .plugin(name: "DomainTablePlugin", targets: ["DomainTablePlugin"]),
     ],
     targets: [
         .systemLibrary(
@@ -16,15 +17,21 @@ let package = Package(
             providers: [.apt(["libcurl4-openssl-dev"])]
         ),
         .target(name: "HTTPCore"),
+        .target(name: "DomainTableFormat"),
         .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl"]),
-        .target(name: "LATNetworking", dependencies: ["HTTPCore", "CurlTransport"]),
+        .target(name: "LATNetworking", dependencies: ["HTTPCore", "CurlTransport", "DomainTableFormat"]),
         .target(name: "LATTesting", dependencies: ["HTTPCore"]),
+        .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
+        .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATTesting"]),
 
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting"]),
         .testTarget(name: "LATNetworkingTests", dependencies: ["LATNetworking", "LATTesting"]),
+        .testTarget(
+            name: "DomainTableTests",
+            dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
         .testTarget(name: "LATCommandTests", dependencies: ["LATTesting", "lat"]),
     ]
 )

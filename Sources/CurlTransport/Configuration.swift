@@ -1,4 +1,4 @@
-import HTTPCore
+public import HTTPCore
 
 extension CurlTransport {
     /// The settings of an engine. They are read when it is made.
@@ -46,19 +46,7 @@ extension CurlTransport {
     }
 
     /// Which proxy requests go through.
-    public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
-        /// What `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` say, read once. `HTTP_PROXY` in capitals
-        /// is not looked at: a CGI request could set it.
-        case environment
-        /// None.
-        case none
-        /// A proxy's URL: `http://`, `https://`, `socks4://`, `socks4a://`, `socks5://`, `socks5h://`, user and
-        /// password in it when needed.
-        case url(String)
-
-        /// A proxy's URL; the empty text stands for ``none``.
-        public init(stringLiteral value: String) { self = value.isEmpty ? .none : .url(value) }
-    }
+    public typealias ProxyPolicy = HTTPCore.ProxyPolicy
 
     /// How servers' certificates are checked.
     public struct TLS: Hashable, Sendable {

@@ -136,7 +136,12 @@ public final class CurlTransport: Transport {
 
     private func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
         var plan = standardPlan
+        var proxies = proxies
+        if let policy = request.proxy {
+            proxies = try ProxySettings(policy, environment: ProcessInfo.processInfo.environment)
+        }
         plan.proxy = proxies.proxy(for: target)
+        plan.proxyExceptions = proxies.exceptions
         plan.body = try preparedBody(of: request)
         plan.decompresses = RequestCheck.decompresses(request)
         plan.headerLines = try headerLines.lines(for: request, body: plan.body, decompresses: plan.decompresses)
@@ -153,6 +158,10 @@ public final class CurlTransport: Transport {
             plan.idleTimeout = timeout
         }
         if let maxBodySize = request.maxBodySize { plan.maxBodySize = maxBodySize }
+        if let limit = request.maxConnectionsPerHost {
+            guard limit > 0 else { throw RequestCheck.tooFewConnections(limit) }
+            plan.maxConnectionsPerHost = limit
+        }
         plan.progress = request.progressHandler
         plan.needsReset = RequestCheck.needsReset(request)
         return plan

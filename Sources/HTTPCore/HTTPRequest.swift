@@ -106,6 +106,27 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.unixSocketPath = newValue } }
     }
 
+    /// The proxy of this request. Default `nil`: the manager's.
+    ///
+    /// Write `ProxyPolicy.none` in full for no proxy: `.none` alone is the absence of a choice.
+    public var proxy: ProxyPolicy? {
+        get { options.value.proxy }
+        set { options.modify { $0.proxy = newValue } }
+    }
+
+    /// The most connections to the request's host. Default `nil`: the manager's.
+    public var maxConnectionsPerHost: Int? {
+        get { options.value.maxConnectionsPerHost }
+        set { options.modify { $0.maxConnectionsPerHost = newValue } }
+    }
+
+    /// The public keys one of which the server must have, each as `sha256//` and the base64 of the SHA-256 of its
+    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default none: any key that its certificate vouches for.
+    public var pinnedPublicKeys: [String] {
+        get { options.value.pinnedPublicKeys }
+        set { options.modify { $0.pinnedPublicKeys = newValue } }
+    }
+
     /// The largest decoded body that is accepted, in bytes. Default `nil`: the manager's limit for collected
     /// bodies, none for streams.
     public var maxBodySize: Int64? {
@@ -154,6 +175,9 @@ private struct RequestOptions: Sendable {
     var priority = RequestPriority.normal
     var version = HTTPVersionPolicy.automatic
     var unixSocketPath: String?
+    var proxy: ProxyPolicy?
+    var maxConnectionsPerHost: Int?
+    var pinnedPublicKeys: [String] = []
     var maxBodySize: Int64?
     var streamsBody = false
     var progressHandler: (@Sendable (TransferProgress) -> Void)?

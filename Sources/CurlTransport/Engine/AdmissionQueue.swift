@@ -7,21 +7,21 @@ import HTTPCore
 /// engine what to start. Waiting here is outside of every timeout, which
 /// waiting inside libcurl is not.
 struct AdmissionQueue<ID: Hashable> {
-    /// The most requests that run at once against one host while it speaks HTTP/1.
-    let limitPerHost: Int
     /// The most requests that run at once.
     let totalLimit: Int
     /// How many requests share a connection where a host has shown to speak HTTP/2: the number of streams that
     /// RFC 9113 §6.5.2 asks servers not to go below.
     static var streamsPerConnection: Int { 100 }
 
-    /// Stands for a host from ``submit(_:host:priority:)`` to ``finish(_:)``, so that its name is looked up once.
+    /// Stands for a host from ``submit(_:host:priority:limit:)`` to ``finish(_:)``, so that its name is looked up once.
     struct Place: Hashable {
         fileprivate let index: Int
     }
 
     private struct Host {
         let name: String
+        /// The most requests that run at once while the host speaks HTTP/1: what the last request said.
+        var limit = 1
         var running = 0
         var isMultiplexed = false
         /// One queue for each priority, the lowest first; none before somebody waits.
@@ -75,18 +75,18 @@ struct AdmissionQueue<ID: Hashable> {
     /// How many requests wait.
     private(set) var waiting = 0
 
-    init(limitPerHost: Int, totalLimit: Int) {
-        self.limitPerHost = limitPerHost
-        self.totalLimit = totalLimit
-    }
+    init(totalLimit: Int) { self.totalLimit = totalLimit }
 
     /// How many hosts are remembered. Idle ones stay, for what they taught, until there are many.
     var hostCount: Int { places.count }
 
-    /// Takes in a request. It either may start now, or waits until ``finish(_:)`` or
+    /// Takes in a request; `limit` is that of its host from now on. It either may start now, or waits until ``finish(_:)`` or
     /// ``setMultiplexed(_:at:)`` names it.
-    mutating func submit(_ id: ID, host name: String, priority: RequestPriority) -> (place: Place, mayStart: Bool) {
+    mutating func submit(
+        _ id: ID, host name: String, priority: RequestPriority, limit: Int
+    ) -> (place: Place, mayStart: Bool) {
         let index = places[name] ?? remember(name)
+        hosts[index]?.limit = limit
         if running < totalLimit, waitingCount(index) == 0, hasRoom(index) {
             hosts[index]?.running += 1
             running += 1
@@ -146,7 +146,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     private func hasRoom(_ index: Int) -> Bool {
         guard let host = hosts[index] else { return false }
-        return host.running < (host.isMultiplexed ? limitPerHost * Self.streamsPerConnection : limitPerHost)
+        return host.running < (host.isMultiplexed ? host.limit * Self.streamsPerConnection : host.limit)
     }
 
     private mutating func startWaiting(at index: Int) -> [ID] {

@@ -23,6 +23,7 @@ final class EasyHandle {
     private var decompresses = false
     private var buffersMuch = false
     private var proxy: String?
+    private var proxyExceptions: String?
     private var shape = Shape.get
     private var customMethod: String?
     private var headerLines: [String] = []
@@ -107,8 +108,6 @@ final class EasyHandle {
         set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         set(CURLOPT_SHARE, pointer: engine.share)
-        // Set even when empty, so that libcurl never looks at the environment.
-        set(CURLOPT_NOPROXY, engine.proxyExceptions)
         if let caFile = configuration.tls.caFile { set(CURLOPT_CAINFO, caFile) }
         if let path = configuration.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         note(lat_setopt_data(curl, CURLOPT_WRITEFUNCTION, writeCallback), CURLOPT_WRITEFUNCTION)
@@ -166,9 +165,11 @@ final class EasyHandle {
             decompresses = plan.decompresses
             set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
         }
-        if proxy != plan.proxy {
-            proxy = plan.proxy
+        // Both are set even when empty, so that libcurl never looks at the environment.
+        if proxy != plan.proxy || proxyExceptions != plan.proxyExceptions {
+            (proxy, proxyExceptions) = (plan.proxy, plan.proxyExceptions)
             set(CURLOPT_PROXY, plan.proxy)
+            set(CURLOPT_NOPROXY, plan.proxyExceptions)
         }
         let wantsLargeBuffer = transfer.pipe != nil
         if buffersMuch != wantsLargeBuffer {
@@ -281,6 +282,9 @@ final class EasyHandle {
             }
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+        if !request.pinnedPublicKeys.isEmpty {
+            set(CURLOPT_PINNEDPUBLICKEY, request.pinnedPublicKeys.joined(separator: ";"))
+        }
     }
 
     private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
@@ -306,6 +310,7 @@ final class EasyHandle {
         decompresses = false
         buffersMuch = false
         proxy = nil
+        proxyExceptions = nil
         shape = .get
         customMethod = nil
         headerLines = []

@@ -23,7 +23,6 @@ final class Engine: @unchecked Sendable {
     }
 
     let configuration: CurlTransport.Configuration
-    let proxyExceptions: String
     let share: UnsafeMutableRawPointer
     let mailbox: Mailbox<Command>
 
@@ -45,6 +44,8 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) private var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) private var now = MonotonicTime.now
     private var isShuttingDown = false
+    /// What libcurl was told; 0 for no limit.
+    private var hostLimit = 0
     private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
 
     /// A server's word for the size of a body is believed up to here; beyond, memory grows with what comes.
@@ -71,11 +72,8 @@ final class Engine: @unchecked Sendable {
         self.epoll = epoll
         self.multi = multi
         self.share = share
-        proxyExceptions = proxies.exceptions
         sockets = SocketTable(epoll: epoll)
-        queue = AdmissionQueue(
-            limitPerHost: max(1, configuration.maxConnectionsPerHost),
-            totalLimit: max(1, configuration.maxConnections ?? .max))
+        queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
         _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = lat_multi_setopt_socket(multi, socketCallback)
@@ -86,8 +84,8 @@ final class Engine: @unchecked Sendable {
         // The queue keeps the limit; this keeps it where HTTP/2 needs more than one connection. Through a proxy
         // libcurl would count all origins as one host.
         if proxies.isEmpty {
-            let limit = max(1, configuration.maxConnectionsPerHost)
-            _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
+            hostLimit = max(1, configuration.maxConnectionsPerHost)
+            _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
         }
         _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, mailbox.descriptor, EPOLLIN.rawValue | EPOLLET.rawValue)
     }
@@ -185,7 +183,8 @@ final class Engine: @unchecked Sendable {
 
     private func admit(_ transfer: Transfer) {
         let (place, mayStart) = queue.submit(
-            transfer, host: transfer.target.origin, priority: transfer.request.priority)
+            transfer, host: transfer.target.origin, priority: transfer.request.priority,
+            limit: transfer.plan.maxConnectionsPerHost)
         transfer.place = place
         if mayStart {
             start(transfer)
@@ -212,9 +211,17 @@ final class Engine: @unchecked Sendable {
         } catch {
             return failedStarts.append((transfer, error))
         }
+        raiseHostLimit(to: transfer.plan.maxConnectionsPerHost)
         let code = curl_multi_add_handle(multi, handle.curl)
         if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
         if transfer.plan.idleTimeout > 0 { idleWatch.note(now + transfer.plan.idleTimeout) }
+    }
+
+    /// libcurl has one limit for all hosts: the largest that any of them has. The queue keeps each host to its own.
+    private func raiseHostLimit(to limit: Int) {
+        guard hostLimit > 0, limit > hostLimit else { return }
+        hostLimit = limit
+        _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
     }
 
     private func takeHandle() -> EasyHandle? {

@@ -122,6 +122,8 @@ struct TransferPlan: Sendable {
     /// Whether libcurl asks for compressed bodies and takes the compression off.
     var decompresses: Bool
     var proxy: String
+    var proxyExceptions: String
+    var maxConnectionsPerHost: Int
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.
     var needsReset: Bool
@@ -136,6 +138,8 @@ struct TransferPlan: Sendable {
         headerLines = []
         decompresses = true
         proxy = ""
+        proxyExceptions = ""
+        maxConnectionsPerHost = configuration.maxConnectionsPerHost
         needsReset = false
     }
 

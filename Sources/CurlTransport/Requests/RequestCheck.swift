@@ -33,6 +33,11 @@ enum RequestCheck {
             case .basic, .digest, .any: true
             }
         return hasCredentials || request.version != .automatic || request.unixSocketPath != nil
+            || !request.pinnedPublicKeys.isEmpty
+    }
+
+    static func tooFewConnections(_ limit: Int) -> NetworkError {
+        .invalidRequest("maxConnectionsPerHost is \(limit); it has to be at least 1")
     }
 
     static func milliseconds(_ duration: Duration?, _ name: String) throws(NetworkError) -> Int64? {

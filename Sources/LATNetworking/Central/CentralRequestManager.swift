@@ -22,6 +22,7 @@ public final class CentralRequestManager: Sendable {
     private let engine: CurlTransport?
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
+    let tables: TableSource
 
     /// Makes a manager and starts its engine.
     ///
@@ -42,6 +43,7 @@ public final class CentralRequestManager: Sendable {
         corridor = Corridor(configuration, transport: transport)
         callbacks = configuration.callbackExecutor ?? .serial()
         currentBaseURL = Mutex(configuration.baseURL)
+        tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
     }
 
     /// What paths are joined to. A change counts from the next call on.

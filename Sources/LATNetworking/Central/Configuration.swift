@@ -22,7 +22,14 @@ extension CentralRequestManager {
         /// What paths are joined to, with exactly one slash; its own path and query are kept. Default `nil`: calls
         /// name absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
         public var baseURL: String?
-        /// Headers of every request. Default none. Later wins: these, then the provider's, then the request's.
+        /// The table of domains and servers that entities are looked up in. Default `nil`. A table that was read from a
+        /// file follows it: a change of the file counts from the next request on.
+        public var domains: DomainTable?
+        /// Told when the table's file was read again, or is wrong and the table stays as it was. Default `nil`: a wrong
+        /// file is reported on standard error.
+        public var domainsObserver: (@Sendable (DomainTableWatcher.Event) -> Void)?
+        /// Headers of every request. Default none. Later wins: these, then the domain's, the server row's, the
+        /// provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
         /// Asked for headers before each attempt. Default `nil`.
         public var headerProvider: HeaderProvider?

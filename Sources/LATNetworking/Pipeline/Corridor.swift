@@ -4,14 +4,16 @@
 ///
 /// 1. the app's interceptors, the first one outermost: they see one request and its final answer;
 /// 2. retry: repeats what follows after a failure of the network;
-/// 3. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
-/// 4. simulation: answers in the server's place;
-/// 5. redirect: innermost, so that every hop is a request of its own to the transport.
+/// 3. mirrors: goes to a domain's next address when one cannot be connected to;
+/// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
+/// 5. simulation: answers in the server's place;
+/// 6. redirect: innermost, so that every hop is a request of its own to the transport.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
     private let interceptors: [any Interceptor]
     private let retry: RetryInterceptor
+    private let mirrors = MirrorInterceptor()
     private let compose: ComposeInterceptor
     private let simulation: SimulationInterceptor
     private let redirect: RedirectInterceptor
@@ -38,6 +40,7 @@ struct Corridor: Sendable {
     private func rooms(for request: HTTPRequest) -> [any Interceptor] {
         var rooms = interceptors
         if request.retries ?? retry.retries > 0 { rooms.append(retry) }
+        if request.attachment != nil, request.context.addresses.count > 1 { rooms.append(mirrors) }
         if !compose.isIdle(for: request) { rooms.append(compose) }
         if !simulation.isIdle(for: request) { rooms.append(simulation) }
         return rooms

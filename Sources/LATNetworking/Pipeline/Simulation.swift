@@ -13,7 +13,7 @@ public struct Simulation: Hashable, Sendable {
     enum Kind: Hashable, Sendable {
         case off
         case fixtures(directory: String, delay: Duration)
-        case server(baseURL: String)
+        case server(baseURL: String, delay: Duration)
         case reply(status: Int, headers: HTTPHeaders, body: Data, delay: Duration)
     }
 
@@ -32,7 +32,9 @@ public struct Simulation: Hashable, Sendable {
     }
 
     /// Sends requests to another server: the path is joined to this base URL.
-    public static func server(_ baseURL: String) -> Simulation { Simulation(kind: .server(baseURL: baseURL)) }
+    public static func server(_ baseURL: String, after delay: Duration = .zero) -> Simulation {
+        Simulation(kind: .server(baseURL: baseURL, delay: delay))
+    }
 
     /// Always the same answer.
     public static func reply(
@@ -65,7 +67,8 @@ struct SimulationInterceptor: Interceptor {
         switch (request.context.simulation ?? standard)?.kind {
         case nil, .off:
             return try await next(request)
-        case .server(let baseURL):
+        case .server(let baseURL, let delay):
+            try await Task.sleep(for: delay)
             var elsewhere = request
             elsewhere.url = RequestBuilder.join(baseURL, Self.path(of: request.url, withQuery: true))
             var response = try await next(elsewhere)

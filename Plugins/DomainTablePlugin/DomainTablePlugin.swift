@@ -1,0 +1,35 @@
+import Foundation
+import PackagePlugin
+
+/// Makes `DomainName.daxiang` and `ServerName.userDetail` from the table, before a target is compiled. A table that is
+/// wrong fails the build, with the file and line of each problem.
+///
+/// The table is a `domains.json5` among the files of the target, else `Config/domains.json5` of the package.
+@main
+struct DomainTablePlugin: BuildToolPlugin {
+    func createBuildCommands(context: PluginContext, target: Target) async throws -> [Command] {
+        let table = Self.ownTable(of: target) ?? context.package.directoryURL.appending(path: "Config/domains.json5")
+        guard FileManager.default.fileExists(atPath: table.path) else {
+            Diagnostics.error(
+                "DomainTablePlugin finds no table for \(target.name); write Config/domains.json5, or take the plugin off "
+                    + "the target")
+            return []
+        }
+        let output = context.pluginWorkDirectoryURL.appending(path: "TableNames.swift")
+        return [
+            .buildCommand(
+                displayName: "Names of \(table.lastPathComponent) for \(target.name)",
+                executable: try context.tool(named: "DomainTableGenerator").url,
+                arguments: [
+                    "--root", context.package.directoryURL.path, "--output", output.path, table.path,
+                ],
+                inputFiles: [table],
+                outputFiles: [output])
+        ]
+    }
+
+    /// The table among the files of a target.
+    private static func ownTable(of target: Target) -> URL? {
+        (target as? any SourceModuleTarget)?.sourceFiles.map(\.url).first { $0.lastPathComponent == "domains.json5" }
+    }
+}

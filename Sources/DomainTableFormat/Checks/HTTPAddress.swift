@@ -1,0 +1,120 @@
+/// An absolute http or https URL, in the parts a table has to look at (RFC 3986 §3).
+package struct HTTPAddress: Hashable, Sendable {
+    /// In lower case.
+    package var scheme: String
+    /// Host in lower case, and port unless it is the scheme's own.
+    package var authority: String
+    /// As written, from the first slash on; without a slash at the end.
+    package var path: String
+    package var hasQuery: Bool
+    package var hasUserInformation: Bool
+
+    /// What is wrong with a text that should be a base URL, as the rest of a sentence.
+    package struct Problem: Error {
+        package var reason: String
+        package var suggestion: String?
+    }
+
+    package static let expectation = "an absolute http or https URL"
+
+    /// - Throws: ``Problem`` when it is none, names no host, or has what a base must not have: a fragment, blanks, a
+    ///   path parameter.
+    package init(_ text: String) throws(Problem) {
+        guard !text.isEmpty else { throw Problem(reason: "is empty") }
+        if let odd = text.unicodeScalars.first(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
+            throw Problem(reason: odd == " " ? "holds a blank" : "holds a control character")
+        }
+        guard let separator = text.firstRange(of: "://"), Self.isScheme(text[..<separator.lowerBound]) else {
+            throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
+        }
+        scheme = text[..<separator.lowerBound].lowercased()
+        guard scheme == "http" || scheme == "https" else {
+            let meant = NearestName.of(scheme, among: ["https", "http"])
+            throw Problem(
+                reason: "has the scheme \(QuotedText.of(scheme))",
+                suggestion: meant.map { $0 + String(text[separator.lowerBound...]) })
+        }
+        guard !text.contains("#") else { throw Problem(reason: "has a fragment (#), which is never sent") }
+        guard !text.contains("{"), !text.contains("}") else {
+            throw Problem(reason: "has a path parameter; those belong into the path of a server")
+        }
+        let rest = text[separator.upperBound...]
+        let fullAuthority = rest.prefix { $0 != "/" && $0 != "?" }
+        let at = fullAuthority.lastIndex(of: "@")
+        hasUserInformation = at != nil
+        let hostAndPort = at.map { fullAuthority[fullAuthority.index(after: $0)...] } ?? fullAuthority
+        authority = try Self.checked(hostAndPort, scheme: scheme)
+        var path = rest[fullAuthority.endIndex...].prefix { $0 != "?" }
+        hasQuery = path.endIndex < text.endIndex
+        while path.last == "/" { path.removeLast() }
+        self.path = String(path)
+        if PathTemplate.dotSegment(Array(path.utf8)) != nil {
+            throw Problem(reason: "has the segment \"..\" or \".\" in its path")
+        }
+    }
+
+    /// The URL without its query, equal for all spellings of one base.
+    package var normalized: String { "\(scheme)://\(authority)\(path)" }
+
+    /// The text with `•••` in place of the password, when it is a URL that has one.
+    package static func redacted(_ text: String) -> String {
+        guard let separator = text.firstRange(of: "://") else { return text }
+        let authority = text[separator.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        guard let at = authority.lastIndex(of: "@"), let colon = authority[..<at].firstIndex(of: ":") else {
+            return text
+        }
+        return text[...colon] + "•••" + text[at...]
+    }
+
+    /// Whether a path would leave its base: a URL with a scheme, `//host`, or what browsers take for it.
+    package static func isAbsolute(_ path: String) -> Bool {
+        let start = path.prefix(2)
+        if start.count == 2, start.allSatisfy({ $0 == "/" || $0 == "\\" }) { return true }
+        guard let separator = path.firstRange(of: "://") else { return false }
+        return isScheme(path[..<separator.lowerBound])
+    }
+
+    private static func isScheme(_ text: Substring) -> Bool {
+        guard let first = text.utf8.first, (0x61...0x7A).contains(first | 0x20) else { return false }
+        return text.utf8.allSatisfy { byte in
+            (0x61...0x7A).contains(byte | 0x20) || byte.isDigit || byte == 0x2B || byte == 0x2D || byte == 0x2E
+        }
+    }
+
+    private static func withScheme(_ text: String) -> String? {
+        let bare = text.drop { $0 == "/" || $0 == ":" }
+        for scheme in ["https", "http"] where text.hasPrefix(scheme + ":/") && !text.hasPrefix(scheme + "://") {
+            return scheme + "://" + text.dropFirst(scheme.count + 2)
+        }
+        let host = bare.prefix { $0 != "/" && $0 != "?" }
+        guard host.contains(".") || host.hasPrefix("localhost") else { return nil }
+        return (host.hasPrefix("localhost") || host.hasPrefix("127.") ? "http://" : "https://") + bare
+    }
+
+    private static func checked(_ hostAndPort: Substring, scheme: String) throws(Problem) -> String {
+        var host = hostAndPort
+        var port: Substring?
+        if host.first == "[" {
+            guard let end = host.firstIndex(of: "]"),
+                host[..<end].dropFirst().allSatisfy({ $0.isHexDigit || ":.".contains($0) })
+            else { throw Problem(reason: "has a broken IPv6 address") }
+            let rest = host[host.index(after: end)...]
+            guard rest.isEmpty || rest.first == ":" else { throw Problem(reason: "has a broken IPv6 address") }
+            port = rest.isEmpty ? nil : rest.dropFirst()
+            host = host[...end]
+        } else if let colon = host.firstIndex(of: ":") {
+            port = host[host.index(after: colon)...]
+            host = host[..<colon]
+        }
+        guard !host.isEmpty else { throw Problem(reason: "names no host") }
+        guard !host.contains(where: { "<>\"\\^`|%,;!$&'()*+= ".contains($0) }) else {
+            throw Problem(reason: "has a host that cannot be one, \(QuotedText.of(String(host)))")
+        }
+        guard let port else { return host.lowercased() }
+        guard let number = UInt16(port), number > 0, port.utf8.allSatisfy(\.isDigit) else {
+            throw Problem(reason: "has the port \(QuotedText.of(String(port))); ports go from 1 to 65535")
+        }
+        let isOwn = number == (scheme == "https" ? 443 : 80)
+        return isOwn ? host.lowercased() : "\(host.lowercased()):\(number)"
+    }
+}

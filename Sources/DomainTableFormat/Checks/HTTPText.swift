@@ -1,0 +1,46 @@
+/// The small grammars of HTTP that a table's texts have to fit.
+package enum HTTPText {
+    /// A token of RFC 9110 §5.6.2, as methods and field names are.
+    package static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                byte.isDigit || (0x61...0x7A).contains(byte | 0x20) || "!#$%&'*+-.^_`|~".utf8.contains(byte)
+            }
+    }
+
+    /// Whether a text can be the value of a field, RFC 9110 §5.5: no CR, LF, NUL or other control characters but the tab.
+    package static func isFieldValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
+    }
+
+    /// The methods of RFC 9110 and RFC 5789 that a request may name.
+    package static let methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"]
+
+    /// Other methods in use (the IANA registry, and caches), which are no typing mistakes.
+    package static let furtherMethods: Set<String> = [
+        "ACL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL", "LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR",
+        "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "PURGE", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNLINK",
+        "UNLOCK", "UPDATE",
+    ]
+
+    /// Whether a text is a pin of a public key: `sha256//` and 32 bytes in Base64 (`CURLOPT_PINNEDPUBLICKEY`).
+    package static func isPin(_ text: String) -> Bool {
+        guard text.hasPrefix("sha256//") else { return false }
+        let digits = Array(text.utf8.dropFirst(8))
+        guard digits.count == 44, digits[43] == UInt8(ascii: "=") else { return false }
+        let values = digits.dropLast().map(base64Value)
+        // The last digit carries four bits; what is below them must be zero.
+        return values.allSatisfy { $0 != nil } && (values.last ?? nil).map { $0 & 0b11 == 0 } == true
+    }
+
+    private static func base64Value(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "+"): 62
+        case UInt8(ascii: "/"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,129 @@
+/// What a table file says, row by row, every value with its place.
+package struct DomainTableFile: Sendable {
+    /// What the file is called in messages.
+    package var name: String
+    package var defaults = SettingsEntry()
+    /// In the order of the file.
+    package var domains: [DomainEntry] = []
+    /// In the order of the file.
+    package var servers: [ServerEntry] = []
+
+    package init(name: String) { self.name = name }
+
+    /// A file that was read, with all that is wrong with it.
+    package struct Reading: Sendable {
+        /// What could be read. Not to be used when there are errors.
+        package var file: DomainTableFile
+        /// In the order of the file.
+        package var diagnostics: [TableDiagnostic]
+
+        package var errors: [TableDiagnostic] { diagnostics.filter { $0.severity == .error } }
+    }
+
+    /// Reads and checks a file as a whole.
+    package static func read(_ bytes: [UInt8], name: String) -> Reading {
+        let document = JSON5Document(bytes, name: name)
+        guard let root = document.root else {
+            return Reading(file: DomainTableFile(name: name), diagnostics: document.diagnostics.inFileOrder)
+        }
+        var reader = TableReader(document.source)
+        reader.readTable(root)
+        return Reading(file: reader.file, diagnostics: (document.diagnostics + reader.diagnostics).inFileOrder)
+    }
+}
+
+/// Settings that `defaults`, a domain and a server have in common; each row lays its own over those above it.
+package struct SettingsEntry: Sendable {
+    package enum Cache: String, Sendable, CaseIterable {
+        case networkOnly, writeOnly, cacheOnly, cacheElseNetwork, cacheThenNetwork, networkElseCache, http
+    }
+
+    package enum TimeToLive: Hashable, Sendable {
+        case fixed(Duration)
+        case sliding(Duration)
+        case forever
+    }
+
+    package enum ParameterEncoding: String, Sendable, CaseIterable {
+        case json, form
+    }
+
+    package enum Proxy: Hashable, Sendable {
+        case environment
+        case direct
+        case url(String)
+    }
+
+    package enum Redirects: Hashable, Sendable {
+        case automatic
+        case none
+        case follow(limit: Int)
+    }
+
+    package enum Simulation: Hashable, Sendable {
+        case off
+        case directory(String, delay: Duration?)
+        case baseURL(String, delay: Duration?)
+    }
+
+    package enum EnvelopeChoice: Sendable {
+        /// `envelope: null`: no envelope, though a row above has one.
+        case none
+        case envelope(EnvelopeEntry)
+    }
+
+    package var timeout: Located<Duration>?
+    package var connectTimeout: Located<Duration>?
+    package var idleTimeout: Located<Duration>?
+    package var maxConnectionsPerHost: Located<Int>?
+    package var retries: Located<Int>?
+    package var cache: Located<Cache>?
+    package var ttl: Located<TimeToLive>?
+    package var parameterEncoding: Located<ParameterEncoding>?
+    package var proxy: Located<Proxy>?
+    package var redirects: Located<Redirects>?
+    package var simulate: Located<Simulation>?
+    package var envelope: Located<EnvelopeChoice>?
+    package var volatileParameters: Located<[String]>?
+    package var secretHeaders: Located<[String]>?
+    /// A `nil` value removes the field.
+    package var headers: [(name: String, value: Located<String?>)] = []
+    package var parameters: [(name: String, value: Located<JSON5Node>)] = []
+
+    package init() {}
+}
+
+/// Where a response's own verdict stands.
+package struct EnvelopeEntry: Sendable {
+    package enum Code: Hashable, Sendable {
+        case number(JSON5Number)
+        case text(String)
+    }
+
+    package var code: [String] = []
+    package var message: [String]?
+    package var data: [String]?
+    package var success: [Code] = []
+    package var messages: [(code: String, text: String)] = []
+}
+
+/// A row of `domains`.
+package struct DomainEntry: Sendable {
+    package var name: Located<String>
+    package var baseURL: Located<String>?
+    /// For each environment its base URL, then its mirrors.
+    package var environments: [(name: String, urls: Located<[String]>)] = []
+    package var mirrors: Located<[String]>?
+    package var pins: Located<[String]>?
+    package var settings = SettingsEntry()
+}
+
+/// A row of `servers`.
+package struct ServerEntry: Sendable {
+    package var name: Located<String>
+    package var domain: Located<String>?
+    package var path: Located<String>?
+    package var method: Located<String>?
+    package var allowsAbsolute: Located<Bool>?
+    package var settings = SettingsEntry()
+}

@@ -1,0 +1,55 @@
+/// The keys of a table file, and in which kinds of rows each may stand.
+enum TableKey {
+    enum Place: String, CaseIterable {
+        case table, defaults, domain, server, envelope, simulate
+
+        /// As a message names it.
+        var phrase: String {
+            switch self {
+            case .table: "the table"
+            case .defaults: "defaults"
+            case .domain: "a domain"
+            case .server: "a server"
+            case .envelope: "an envelope"
+            case .simulate: "simulate"
+            }
+        }
+
+        var keys: [String] {
+            switch self {
+            case .table: ["$schema", "defaults", "domains", "servers"]
+            case .defaults: TableKey.everywhere + TableKey.aboveServers
+            case .domain:
+                ["baseURL", "environments", "mirrors", "pins"] + TableKey.everywhere + TableKey.aboveServers
+            case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.everywhere
+            case .envelope: ["code", "message", "data", "success", "messages"]
+            case .simulate: ["directory", "baseURL", "delay"]
+            }
+        }
+    }
+
+    private static let everywhere = [
+        "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
+        "parameterEncoding", "redirects", "envelope", "simulate", "volatileParameters",
+    ]
+    private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
+
+    /// What people write who think of another program's word.
+    private static let otherWords = [
+        "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
+        "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
+    ]
+
+    /// What an unknown key of a place was likely meant to be, as the rest of a sentence, and the key itself.
+    static func advice(_ key: String, in place: Place) -> (text: String, suggestion: String?) {
+        if let name = NearestName.of(key, among: place.keys) { return ("; did you mean \"\(name)\"?", name) }
+        if let name = otherWords[key.lowercased()], place.keys.contains(name) {
+            return ("; did you mean \"\(name)\"?", name)
+        }
+        let elsewhere = Place.allCases.filter { $0 != place && $0.keys.contains(key) }
+        if !elsewhere.isEmpty {
+            return ("; it belongs into " + elsewhere.map(\.phrase).joined(separator: " or "), nil)
+        }
+        return ("; \(place.phrase) has " + place.keys.filter { $0 != "$schema" }.joined(separator: ", "), nil)
+    }
+}

@@ -1,0 +1,109 @@
+/// Envelopes, and what only shows when rows are laid over each other.
+extension TableReader {
+    mutating func envelope(_ node: JSON5Node?) -> Located<SettingsEntry.EnvelopeChoice>? {
+        guard let node else { return nil }
+        if case .null = node.value { return located(.none, node) }
+        guard let row = fields(of: node, in: .envelope, called: "\"envelope\"") else { return nil }
+        let mistyped = mistyped
+        var entry = EnvelopeEntry()
+        entry.code = path(row["code"], "code") ?? []
+        entry.message = path(row["message"], "message")
+        entry.data = path(row["data"], "data")
+        let start = node.range.lowerBound..<(node.range.lowerBound + 1)
+        if row["code"] == nil, !mistyped.contains("code") {
+            report(
+                start, #"the envelope has no "code"; write where it stands, as code: "status""#, expected: "\"code\"")
+        }
+        if let success = row["success"] {
+            entry.success = codes(success)
+        } else if !mistyped.contains("success") {
+            report(
+                start, #"the envelope has no "success"; write the codes that mean success, as success: [0]"#,
+                expected: "\"success\"")
+        }
+        if let messages = row["messages"] { entry.messages = self.messages(messages) }
+        return located(.envelope(entry), node)
+    }
+
+    /// `a.b` as `["a", "b"]`.
+    private mutating func path(_ node: JSON5Node?, _ key: String) -> [String]? {
+        let expected = #"a path such as "status" or "result.code""#
+        guard let node, let text = text(node, key, expected) else { return nil }
+        let steps = text.value.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard !steps.contains(where: \.isEmpty) else {
+            reportType(node, "\"\(key)\"", expected, advice: "; a step between the dots is empty")
+            return nil
+        }
+        return steps
+    }
+
+    private mutating func codes(_ node: JSON5Node) -> [EnvelopeEntry.Code] {
+        guard case .array(let elements) = node.value else {
+            var advice = ""
+            switch node.value {
+            case .number(let number): advice = "; write [\(number.text)]"
+            case .string(let text): advice = "; write [\(QuotedText.of(text))]"
+            default: break
+            }
+            reportType(node, "\"success\"", "an array of numbers and texts", advice: advice)
+            return []
+        }
+        if elements.isEmpty {
+            report(node.range, "\"success\" is empty, so that no reply could succeed", expected: "at least one code")
+        }
+        var codes: [EnvelopeEntry.Code] = []
+        for element in elements {
+            let code: EnvelopeEntry.Code
+            switch element.value {
+            case .number(let number) where number.double.isFinite: code = .number(number)
+            case .string(let text): code = .text(text)
+            default:
+                reportType(element, "an element of \"success\"", "a number or a text")
+                continue
+            }
+            if codes.contains(code) {
+                report(element.range, "\"success\" holds \(element.phrase) twice", severity: .warning)
+            }
+            codes.append(code)
+        }
+        return codes
+    }
+
+    private mutating func messages(_ node: JSON5Node) -> [(code: String, text: String)] {
+        var messages: [(code: String, text: String)] = []
+        for (member, isFirst) in entries(of: node, called: "\"messages\"", each: "message") {
+            guard let text = text(member.value, member.key), isFirst else { continue }
+            messages.append((member.key, text.value))
+        }
+        return messages
+    }
+
+    /// `cacheElseNetwork` needs a time to live, and a time to live a policy that looks at it, wherever above they stand.
+    mutating func checkCaching() {
+        var reported: Set<Range<Int>> = []
+        var used: Set<Range<Int>> = []
+        let byName = Dictionary(file.domains.map { ($0.name.value, $0.settings) }) { first, _ in first }
+        let domainRows = file.domains.map { [file.defaults, $0.settings] }
+        let serverRows = file.servers.map { server in
+            [file.defaults, server.domain.flatMap { byName[$0.value] } ?? SettingsEntry(), server.settings]
+        }
+        for rows in [[file.defaults]] + domainRows + serverRows {
+            let ttl = rows.last { $0.ttl != nil }?.ttl
+            guard let cache = rows.last(where: { $0.cache != nil })?.cache else { continue }
+            if let ttl { used.insert(ttl.range) }
+            let isAboveAll = rows.count == 1 && !file.domains.isEmpty
+            if cache.value == .cacheElseNetwork, ttl == nil, !isAboveAll, reported.insert(cache.range).inserted {
+                report(cache.range, "\"cacheElseNetwork\" needs a time to live; write ttl: \"5m\" beside it")
+            }
+        }
+        for row in [file.defaults] + file.domains.map(\.settings) + file.servers.map(\.settings) {
+            guard let ttl = row.ttl else { continue }
+            if !used.contains(ttl.range) {
+                report(ttl.range, "\"ttl\" has no \"cache\" to work with; write cache: \"cacheElseNetwork\" beside it")
+            } else if row.cache?.value == .networkOnly {
+                report(
+                    ttl.range, "\"ttl\" has no effect with cache: \"networkOnly\"", severity: .warning)
+            }
+        }
+    }
+}

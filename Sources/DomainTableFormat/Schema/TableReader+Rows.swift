@@ -1,0 +1,171 @@
+/// Rows of `domains` and `servers`.
+extension TableReader {
+    mutating func domain(_ member: JSON5Member) -> DomainEntry {
+        var entry = DomainEntry(name: located(member.key, member.keyRange))
+        let name = "the domain \(QuotedText.of(member.key))"
+        guard let row = fields(of: member.value, in: .domain, called: name) else { return entry }
+        let isBaseMistyped = mistyped.contains("baseURL")
+        let base = address(row["baseURL"], "baseURL")
+        entry.baseURL = base?.0
+        if row["baseURL"] == nil, !isBaseMistyped {
+            report(
+                member.keyRange, "\(name) has no \"baseURL\"; write baseURL: \"https://…\"", expected: "\"baseURL\"")
+        }
+        if let node = row["environments"] { entry.environments = environments(node) }
+        entry.mirrors = mirrors(row["mirrors"], "mirrors", besides: base?.1)
+        entry.pins = pins(row["pins"])
+        entry.settings = settings(row)
+        return entry
+    }
+
+    private mutating func environments(_ node: JSON5Node) -> [(name: String, urls: Located<[String]>)] {
+        var environments: [(name: String, urls: Located<[String]>)] = []
+        for (member, isFirst) in entries(of: node, called: "\"environments\"", each: "environment") {
+            let urls: [String]?
+            if case .array(let elements) = member.value.value {
+                // The base URL, then its mirrors.
+                guard let first = elements.first else {
+                    reportType(member.value, QuotedText.of(member.key), "a URL, or an array of a URL and its mirrors")
+                    continue
+                }
+                let base = address(first, member.key)
+                let rest = JSON5Node(.array(Array(elements.dropFirst())), at: member.value.range)
+                let mirrors = mirrors(rest, member.key, besides: base?.1)
+                urls = base.map { [$0.0.value] + (mirrors?.value ?? []) }
+            } else {
+                urls = address(member.value, member.key).map { [$0.0.value] }
+            }
+            if isFirst, let urls { environments.append((member.key, located(urls, member.value))) }
+        }
+        return environments
+    }
+
+    private mutating func mirrors(
+        _ node: JSON5Node?, _ key: String, besides base: HTTPAddress?
+    ) -> Located<[String]>? {
+        guard let node else { return nil }
+        guard case .array(let elements) = node.value else {
+            var advice = ""
+            if case .string(let text) = node.value { advice = "; write [\(QuotedText.of(text))]" }
+            reportType(node, "\"\(key)\"", "an array of URLs", advice: advice)
+            return nil
+        }
+        var seen: [String: Int] = [:]
+        if let base { seen[base.normalized] = 0 }
+        var mirrors: [String] = []
+        for (number, element) in elements.enumerated() {
+            guard let (url, address) = address(element, key) else { continue }
+            if let other = seen[address.normalized] {
+                let twin = other == 0 ? "the base URL" : "mirror \(other)"
+                report(element.range, "mirror \(number + 1) is the same as \(twin); mirrors must differ")
+                continue
+            }
+            seen[address.normalized] = number + 1
+            mirrors.append(url.value)
+        }
+        return located(mirrors, node)
+    }
+
+    private mutating func pins(_ node: JSON5Node?) -> Located<[String]>? {
+        guard let node, let texts = texts(node, "pins", each: "a pin") else { return nil }
+        let expected = "\"sha256//\" and the Base64 of 32 bytes"
+        for (text, element) in texts where !HTTPText.isPin(text) {
+            var advice = ""
+            if text.hasPrefix("sha256/"), HTTPText.isPin("sha256//" + text.dropFirst(7)) {
+                advice = "; write two slashes after sha256"
+            } else if text.utf8.count == 64, text.allSatisfy(\.isHexDigit) {
+                advice = "; this is hexadecimal, write it as Base64"
+            }
+            reportType(element, "a pin", expected, advice: advice)
+        }
+        return located(texts.map(\.0), node)
+    }
+
+    mutating func server(_ member: JSON5Member) -> ServerEntry {
+        var entry = ServerEntry(name: located(member.key, member.keyRange))
+        let name = "the server \(QuotedText.of(member.key))"
+        guard let row = fields(of: member.value, in: .server, called: name) else { return entry }
+        let mistyped = mistyped
+        entry.domain = text(row["domain"], "domain", "the name of a domain")
+        entry.path = text(row["path"], "path", "a path such as \"v1/users/{id}\"")
+        entry.method = method(row["method"])
+        entry.allowsAbsolute = flag(row["allowsAbsolute"], "allowsAbsolute")
+        entry.settings = settings(row)
+        for key in ["domain", "path"] where row[key] == nil && !mistyped.contains(key) {
+            report(member.keyRange, "\(name) has no \"\(key)\"", expected: "\"\(key)\"")
+        }
+        if let node = row["domain"], let domain = entry.domain { checkDomain(domain.value, node) }
+        if let node = row["path"], let path = entry.path {
+            checkPath(path.value, node, allowsAbsolute: entry.allowsAbsolute?.value ?? false)
+        }
+        return entry
+    }
+
+    private mutating func checkDomain(_ name: String, _ node: JSON5Node) {
+        let names = file.domains.map(\.name.value)
+        guard !names.contains(name) else { return }
+        report(
+            node.range,
+            "unknown domain \(QuotedText.of(name))\(NearestName.advice(name, among: names, allCalled: "domains"))",
+            expected: "the name of a domain", found: node.phrase, suggestion: NearestName.of(name, among: names))
+    }
+
+    private mutating func checkPath(_ path: String, _ node: JSON5Node, allowsAbsolute: Bool) {
+        let inside = (node.range.lowerBound + 1)..<max(node.range.lowerBound + 1, node.range.upperBound - 1)
+        do throws(PathTemplate.Problem) {
+            _ = try PathTemplate(path)
+        } catch {
+            // Offsets count when the text holds no escape, so that file and value agree byte for byte.
+            let isVerbatim = source.text(inside) == path
+            let start = node.range.lowerBound + 1 + error.range.lowerBound
+            report(
+                isVerbatim ? start..<(start + error.range.count) : node.range,
+                "the path \(QuotedText.of(path)) cannot be used: \(error.reason)", found: node.phrase)
+            return
+        }
+        guard HTTPAddress.isAbsolute(path) else { return }
+        guard allowsAbsolute else {
+            report(
+                node.range,
+                "the path \(QuotedText.of(path)) is an absolute URL and would leave the domain; write a path, "
+                    + "or allowsAbsolute: true when that is meant", expected: "a path", found: node.phrase)
+            return
+        }
+        let target = path.prefix { $0 != "{" }
+        do throws(HTTPAddress.Problem) {
+            _ = try HTTPAddress(String(target))
+        } catch {
+            report(
+                node.range, "the path \(QuotedText.of(path)) must be \(HTTPAddress.expectation); it \(error.reason)",
+                expected: HTTPAddress.expectation, found: node.phrase)
+            return
+        }
+        let afterScheme = path[(path.firstRange(of: "://")?.upperBound ?? path.startIndex)...]
+        if afterScheme.prefix(while: { $0 != "/" && $0 != "?" }).contains("{") {
+            report(
+                node.range,
+                "the path \(QuotedText.of(path)) has a parameter in its host; only what follows the host "
+                    + "may vary", found: node.phrase)
+        }
+    }
+
+    private mutating func method(_ node: JSON5Node?) -> Located<String>? {
+        guard let node, let method = text(node, "method", "a method such as \"GET\"") else { return nil }
+        let name = method.value.uppercased()
+        guard !HTTPText.methods.contains(name), !HTTPText.furtherMethods.contains(name) else { return method }
+        let suggestion = NearestName.of(method.value.filter { !$0.isWhitespace }, among: HTTPText.methods)
+        let advice = suggestion.map { "; did you mean \"\($0)\"?" } ?? ""
+        if name == "CONNECT" {
+            report(node.range, "the method CONNECT is not for requests; proxies are set with \"proxy\"")
+        } else if !HTTPText.isToken(method.value) {
+            report(
+                node.range, "\"method\" must be a method such as \"GET\", found \(node.phrase)\(advice)",
+                expected: "a token of RFC 9110", found: node.phrase, suggestion: suggestion)
+        } else if suggestion != nil {
+            report(
+                node.range, "the method \(QuotedText.of(method.value)) is not a usual one\(advice)",
+                found: node.phrase, suggestion: suggestion, severity: .warning)
+        }
+        return method
+    }
+}

@@ -1,0 +1,128 @@
+/// Reads a tree as a table, and notes everything that is wrong on the way.
+struct TableReader {
+    let source: SourceText
+    var file: DomainTableFile
+    private(set) var diagnostics: [TableDiagnostic] = []
+    /// Whether a policy or a time to live could not be read, so that what they come to together cannot be told.
+    var hasBrokenCaching = false
+    /// What the unknown keys of the object read last were likely meant to be, so that these are not called missing too.
+    private(set) var mistyped: Set<String> = []
+
+    init(_ source: SourceText) {
+        self.source = source
+        file = DomainTableFile(name: source.name)
+    }
+
+    mutating func readTable(_ root: JSON5Node) {
+        guard let table = fields(of: root, in: .table, called: "the table") else { return }
+        let hasMistypedDomains = mistyped.contains("domains")
+        if let node = table["defaults"] {
+            if let row = fields(of: node, in: .defaults, called: "\"defaults\"") { file.defaults = settings(row) }
+        }
+        for (member, isFirst) in rows(of: table["domains"], called: "domain") {
+            let entry = domain(member)
+            if isFirst { file.domains.append(entry) }
+        }
+        if table["domains"] == nil, !hasMistypedDomains {
+            report(
+                root.range.lowerBound..<(root.range.lowerBound + 1),
+                "the table has no \"domains\"; "
+                    + #"write domains: { demo: { baseURL: "http://127.0.0.1:8080" } }"#, expected: "\"domains\"")
+        }
+        for (member, isFirst) in rows(of: table["servers"], called: "server") {
+            let entry = server(member)
+            if isFirst { file.servers.append(entry) }
+        }
+        if !hasBrokenCaching { checkCaching() }
+    }
+
+    // MARK: Objects
+
+    /// The values of an object by key. Unknown keys and keys that occur twice are reported; of those the first counts.
+    mutating func fields(
+        of node: JSON5Node, in place: TableKey.Place, called name: String
+    ) -> [String: JSON5Node]? {
+        guard let members = object(node, called: name) else { return nil }
+        let known = Set(place.keys)
+        mistyped = []
+        var fields: [String: JSON5Node] = [:]
+        var seen: [String: Range<Int>] = [:]
+        for member in members {
+            if let first = seen[member.key] {
+                reportDuplicate("key", member, first: first)
+                continue
+            }
+            seen[member.key] = member.keyRange
+            guard known.contains(member.key) else {
+                let advice = TableKey.advice(member.key, in: place)
+                if let name = advice.suggestion { mistyped.insert(name) }
+                report(
+                    member.keyRange, "unknown key \(QuotedText.of(member.key))\(advice.text)",
+                    found: QuotedText.of(member.key), suggestion: advice.suggestion)
+                continue
+            }
+            fields[member.key] = member.value
+        }
+        return fields
+    }
+
+    /// The members of an object whose keys are names the user chose, and for each whether it is the first of its name.
+    mutating func entries(of node: JSON5Node, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
+        guard let members = object(node, called: name) else { return [] }
+        var seen: [String: Range<Int>] = [:]
+        var entries: [(JSON5Member, Bool)] = []
+        for member in members {
+            if let first = seen[member.key] { reportDuplicate(kind, member, first: first) }
+            entries.append((member, seen[member.key] == nil))
+            if seen[member.key] == nil { seen[member.key] = member.keyRange }
+            if member.key.isEmpty { report(member.keyRange, "the name of a \(kind) is empty") }
+        }
+        return entries
+    }
+
+    private mutating func rows(of node: JSON5Node?, called kind: String) -> [(JSON5Member, Bool)] {
+        guard let node else { return [] }
+        return entries(of: node, called: "\"\(kind)s\"", each: kind)
+    }
+
+    private mutating func object(_ node: JSON5Node, called name: String) -> [JSON5Member]? {
+        guard case .object(let members) = node.value else {
+            reportType(node, name, "an object { … }")
+            return nil
+        }
+        return members
+    }
+
+    // MARK: Reports
+
+    mutating func report(
+        _ range: Range<Int>, _ message: String, expected: String? = nil, found: String? = nil,
+        suggestion: String? = nil, severity: TableDiagnostic.Severity = .error
+    ) {
+        diagnostics.append(
+            TableDiagnostic(
+                severity, at: range, of: source, message, expected: expected, found: found, suggestion: suggestion))
+    }
+
+    /// A value of the wrong type or form.
+    mutating func reportType(_ node: JSON5Node, _ name: String, _ expected: String, advice: String = "") {
+        report(
+            node.range, "\(name) must be \(expected), found \(node.phrase)\(advice)", expected: expected,
+            found: node.phrase)
+    }
+
+    private mutating func reportDuplicate(_ kind: String, _ member: JSON5Member, first: Range<Int>) {
+        let line = source.position(of: first.lowerBound).line
+        report(
+            member.keyRange, "duplicate \(kind) \(QuotedText.of(member.key)); the first is in line \(line)",
+            found: QuotedText.of(member.key))
+    }
+
+    func located<Value>(_ value: Value, _ node: JSON5Node) -> Located<Value> {
+        located(value, node.range)
+    }
+
+    func located<Value>(_ value: Value, _ range: Range<Int>) -> Located<Value> {
+        Located(value, at: source.position(of: range.lowerBound), range: range)
+    }
+}

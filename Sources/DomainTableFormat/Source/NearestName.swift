@@ -1,0 +1,45 @@
+/// Finds what somebody meant who mistyped a name.
+package enum NearestName {
+    /// The name with the fewest typing mistakes between, `nil` when all are too far away to be meant. Of equals the
+    /// first.
+    package static func of(_ text: String, among names: some Sequence<String>) -> String? {
+        let typed = Array(text.lowercased())
+        var best: (name: String, distance: Int)?
+        for name in names {
+            let meant = Array(name.lowercased())
+            // One letter in two is another name, not a mistake.
+            let limit = meant.count < 3 ? 0 : min(3, meant.count / 3)
+            guard abs(meant.count - typed.count) <= limit else { continue }
+            let distance = distance(typed, meant)
+            if distance <= limit, distance < best?.distance ?? .max { best = (name, distance) }
+        }
+        return best?.name
+    }
+
+    /// `; did you mean "name"?`, or the names there are when none is near and they are few, or nothing.
+    package static func advice(_ text: String, among names: [String], allCalled plural: String) -> String {
+        if let name = of(text, among: names) { return "; did you mean \"\(name)\"?" }
+        guard !names.isEmpty else { return "; there are no \(plural)" }
+        guard names.count <= 12 else { return "" }
+        return "; the \(plural) are " + names.joined(separator: ", ")
+    }
+
+    /// How many letters have to be added, left out, replaced or swapped with their neighbour.
+    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
+        var beforeLast: [Int] = []
+        var last = Array(0...right.count)
+        for row in 0..<left.count {
+            var current = [row + 1]
+            for column in 0..<right.count {
+                var cost = min(
+                    last[column] + (left[row] == right[column] ? 0 : 1), last[column + 1] + 1, current[column] + 1)
+                if row > 0, column > 0, left[row] == right[column - 1], left[row - 1] == right[column] {
+                    cost = min(cost, beforeLast[column - 1] + 1)
+                }
+                current.append(cost)
+            }
+            (beforeLast, last) = (last, current)
+        }
+        return last[right.count]
+    }
+}

@@ -1,0 +1,55 @@
+import Glibc
+
+/// Reads a whole file, small as tables are.
+package enum SourceFile {
+    /// Larger than any table that people edit; keeps a mistaken path from filling the memory.
+    package static let limit = 8 << 20
+
+    /// Why a file could not be read, as the end of a sentence that begins with its name.
+    package struct Problem: Error {
+        package var reason: String
+        /// Whether there is no such file, which during a change may be so for a moment.
+        package var isMissing: Bool
+    }
+
+    /// The bytes of a regular file.
+    package static func bytes(of path: String) throws(Problem) -> [UInt8] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            let code = errno
+            throw Problem(
+                reason: code == ENOENT ? "there is no such file" : "cannot be opened: \(text(of: code))",
+                isMissing: code == ENOENT || code == ENOTDIR)
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw problem("cannot be read") }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            let isFolder = status.st_mode & S_IFMT == S_IFDIR
+            throw Problem(reason: isFolder ? "is a folder, not a file" : "is not a regular file", isMissing: false)
+        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(min(Int(status.st_size) + 1, limit))
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw problem("cannot be read") }
+            if count == 0 { return bytes }
+            bytes.append(contentsOf: buffer[..<count])
+            if bytes.count > limit {
+                throw Problem(reason: "is larger than \(limit >> 20) MiB; that is no table", isMissing: false)
+            }
+        }
+    }
+
+    private static func problem(_ what: String) -> Problem {
+        Problem(reason: "\(what): \(text(of: errno))", isMissing: false)
+    }
+
+    private static func text(of code: Int32) -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,40 @@
+/// Names of a table as names of Swift.
+enum SwiftName {
+    /// `user.detail` → `userDetail`, `GET-token` → `getToken`, `2fa` → `_2fa`; `nil` for text without a letter or digit.
+    static func member(for name: String) -> String? {
+        let words = name.split { !($0.isLetter || $0.isNumber || $0 == "_") || $0 == "_" }.map(String.init)
+        guard let first = words.first else { return nil }
+        var member = lowercasedStart(first)
+        for word in words.dropFirst() { member += word.prefix(1).uppercased() + word.dropFirst() }
+        member = String(String.UnicodeScalarView(member.unicodeScalars.filter { continuesIdentifier($0) }))
+        guard let start = member.unicodeScalars.first else { return nil }
+        if !start.properties.isXIDStart { member = "_" + member }
+        // What a type has anyhow, and what backticks do not help.
+        if reserved.contains(member) { return member + "_" }
+        return keywords.contains(member) ? "`\(member)`" : member
+    }
+
+    /// Capitals at the front become small, the one that begins the next word does not: `URLCheck` → `urlCheck`.
+    private static func lowercasedStart(_ word: String) -> String {
+        let capitals = word.prefix { $0.isUppercase }
+        let rest = word.dropFirst(capitals.count)
+        let taken = capitals.count > 1 && rest.first?.isLetter == true ? capitals.count - 1 : capitals.count
+        return word.prefix(taken).lowercased() + word.dropFirst(taken)
+    }
+
+    private static func continuesIdentifier(_ scalar: Unicode.Scalar) -> Bool {
+        scalar == "_" || scalar.properties.isXIDContinue
+    }
+
+    private static let reserved: Set<String> = ["self", "Type", "Protocol", "all", "init"]
+
+    private static let keywords: Set<String> = [
+        "Any", "Self", "as", "associatedtype", "await", "break", "case", "catch", "class", "continue", "default",
+        "defer",
+        "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for", "func", "guard",
+        "if",
+        "import", "in", "inout", "internal", "is", "let", "nil", "operator", "precedencegroup", "private", "protocol",
+        "public", "repeat", "rethrows", "return", "static", "struct", "subscript", "super", "switch", "throw", "throws",
+        "true", "try", "typealias", "var", "where", "while",
+    ]
+}

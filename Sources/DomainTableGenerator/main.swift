@@ -1,0 +1,38 @@
+import DomainTableFormat
+import Glibc
+
+// Prints Swift for the names of a table, or writes it to a file. Run by the build plugin.
+//
+//     DomainTableGenerator [--access public] [--root FOLDER] [--output FILE] TABLE…
+//
+// Exits with 1 for a table that is wrong, the problems on standard error as compilers print them; with 2 for arguments
+// that are.
+
+func printError(_ text: String) {
+    let line = Array((text + "\n").utf8)
+    _ = write(STDERR_FILENO, line, line.count)
+}
+
+do throws(GeneratorArguments.Problem) {
+    let arguments = try GeneratorArguments(Array(CommandLine.arguments.dropFirst()))
+    var generator = NameGenerator(arguments)
+    for path in arguments.tables { generator.read(path) }
+    for problem in generator.problems { printError(problem) }
+    guard !generator.hasFailed else { exit(1) }
+    guard let output = arguments.output else {
+        print(generator.text, terminator: "")
+        exit(0)
+    }
+    guard let file = fopen(output, "w") else {
+        printError("error: \(output) cannot be written")
+        exit(1)
+    }
+    fputs(generator.text, file)
+    guard fclose(file) == 0 else {
+        printError("error: \(output) cannot be written")
+        exit(1)
+    }
+} catch {
+    printError("error: \(error.message)")
+    exit(2)
+}

@@ -1,0 +1,74 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// A manager's table: kept as it is, or following its file.
+final class TableSource: Sendable {
+    private enum Storage: Sendable {
+        case watched(DomainTableWatcher)
+        case kept
+    }
+
+    private let storage: Storage
+    private let kept: Mutex<DomainTable?>
+
+    /// A table that was read from a file is watched. Where the system cannot, it stays as it is, and that is reported.
+    init(_ table: DomainTable?, observer: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
+        let report = observer ?? Self.reportRejected
+        kept = Mutex(table)
+        guard let table, let path = table.path else {
+            storage = .kept
+            return
+        }
+        do {
+            storage = .watched(try DomainTableWatcher(following: table, at: path, onEvent: report))
+        } catch {
+            storage = .kept
+            report(.rejected(error))
+        }
+    }
+
+    var current: DomainTable? {
+        switch storage {
+        case .watched(let watcher): watcher.current
+        case .kept: kept.withLock { $0 }
+        }
+    }
+
+    func update(_ change: (inout DomainTable) throws(NetworkError) -> Void) throws(NetworkError) {
+        switch storage {
+        case .watched(let watcher):
+            try watcher.update(change)
+        case .kept:
+            try kept.withLock { table throws(NetworkError) in
+                var changed = table ?? DomainTable()
+                try change(&changed)
+                table = changed
+            }
+        }
+    }
+
+    private static func reportRejected(_ event: DomainTableWatcher.Event) {
+        guard case .rejected(let error) = event else { return }
+        let line = Array("LATNetworking: \(error.message); the table stays as it was\n".utf8)
+        _ = write(STDERR_FILENO, line, line.count)
+    }
+}
+
+extension CentralRequestManager {
+    /// The table as it is now; `nil` when the manager has none.
+    public var domains: DomainTable? { tables.current }
+
+    /// Changes the table in code: switches an environment, a base URL, a row. Counts from the next request on, and stays
+    /// when the file is read again.
+    ///
+    /// ```swift
+    /// try manager.updateDomains { $0.environment = "staging" }
+    /// ```
+    ///
+    /// - Throws: what the closure throws; the table is then as before.
+    public func updateDomains(_ change: (inout DomainTable) throws(NetworkError) -> Void) throws(NetworkError) {
+        try tables.update(change)
+    }
+}

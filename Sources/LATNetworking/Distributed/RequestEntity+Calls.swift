@@ -1,0 +1,78 @@
+public import FoundationEssentials
+public import HTTPCore
+
+extension RequestEntity {
+    /// A call of this entity as it is now; see ``EntityCall`` for what can be set on it.
+    public var call: EntityCall<Model> { EntityCall(self) }
+
+    /// A call with another total timeout.
+    public func timeout(_ timeout: Duration) -> EntityCall<Model> { call.timeout(timeout) }
+
+    /// A call with a header; `nil` removes what everybody else set.
+    public func header(_ name: String, _ value: String?) -> EntityCall<Model> { call.header(name, value) }
+
+    /// A call with headers, laid over the entity's.
+    public func headers(_ headers: HTTPHeaders) -> EntityCall<Model> { call.headers(headers) }
+
+    /// A call that sends the entity's and its own headers only.
+    public func replacingGlobalHeaders() -> EntityCall<Model> { call.replacingGlobalHeaders() }
+
+    /// A call with another cache policy.
+    public func cache(_ policy: CachePolicy) -> EntityCall<Model> { call.cache(policy) }
+
+    /// A call with parameters laid over the entity's.
+    public func parameters(_ parameters: Parameters) -> EntityCall<Model> { call.parameters(parameters) }
+
+    /// A call whose parameters become a body in another way.
+    public func parameterEncoding(_ encoding: ParameterEncoding) -> EntityCall<Model> {
+        call.parameterEncoding(encoding)
+    }
+
+    /// A call that is repeated this often after a failure of the network, when it is idempotent.
+    public func retries(_ count: Int) -> EntityCall<Model> { call.retries(count) }
+
+    /// A call that follows redirects so.
+    public func redirects(_ policy: RedirectPolicy) -> EntityCall<Model> { call.redirects(policy) }
+
+    /// A call with credentials.
+    public func authentication(_ authentication: Authentication) -> EntityCall<Model> {
+        call.authentication(authentication)
+    }
+
+    /// A call with a priority.
+    public func priority(_ priority: RequestPriority) -> EntityCall<Model> { call.priority(priority) }
+
+    /// A call that is answered from a fixture, a canned reply or another server.
+    public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.simulated(simulation) }
+
+    /// A call that tells its progress.
+    public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> { call.progress(handler) }
+
+    /// Sends the request and decodes its answer; see ``EntityCall/startRequest(on:)``.
+    public func startRequest(
+        on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Model {
+        try await call.startRequest(on: manager)
+    }
+
+    /// Sends the request and gives the answer with all around it; see ``EntityCall/reply(on:)``.
+    public func reply(
+        on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Reply<Model> {
+        try await call.reply(on: manager)
+    }
+
+    /// The replies as they come; see ``EntityCall/replies(on:)``.
+    public func replies(on manager: CentralRequestManager = .shared) -> AsyncThrowingStream<Reply<Model>, any Error> {
+        call.replies(on: manager)
+    }
+
+    /// Sends the request and calls back once; see ``EntityCall/startRequest(on:_:)``.
+    @discardableResult
+    public func startRequest(
+        on manager: CentralRequestManager = .shared,
+        _ completion: @escaping @Sendable (_ data: Data?, _ model: Model?, _ error: NetworkError?) -> Void
+    ) -> RequestTask {
+        call.startRequest(on: manager, completion)
+    }
+}

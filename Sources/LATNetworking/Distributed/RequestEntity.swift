@@ -1,0 +1,88 @@
+public import HTTPCore
+
+/// A type that carries its own request and starts itself: any struct, class, enum or actor of the app.
+///
+/// ```swift
+/// struct FetchUser: RequestEntity, Encodable {
+///     typealias Model = User                                   // leave it out and Model is JSONValue
+///     static let route = Route("GET", server: "user.detail")
+///     var id: Int                                              // goes into {id} of the path, or into the parameters
+/// }
+/// let user = try await FetchUser(id: 42).startRequest()
+/// ```
+///
+/// A type you already have becomes one by an extension. What is sent is taken from the entity when the request is
+/// started; what is changed in it later does not matter to that request. Starting an entity twice is two requests.
+public protocol RequestEntity {
+    /// What the answer is decoded to. Default ``JSONValue``. Optional, or ``Empty``, when there may be no content.
+    associatedtype Model: Decodable & Sendable = JSONValue
+
+    /// Where the request goes.
+    static var route: Route { get }
+
+    /// The parameters. Default `nil`: the encoded properties when the type is `Encodable`, else none. Numbers stay
+    /// numbers, `nil` is left out, nested values are kept.
+    var parameters: Parameters? { get }
+
+    /// Files of a multipart request. Default none.
+    var files: [UploadFile] { get }
+
+    /// The entity's own settings: headers, timeout, cache policy and the rest. Default none.
+    ///
+    /// ```swift
+    /// var options: RequestOptions { RequestOptions(timeout: .seconds(5), headers: ["X-Client": "demo"]) }
+    /// ```
+    var options: RequestOptions { get }
+}
+
+extension RequestEntity {
+    /// No parameters of its own: the encoded properties are.
+    public var parameters: Parameters? { nil }
+
+    /// No files.
+    public var files: [UploadFile] { [] }
+
+    /// Nothing of its own.
+    public var options: RequestOptions { RequestOptions() }
+}
+
+/// Settings of one entity or one call; what is `nil` is taken from the rows of the table and the manager.
+public struct RequestOptions: Sendable {
+    /// The total timeout.
+    public var timeout: Duration?
+    /// Headers; `nil` values remove what the table, the provider or the manager set.
+    public var headers: HTTPHeaders
+    /// How a cache may take part.
+    public var cachePolicy: CachePolicy?
+    /// How parameters become a body.
+    public var parameterEncoding: ParameterEncoding?
+    /// How often an idempotent request is repeated after a failure of the network.
+    public var retries: Int?
+    /// Whether redirects are followed.
+    public var redirects: RedirectPolicy
+    /// Credentials.
+    public var authentication: Authentication?
+    /// Which request is started first when several wait.
+    public var priority: RequestPriority
+    /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
+    /// call's are sent.
+    public var replacesGlobalHeaders: Bool
+
+    /// Makes settings.
+    public init(
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), cachePolicy: CachePolicy? = nil,
+        parameterEncoding: ParameterEncoding? = nil, retries: Int? = nil, redirects: RedirectPolicy = .automatic,
+        authentication: Authentication? = nil, priority: RequestPriority = .normal,
+        replacesGlobalHeaders: Bool = false
+    ) {
+        self.timeout = timeout
+        self.headers = headers
+        self.cachePolicy = cachePolicy
+        self.parameterEncoding = parameterEncoding
+        self.retries = retries
+        self.redirects = redirects
+        self.authentication = authentication
+        self.priority = priority
+        self.replacesGlobalHeaders = replacesGlobalHeaders
+    }
+}

@@ -1,0 +1,132 @@
+import CurlTransport
+import DomainTableFormat
+import HTTPCore
+
+extension DomainRow {
+    /// A row as the file has it. Folders of `simulate` are relative to `folder`.
+    init(_ entry: DomainEntry, folder: String?) {
+        self.init()
+        $baseURL = Tracked(entry.baseURL)
+        for (name, urls) in entry.environments { environments[name] = urls.value }
+        for (name, urls) in entry.environments { environmentOrigins[name] = .file(urls.position) }
+        $mirrors = Tracked(entry.mirrors)
+        $pins = Tracked(entry.pins)
+        settings = RouteSettings(entry.settings, folder: folder)
+    }
+}
+
+extension ServerRow {
+    init(_ entry: ServerEntry, folder: String?) {
+        self.init()
+        $domain = Tracked(entry.domain) { DomainName($0) }
+        $path = Tracked(entry.path)
+        $method = Tracked(entry.method) { HTTPMethod($0) }
+        $allowsAbsolute = Tracked(entry.allowsAbsolute)
+        settings = RouteSettings(entry.settings, folder: folder)
+    }
+}
+
+extension RouteSettings {
+    init(_ entry: SettingsEntry, folder: String?) {
+        self.init()
+        $timeout = Tracked(entry.timeout)
+        $connectTimeout = Tracked(entry.connectTimeout)
+        $idleTimeout = Tracked(entry.idleTimeout)
+        $maxConnectionsPerHost = Tracked(entry.maxConnectionsPerHost)
+        $retries = Tracked(entry.retries)
+        $cache = Tracked(entry.cache) { CacheChoice(rawValue: $0.rawValue) }
+        $ttl = Tracked(entry.ttl) { ttl in
+            switch ttl {
+            case .fixed(let duration): .fixed(duration)
+            case .sliding(let duration): .sliding(duration)
+            case .forever: .forever
+            }
+        }
+        $parameterEncoding = Tracked(entry.parameterEncoding) { ParameterEncoding(rawValue: $0.rawValue) }
+        $proxy = Tracked(entry.proxy) { proxy in
+            switch proxy {
+            case .environment: .environment
+            case .direct: CurlTransport.ProxyPolicy.none
+            case .url(let url): .url(url)
+            }
+        }
+        $redirects = Tracked(entry.redirects) { redirects in
+            switch redirects {
+            case .automatic: .automatic
+            case .none: RedirectPolicy.none
+            case .follow(let limit): .follow(limit: limit)
+            }
+        }
+        $simulation = Tracked(entry.simulate) { simulation in
+            switch simulation {
+            case .off: .off
+            case .directory(let path, let delay):
+                .directory(path.hasPrefix("/") || folder == nil ? path : "\(folder ?? "")/\(path)", delay: delay)
+            case .baseURL(let url, let delay): .baseURL(url, delay: delay)
+            }
+        }
+        $envelope = Tracked(entry.envelope) { choice in
+            switch choice {
+            case .none: EnvelopeChoice.none
+            case .envelope(let entry): .rule(EnvelopeRule(entry))
+            }
+        }
+        $volatileParameters = Tracked(entry.volatileParameters)
+        $secretHeaders = Tracked(entry.secretHeaders)
+        for (name, value) in entry.headers {
+            headers[name] = value.value
+            headerOrigins.set(value.value, of: name.lowercased(), from: .file(value.position))
+        }
+        for (name, node) in entry.parameters {
+            let value = JSONValue(node.value)
+            parameters[name] = value
+            parameterOrigins.set(value, of: name, from: .file(node.position))
+        }
+    }
+}
+
+extension EnvelopeRule {
+    fileprivate init(_ entry: EnvelopeEntry) {
+        let codes = entry.success.map { code in
+            switch code {
+            // As a reply's number is written: 10000 for 1e4 and 0x2710 too.
+            case .number(let number): JSONValue(number).description
+            case .text(let text): text
+            }
+        }
+        self.init(
+            code: entry.code.joined(separator: "."), message: entry.message?.joined(separator: "."),
+            data: entry.data?.joined(separator: "."), success: Set(codes),
+            messages: Dictionary(entry.messages.map { ($0.code, $0.text) }) { first, _ in first })
+    }
+}
+
+extension Tracked {
+    fileprivate init(_ located: Located<Value>?) {
+        self.init(located?.value, from: located.map { .file($0.position) })
+    }
+
+    fileprivate init<Written>(_ located: Located<Written>?, _ convert: (Written) -> Value?) {
+        self.init(located.flatMap { convert($0.value) }, from: located.map { .file($0.position) })
+    }
+}
+
+extension JSONValue {
+    fileprivate init(_ node: JSON5Node) {
+        switch node.value {
+        case .null: self = .null
+        case .bool(let flag): self = .bool(flag)
+        case .number(let number): self = JSONValue(number)
+        case .string(let text): self = .string(text)
+        case .array(let elements): self = .array(elements.map { JSONValue($0) })
+        case .object(let members):
+            self = .object(Dictionary(members.map { ($0.key, JSONValue($0.value)) }) { first, _ in first })
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate init(_ number: JSON5Number) {
+        if let integer = number.integer { self = .int(integer) } else { self = .double(number.double) }
+    }
+}

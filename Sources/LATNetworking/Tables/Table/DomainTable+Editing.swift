@@ -1,0 +1,129 @@
+import DomainTableFormat
+public import HTTPCore
+
+/// Rows set by the program. They stand over the file's, also when the file changes, until they are taken back.
+extension DomainTable {
+    /// Sends all calls to a domain to another base URL, whatever the environment; the row's mirrors do not stand in
+    /// for it. `nil` goes back to what the file says.
+    ///
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not there, ``NetworkError/Kind/invalidRequest``
+    ///   for a text that is no base URL. The table is then as before.
+    public mutating func setBaseURL(_ url: String?, forDomain name: DomainName) throws(NetworkError) {
+        _ = try domain(name)
+        if let url { try Self.checkAddress(url, "the base URL of \"\(name)\"") }
+        change { $0.baseURLs[name] = url }
+    }
+
+    /// Puts a row of `domains` in, or in the place of the one with this name.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an address that is none. The table is then as before.
+    public mutating func setDomain(_ name: DomainName, _ row: DomainRow) throws(NetworkError) {
+        guard let base = row.baseURL else {
+            throw .invalidRequest("the domain \"\(name)\" has no base URL; set row.baseURL")
+        }
+        try Self.checkAddress(base, "the base URL of \"\(name)\"")
+        for url in row.mirrors ?? [] { try Self.checkAddress(url, "a mirror of \"\(name)\"") }
+        for (environment, urls) in row.environments {
+            guard !urls.isEmpty else {
+                throw .invalidRequest("the environment \"\(environment)\" of \"\(name)\" has no URL; give one")
+            }
+            for url in urls { try Self.checkAddress(url, "the environment \"\(environment)\" of \"\(name)\"") }
+        }
+        for pin in row.pins ?? [] where !HTTPText.isPin(pin) {
+            throw .invalidRequest(
+                "a pin of \"\(name)\" is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
+        }
+        try Self.checkHeaders(row.settings.headers, of: "the domain \"\(name)\"")
+        change { contents in
+            contents.domains.removeAll { $0.name == name }
+            contents.domains.append((name, row))
+        }
+    }
+
+    /// Puts a row of `servers` in, or in the place of the one with this name.
+    ///
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not there, ``NetworkError/Kind/invalidRequest``
+    ///   for a path or method that cannot be used. The table is then as before.
+    public mutating func setServer(_ name: ServerName, _ row: ServerRow) throws(NetworkError) {
+        guard let domain = row.domain, let path = row.path else {
+            throw .invalidRequest("the server \"\(name)\" needs a domain and a path; set row.domain and row.path")
+        }
+        _ = try self.domain(domain)
+        do throws(PathTemplate.Problem) {
+            _ = try PathTemplate(path)
+        } catch {
+            throw .invalidRequest("the path \(QuotedText.of(path)) of \"\(name)\" cannot be used: \(error.reason)")
+        }
+        if HTTPAddress.isAbsolute(path) {
+            guard row.allowsAbsolute == true else {
+                throw .invalidRequest(
+                    "the path \(QuotedText.of(path)) of \"\(name)\" is an absolute URL and would leave the domain; "
+                        + "give a path, or set row.allowsAbsolute")
+            }
+            try Self.checkAddress(String(path.prefix { $0 != "{" }), "the path of \"\(name)\"")
+        }
+        if let method = row.method, !method.isToken {
+            throw .invalidRequest("the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is no token")
+        }
+        try Self.checkHeaders(row.settings.headers, of: "the server \"\(name)\"")
+        change { contents in
+            contents.servers.removeAll { $0.name == name }
+            contents.servers.append((name, row))
+        }
+    }
+
+    /// Takes a row of `domains` away. Its servers stay, and throw ``NetworkError/Kind/unknownName`` when resolved.
+    public mutating func removeDomain(_ name: DomainName) {
+        change { contents in
+            contents.domains.removeAll { $0.name == name }
+            contents.domains.append((name, nil))
+            contents.baseURLs[name] = nil
+        }
+    }
+
+    /// Takes a row of `servers` away.
+    public mutating func removeServer(_ name: ServerName) {
+        change { contents in
+            contents.servers.removeAll { $0.name == name }
+            contents.servers.append((name, nil))
+        }
+    }
+
+    /// The settings of all rows: `defaults` of the file, until set.
+    public var defaults: RouteSettings {
+        get { current.defaults }
+        set { change { $0.defaults = newValue } }
+    }
+
+    /// Takes back everything that was set in code, the environment too.
+    public mutating func discardChanges() {
+        change { contents in
+            contents.defaults = nil
+            contents.domains = []
+            contents.servers = []
+            contents.baseURLs = [:]
+            contents.environment = Tracked(wrappedValue: nil)
+        }
+    }
+
+    private static func checkAddress(_ url: String, _ what: String) throws(NetworkError) {
+        do throws(HTTPAddress.Problem) {
+            _ = try HTTPAddress(url)
+        } catch {
+            let suggestion = error.suggestion.map { "; did you mean \(QuotedText.of($0))?" } ?? ""
+            throw .invalidRequest(
+                "\(what) must be \(HTTPAddress.expectation); \(QuotedText.of(url)) \(error.reason)\(suggestion)")
+        }
+    }
+
+    private static func checkHeaders(_ headers: HTTPHeaders, of what: String) throws(NetworkError) {
+        for field in headers.fields {
+            guard HTTPText.isToken(field.name) else {
+                throw .invalidRequest("\(QuotedText.of(field.name)) of \(what) cannot be the name of a header")
+            }
+            guard HTTPText.isFieldValue(field.value ?? "") else {
+                throw .invalidRequest("the header \"\(field.name)\" of \(what) holds a control character")
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+import DomainTableFormat
+public import HTTPCore
+
+/// One value of a route and what set it.
+public struct Explanation: Hashable, Sendable, CustomStringConvertible {
+    /// The key of the table, `timeout`, or `headers.X-App` for one of several.
+    public var setting: String
+    /// The value as the table writes it; secrets are not shown.
+    public var value: String
+    /// What set it: a line of the file, or code.
+    public var origin: SettingOrigin
+
+    /// `timeout = 5s (Config/domains.json5:12)`.
+    public var description: String { "\(setting) = \(value) (\(origin))" }
+}
+
+extension DomainTable {
+    /// Tells which line set each value of a call, as text.
+    ///
+    /// ```
+    /// user.detail  GET https://app.example.org/api/v1/users/{id}
+    ///   baseURL        https://app.example.org/api   Config/domains.json5:12
+    ///   path           v1/users/{id}                 Config/domains.json5:31
+    ///   timeout        60s                           Config/domains.json5:4
+    /// ```
+    ///
+    /// - Parameter name: the name of a server or a domain, or a URL, for which the row is looked up that it belongs to.
+    /// - Returns: The text; for a name that is not there, the sentence that says so.
+    public func explain(_ name: String) -> String {
+        do throws(NetworkError) {
+            let route = try route(for: name)
+            let rows = Self.explanations(of: route, contents.environment)
+            let url = route.isAbsolute ? route.path : RequestBuilder.join(route.baseURLs.first ?? "", route.path)
+            var title = route.server.map(\.rawValue) ?? route.domain.rawValue
+            if let method = route.method { title += "  \(method)" }
+            title += "  " + HTTPAddress.redacted(url)
+            let columns = (
+                rows.map(\.setting.count).max() ?? 0, min(60, rows.map(\.value.count).max() ?? 0)
+            )
+            let lines = rows.map { row in
+                "  \(Self.padded(row.setting, columns.0))  \(Self.padded(row.value, columns.1))  \(row.origin)"
+            }
+            return ([title] + lines).joined(separator: "\n")
+        } catch {
+            return error.message
+        }
+    }
+
+    /// The values of a call, each with what set it. Values that no row sets are the manager's and not listed.
+    ///
+    /// - Parameter name: as in ``explain(_:)``.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a name that is not there, and a URL that belongs to no domain.
+    public func explanations(of name: String) throws(NetworkError) -> [Explanation] {
+        Self.explanations(of: try route(for: name), contents.environment)
+    }
+
+    // MARK: Finding the row
+
+    private func route(for name: String) throws(NetworkError) -> ResolvedRoute {
+        if current.servers[ServerName(name)] != nil { return try resolve(server: ServerName(name)) }
+        if current.domains[DomainName(name)] != nil { return try resolve(domain: DomainName(name), path: "") }
+        guard name.contains("://") else {
+            throw unknown("server", name, serverNames.map(\.rawValue) + domainNames.map(\.rawValue))
+        }
+        let bare = String(name.prefix { $0 != "#" })
+        guard let address = try? HTTPAddress(bare) else {
+            throw .invalidRequest(
+                "\(QuotedText.of(name)) is not \(HTTPAddress.expectation); give one, or a server's name")
+        }
+        guard let (domain, rest) = owner(of: address) else {
+            throw NetworkError(
+                .unknownName,
+                message: "no domain in \(self.name) has a base URL that \(QuotedText.of(bare)) begins with; "
+                    + "lat domains list shows them")
+        }
+        let candidates = serverNames.compactMap { current.routes[$0] }.filter { $0.domain == domain }
+        let matching = candidates.compactMap { route in
+            Self.literals(of: route, matching: rest, bare).map { (route, $0) }
+        }
+        if let best = matching.max(by: { $0.1 < $1.1 })?.0 { return try resolve(server: best.server ?? "") }
+        return try resolve(domain: domain, path: "")
+    }
+
+    /// The domain with the longest base that a URL begins with, and what follows the base.
+    private func owner(of address: HTTPAddress) -> (DomainName, String)? {
+        var best: (domain: DomainName, length: Int, rest: String)?
+        for name in domainNames {
+            guard let row = current.domains[name] else { continue }
+            let override = contents.baseURLs[name].map { [$0] } ?? []
+            let bases = override + [row.baseURL ?? ""] + (row.mirrors ?? []) + row.environments.values.flatMap { $0 }
+            for base in bases.compactMap({ try? HTTPAddress($0) }) {
+                guard base.scheme == address.scheme, base.authority == address.authority else { continue }
+                guard address.path == base.path || address.path.hasPrefix(base.path + "/") else { continue }
+                guard base.path.utf8.count > best?.length ?? -1 else { continue }
+                best = (name, base.path.utf8.count, String(address.path.dropFirst(base.path.count)))
+            }
+        }
+        return best.map { ($0.domain, $0.rest) }
+    }
+
+    /// How many segments of a route's path are the URL's, letter for letter; `nil` when it is another path.
+    private static func literals(of route: ResolvedRoute, matching rest: String, _ url: String) -> Int? {
+        let segments = { (path: String) in path.prefix { $0 != "?" && $0 != "#" }.split(separator: "/") }
+        let own = segments(route.path)
+        let asked = segments(route.isAbsolute ? url : rest)
+        guard own.count == asked.count else { return nil }
+        var literals = 0
+        for (template, segment) in zip(own, asked) where template != segment {
+            guard template.contains("{") else { return nil }
+            literals -= 1
+        }
+        literals += own.count
+        return literals
+    }
+
+    // MARK: Telling
+
+    private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>) -> [Explanation] {
+        var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])
+        if route.server != nil {
+            list.add("domain", route.row.$domain) { $0.rawValue }
+            list.add("method", route.row.$method) { $0.rawValue }
+            list.add("path", route.row.$path) { $0 }
+            list.add("allowsAbsolute", route.row.$allowsAbsolute) { "\($0)" }
+        }
+        list.add("environment", environment) { $0 }
+        if !route.isAbsolute {
+            for base in route.bases {
+                switch base.role {
+                case .base: list.add("baseURL", HTTPAddress.redacted(base.url), base.origin)
+                case .environment(let name):
+                    list.add("environments.\(name)", HTTPAddress.redacted(base.url), base.origin)
+                case .mirror: list.add("mirrors", HTTPAddress.redacted(base.url), base.origin)
+                }
+            }
+        }
+        list.add("pins", route.trackedPins) { $0.joined(separator: ", ") }
+        list.add(route.settings)
+        return list.rows
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+}
+
+/// Collects the values that are set.
+private struct ExplanationList {
+    var rows: [Explanation] = []
+    let secrets: [String]
+
+    init(secrets: [String]) { self.secrets = secrets }
+
+    mutating func add(_ setting: String, _ value: String, _ origin: SettingOrigin) {
+        rows.append(Explanation(setting: setting, value: value, origin: origin))
+    }
+
+    mutating func add<Value>(_ setting: String, _ tracked: Tracked<Value>, _ text: (Value) -> String) {
+        guard let value = tracked.wrappedValue, let origin = tracked.origin else { return }
+        add(setting, text(value), origin)
+    }
+
+    mutating func add(_ settings: RouteSettings) {
+        add("timeout", settings.$timeout, DurationText.text)
+        add("connectTimeout", settings.$connectTimeout, DurationText.text)
+        add("idleTimeout", settings.$idleTimeout, DurationText.text)
+        add("maxConnectionsPerHost", settings.$maxConnectionsPerHost) { "\($0)" }
+        add("retries", settings.$retries) { "\($0)" }
+        add("cache", settings.$cache) { $0.rawValue }
+        add("ttl", settings.$ttl) { ttl in
+            switch ttl {
+            case .fixed(let duration): DurationText.text(duration)
+            case .sliding(let duration): "sliding " + DurationText.text(duration)
+            case .forever: "forever"
+            }
+        }
+        add("parameterEncoding", settings.$parameterEncoding) { $0.rawValue }
+        add("proxy", settings.$proxy) { proxy in
+            switch proxy {
+            case .environment: "environment"
+            case .none: "direct"
+            case .url(let url): HTTPAddress.redacted(url)
+            }
+        }
+        add("redirects", settings.$redirects) { redirects in
+            switch redirects {
+            case .automatic: "automatic"
+            case .none: "none"
+            case .follow(let limit): "\(limit)"
+            }
+        }
+        add("simulate", settings.$simulation) { simulation in
+            switch simulation {
+            case .off: "null"
+            case .directory(let path, _): "directory \(path)"
+            case .baseURL(let url, _): "baseURL \(HTTPAddress.redacted(url))"
+            }
+        }
+        add("envelope", settings.$envelope) { choice in
+            switch choice {
+            case .none: "null"
+            case .rule(let rule): "\(rule.code) of \(rule.success.sorted().joined(separator: ", "))"
+            }
+        }
+        add("volatileParameters", settings.$volatileParameters) { $0.joined(separator: ", ") }
+        add("secretHeaders", settings.$secretHeaders) { $0.joined(separator: ", ") }
+        for field in settings.headers.fields {
+            let origin = settings.headerOrigins[field.name.lowercased(), field.value]
+            add("headers.\(field.name)", shown(field), origin)
+        }
+        for (name, value) in settings.parameters.sorted(by: { $0.key < $1.key }) {
+            add("parameters.\(name)", value.description, settings.parameterOrigins[name, value])
+        }
+    }
+
+    private func shown(_ field: HTTPHeaders.Field) -> String {
+        guard let value = field.value else { return "null" }
+        let isSecret =
+            SecretHeaders.standard.contains(field.name)
+            || secrets.contains { $0.equalsIgnoringASCIICase(field.name) }
+        return isSecret ? "•••" : value
+    }
+}

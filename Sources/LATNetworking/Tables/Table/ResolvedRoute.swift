@@ -1,0 +1,126 @@
+import DomainTableFormat
+public import HTTPCore
+
+/// Where and how a call goes: the addresses to try, the path, and the settings of all rows laid over each other.
+///
+/// ```swift
+/// let route = try table.resolve(server: "user.detail")
+/// route.method                                // GET
+/// route.settings.timeout                      // the server's, else the domain's, else that of defaults
+/// try route.url(["id": "a b"])                // https://app.example.org/api/v1/users/a%20b
+/// ```
+public struct ResolvedRoute: Sendable {
+    private let storage: Storage
+
+    private final class Storage: Sendable {
+        let server: ServerName?
+        let domain: DomainName
+        let path: String
+        let row: ServerRow
+        let bases: [RouteBase]
+        let settings: RouteSettings
+        let pins: Tracked<[String]>
+        /// For each base the whole URL with its parameters.
+        let templates: [PathTemplate]
+        let pathParameters: [String]
+
+        init(
+            server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings,
+            pins: Tracked<[String]>
+        ) throws(PathTemplate.Problem) {
+            let path = row.path ?? ""
+            let isAbsolute = HTTPAddress.isAbsolute(path)
+            let own = RouteBase(url: path, role: .base, origin: row.$path.origin ?? .code)
+            pathParameters = try PathTemplate(path).parameters
+            self.bases = isAbsolute ? [own] : bases
+            var templates: [PathTemplate] = []
+            for base in bases where !isAbsolute {
+                templates.append(try PathTemplate(RequestBuilder.join(base.url, path)))
+            }
+            self.templates = isAbsolute ? [try PathTemplate(path)] : templates
+            self.server = server
+            self.domain = domain
+            self.path = path
+            self.row = row
+            self.settings = settings
+            self.pins = pins
+        }
+    }
+
+    init(
+        server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings,
+        pins: Tracked<[String]>
+    ) throws(PathTemplate.Problem) {
+        storage = try Storage(
+            server: server, domain: domain, row: row, bases: bases, settings: settings, pins: pins)
+    }
+
+    /// The server; `nil` for a call that names only its domain.
+    public var server: ServerName? { storage.server }
+    /// The domain.
+    public var domain: DomainName { storage.domain }
+    /// The method of the row; `nil` when it has none.
+    public var method: HTTPMethod? { storage.row.method }
+    /// The path with its parameters, `v1/users/{id}`.
+    public var path: String { storage.path }
+    /// The names of the path's parameters, in order, each once.
+    public var pathParameters: [String] { storage.pathParameters }
+    /// The URLs the path is joined to, in the order to try them: the base, then its mirrors. For a path that is an
+    /// absolute URL, that URL alone.
+    public var baseURLs: [String] { storage.bases.map(\.url) }
+    /// The settings of the three rows, each with its origin.
+    public var settings: RouteSettings { storage.settings }
+    /// The pins of the domain; empty for none.
+    public var pins: [String] { storage.pins.wrappedValue ?? [] }
+    /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
+    public var isAbsolute: Bool { HTTPAddress.isAbsolute(path) }
+
+    var bases: [RouteBase] { storage.bases }
+    var row: ServerRow { storage.row }
+    var trackedPins: Tracked<[String]> { storage.pins }
+
+    /// The whole address.
+    ///
+    /// - Parameters:
+    ///   - parameters: the values of the path's parameters, not escaped; others are ignored.
+    ///   - index: which of ``baseURLs``. Default 0.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter without a value, with an empty one, and for
+    ///   values that would make a segment `.` or `..`, which walks up the path.
+    public func url(_ parameters: [String: String] = [:], base index: Int = 0) throws(NetworkError) -> String {
+        guard storage.templates.indices.contains(index) else {
+            throw .invalidRequest("\(subject) has \(storage.templates.count) base URLs, there is no number \(index)")
+        }
+        let pieces = storage.templates[index].pieces
+        if pieces.count == 1, case .literal(let url) = pieces[0] { return url }
+        var url = ""
+        for piece in pieces {
+            switch piece {
+            case .literal(let text): url += text
+            case .parameter(let name): url += try value(of: name, among: parameters).percentEncodedComponent
+            }
+        }
+        guard PathTemplate.dotSegment(Array(url.utf8)) == nil else {
+            throw .invalidRequest(
+                "the values of the path parameters of \(subject) make the segment \"..\" or \".\", which walks out of "
+                    + "the path; give other values")
+        }
+        return url
+    }
+
+    private func value(of name: String, among parameters: [String: String]) throws(NetworkError) -> String {
+        guard let value = parameters[name] else {
+            let near = NearestName.of(name, among: parameters.keys.sorted())
+            let advice = near.map { "; did you mean {\($0)}?" } ?? "; give the entity a property \"\(name)\""
+            throw .invalidRequest("the path parameter {\(name)} of \(subject) has no value\(advice)")
+        }
+        guard !value.isEmpty else {
+            throw .invalidRequest(
+                "the path parameter {\(name)} of \(subject) is empty, which would make it another path; give a value")
+        }
+        return value
+    }
+
+    private var subject: String {
+        if let server { "the server \"\(server)\"" } else { "the path \(QuotedText.of(path)) of \"\(domain)\"" }
+    }
+}

@@ -1,0 +1,92 @@
+import DomainTableFormat
+import HTTPCore
+
+/// A table with its rows laid over each other, so that a look-up only looks up. Made anew at every change.
+final class TableSnapshot: Sendable {
+    let contents: TableContents
+    let defaults: RouteSettings
+    let domains: RowList<DomainName, DomainRow>
+    let servers: RowList<ServerName, ServerRow>
+    let environmentNames: [String]
+    let isEnvironmentKnown: Bool
+    let routes: [ServerName: ResolvedRoute]
+    private let domainRoutes: [DomainName: DomainRoute]
+
+    /// What all calls to a domain share.
+    private struct DomainRoute: Sendable {
+        var bases: [RouteBase]
+        var settings: RouteSettings
+        var pins: Tracked<[String]>
+    }
+
+    init(_ contents: TableContents) {
+        var domains = contents.fileDomains
+        domains.apply(contents.domains)
+        var servers = contents.fileServers
+        servers.apply(contents.servers)
+        let defaults = contents.defaults ?? contents.fileDefaults
+        let environment = contents.environment.wrappedValue
+        let environments = Set(domains.names.flatMap { domains[$0].map { Array($0.environments.keys) } ?? [] })
+
+        var domainRoutes: [DomainName: DomainRoute] = [:]
+        for name in domains.names {
+            guard let row = domains[name] else { continue }
+            domainRoutes[name] = DomainRoute(
+                bases: Self.bases(row, environment: environment, override: contents.baseURLs[name]),
+                settings: row.settings.over(defaults), pins: row.$pins)
+        }
+        var routes: [ServerName: ResolvedRoute] = [:]
+        for name in servers.names {
+            guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
+            routes[name] = try? ResolvedRoute(
+                server: name, domain: domain, row: row, bases: shared.bases,
+                settings: row.settings.over(shared.settings),
+                pins: shared.pins)
+        }
+        self.contents = contents
+        self.defaults = defaults
+        self.domains = domains
+        self.servers = servers
+        self.routes = routes
+        self.domainRoutes = domainRoutes
+        environmentNames = environments.sorted()
+        isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
+    }
+
+    /// The domain must be there.
+    func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> ResolvedRoute {
+        let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults, pins: Tracked(wrappedValue: nil))
+        return try ResolvedRoute(
+            server: nil, domain: name, row: ServerRow(domain: name, path: path), bases: shared.bases,
+            settings: shared.settings, pins: shared.pins)
+    }
+
+    /// What was set in code, else what the environment says, else the row's base and mirrors.
+    private static func bases(_ row: DomainRow, environment: String?, override: String?) -> [RouteBase] {
+        if let override { return [RouteBase(url: override, role: .base, origin: .code)] }
+        if let environment, let urls = row.environments[environment] {
+            let origin = row.environmentOrigins[environment] ?? .code
+            return urls.enumerated().map { index, url in
+                RouteBase(url: url, role: index == 0 ? .environment(environment) : .mirror, origin: origin)
+            }
+        }
+        var bases = row.baseURL.map { [RouteBase(url: $0, role: .base, origin: row.$baseURL.origin ?? .code)] } ?? []
+        for url in row.mirrors ?? [] {
+            bases.append(RouteBase(url: url, role: .mirror, origin: row.$mirrors.origin ?? .code))
+        }
+        return bases
+    }
+}
+
+/// One of the URLs a domain's paths may be joined to.
+struct RouteBase: Sendable {
+    enum Role: Hashable, Sendable {
+        case base
+        case environment(String)
+        case mirror
+    }
+
+    var url: String
+    var role: Role
+    var origin: SettingOrigin
+}

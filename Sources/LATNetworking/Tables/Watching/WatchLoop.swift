@@ -1,0 +1,114 @@
+import DomainTableFormat
+import Glibc
+import HTTPCore
+
+/// What the watcher's thread does: wait, read, check, swap.
+///
+/// `@unchecked Sendable`: made on one thread and handed to the watcher's own, which alone uses it from then on.
+final class WatchLoop: @unchecked Sendable {
+    private let path: String
+    private let state: WatchState
+    private let lifeline: Int32
+    private var watch: FileWatch
+    private var schedule = ReloadSchedule()
+    /// What was read last, so that a file that is touched but not changed makes no noise.
+    private var bytes: [UInt8]
+    /// What the last report was about.
+    private var standing = Standing.accepted
+
+    private enum Standing: Equatable {
+        case accepted
+        case broken
+        case unreadable(String)
+    }
+
+    init(path: String, bytes: [UInt8], watch: consuming FileWatch, lifeline: Int32, state: WatchState) {
+        self.path = path
+        self.bytes = bytes
+        self.watch = watch
+        self.lifeline = lifeline
+        self.state = state
+    }
+
+    deinit {
+        watch.end()
+        close(lifeline)
+        state.end()
+    }
+
+    func run() {
+        while wait() {
+            schedule.note(watch.takeChanges(), at: .now)
+            if let due = schedule.due, due <= .now { reload() }
+        }
+    }
+
+    /// Waits for a change or for the time to read. `false` when the watcher is gone.
+    private func wait() -> Bool {
+        var milliseconds: Int32 = -1
+        if let due = schedule.due {
+            let (seconds, attoseconds) = (due - .now).components
+            milliseconds = Int32(max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
+        }
+        var descriptors = [
+            pollfd(fd: lifeline, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: watch.descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        _ = poll(&descriptors, 2, milliseconds)
+        return descriptors[0].revents == 0
+    }
+
+    private func reload() {
+        // From here on changes of what is on the way now are told.
+        watch.arm()
+        let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: path) }
+        let changes = watch.takeChanges()
+        guard !changes.contains(.written) else {
+            // What was read may be half old and half new.
+            schedule.note(changes, at: .now)
+            return
+        }
+        switch outcome {
+        case .failure(let error):
+            if isMissing {
+                guard schedule.didDoubt(at: .now) else { break }
+            } else {
+                schedule.didRead()
+            }
+            // Said once, however often something happens around the place where the file was.
+            guard standing != .unreadable(error.message) else { break }
+            standing = .unreadable(error.message)
+            state.report(.rejected(error))
+        case .success(let read):
+            var isBack = false
+            if case .unreadable = standing { isBack = true }
+            if read != bytes || isBack { take(read) } else { schedule.didRead() }
+        }
+        schedule.note(changes, at: .now)
+    }
+
+    private var isMissing: Bool {
+        var status = stat()
+        return stat(path, &status) != 0
+    }
+
+    private func take(_ read: [UInt8]) {
+        do throws(NetworkError) {
+            let file = try DomainTable(bytes: read, path: path, environment: nil)
+            schedule.didRead()
+            bytes = read
+            let table = try state.update { table throws(NetworkError) in
+                try table.replaceFile(by: file)
+                return table
+            }
+            standing = .accepted
+            state.report(.reloaded(table))
+        } catch {
+            // Half a file is wrong; a whole one that does not fit the environment is past doubt.
+            guard bytes == read || schedule.didDoubt(at: .now) else { return }
+            bytes = read
+            standing = .broken
+            state.report(.rejected(error))
+        }
+    }
+}

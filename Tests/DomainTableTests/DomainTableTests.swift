@@ -1,0 +1,313 @@
+import DomainTableFormat
+import Foundation
+import LATNetworking
+import LATTesting
+import Testing
+
+@Suite("DomainTable")
+struct DomainTableTests {
+    private func sample(_ environment: String? = nil) throws -> DomainTable {
+        try DomainTable(json5: Samples.table, name: "Config/domains.json5", environment: environment)
+    }
+
+    private func message(_ body: () throws -> Void) throws -> String {
+        try #require(throws: NetworkError.self, performing: body).message
+    }
+
+    // MARK: Look-ups
+
+    @Test func anUnknownNameIsAnErrorWithTheNearest() throws {
+        let table = try sample()
+        let error = try #require(throws: NetworkError.self) { try table.domain("daxian") }
+        #expect(error.kind == .unknownName)
+        #expect(error.message == "unknown domain \"daxian\" in Config/domains.json5; did you mean \"daxiang\"?")
+        #expect(
+            try message { _ = try table.resolve(server: "user.detial") }
+                == "unknown server \"user.detial\" in Config/domains.json5; did you mean \"user.detail\"?")
+        #expect(
+            try message { _ = try table.server("zzz") }
+                == "unknown server \"zzz\" in Config/domains.json5; the servers are user.detail, user.me, elsewhere")
+        #expect(
+            try message { _ = try DomainTable().domain("a") }
+                == "unknown domain \"a\" in the table; there are no domains")
+    }
+
+    @Test func namesAreInTheOrderOfTheFile() throws {
+        let table = try sample()
+        #expect(table.domainNames == ["daxiang", "other"])
+        #expect(table.serverNames == ["user.detail", "user.me", "elsewhere"])
+        #expect(table.environmentNames == ["dev", "staging"])
+    }
+
+    @Test func laterRowsWinAndEveryValueKnowsItsLine() throws {
+        let route = try sample().resolve(server: "user.me")
+        #expect(route.settings.timeout == .milliseconds(250))
+        #expect(route.settings.connectTimeout == .seconds(10))
+        #expect(route.settings.idleTimeout == .seconds(5400))
+        #expect(route.settings.retries == 2)
+        #expect(route.settings.proxy == .url("socks5h://127.0.0.1:1080"))
+        #expect(route.settings.redirects == .follow(limit: 3))
+        #expect(route.settings.headers["X-App"] == "me")
+        #expect(route.settings.headers["X-A"] == "0")
+        #expect(route.settings.headers["User-Agent"] == nil)
+        #expect(route.settings.parameters == ["channel": "linux", "depth": 16])
+        #expect(route.settings.envelope == EnvelopeChoice.none)
+        #expect(route.pins == ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="])
+        #expect(route.settings.$timeout.origin?.description == "Config/domains.json5:24")
+        #expect(route.settings.$retries.origin?.description == "Config/domains.json5:17")
+        #expect(route.settings.$connectTimeout.origin?.description == "Config/domains.json5:4")
+    }
+
+    @Test func everySettingOfTheFileArrives() throws {
+        let detail = try sample().resolve(server: "user.detail")
+        #expect(detail.method == .get)
+        #expect(detail.settings.cachePolicy == .cacheElseNetwork(.sliding(.seconds(300))))
+        #expect(
+            detail.settings.envelope
+                == .rule(
+                    EnvelopeRule(
+                        code: "result.code", message: "message", data: "datas", success: ["10000", "OK"],
+                        messages: ["10001": "Token expired"])))
+        #expect(detail.settings.volatileParameters == ["nonce"])
+        #expect(detail.settings.secretHeaders == ["X-Api-Token"])
+        #expect(detail.settings.maxConnectionsPerHost == 5)
+        let other = try sample().resolve(domain: "other", path: "x")
+        #expect(other.settings.simulation == .directory("Fixtures", delay: .milliseconds(200)))
+        let elsewhere = try sample().resolve(server: "elsewhere")
+        #expect(elsewhere.settings.simulation == .off)
+        #expect(elsewhere.settings.parameterEncoding == .form)
+    }
+
+    // MARK: Addresses
+
+    @Test func pathsAreJoinedByOneSlashAndTheBasesQueryIsKept() throws {
+        let table = try sample()
+        #expect(
+            try table.resolve(server: "user.detail").url(["id": "42"]) == "https://app.example.org/api/v1/users/42?v=2")
+        #expect(try table.resolve(server: "user.me").url() == "https://app.example.org/api/v1/users/me?v=2&full=1")
+        #expect(try table.resolve(domain: "other", path: "a").url() == "http://127.0.0.1:9090/a")
+        #expect(try table.resolve(domain: "other", path: "/a").url() == "http://127.0.0.1:9090/a")
+        #expect(try table.resolve(server: "elsewhere").url(["file": "a/b"]) == "https://cdn.example.org/a%2Fb")
+    }
+
+    @Test func pathParametersAreEscaped() throws {
+        let route = try sample().resolve(server: "user.detail")
+        #expect(route.pathParameters == ["id"])
+        #expect(try route.url(["id": "a b/ü?#%"]) == "https://app.example.org/api/v1/users/a%20b%2F%C3%BC%3F%23%25?v=2")
+        #expect(try route.url(["id": "%2e%2e"]).contains("/%252e%252e"))
+    }
+
+    @Test func pathParametersThatCannotBeAreRefused() throws {
+        let route = try sample().resolve(server: "user.detail")
+        #expect(
+            try message { _ = try route.url() }
+                == #"the path parameter {id} of the server "user.detail" has no value; give the entity a property "id""#
+        )
+        let longer = try sample().resolve(domain: "other", path: "{userId}")
+        #expect(
+            try message { _ = try longer.url(["userID": "1"]) }
+                == #"the path parameter {userId} of the path "{userId}" of "other" has no value; did you mean {userID}?"#
+        )
+        #expect(
+            try message { _ = try route.url(["id": ""]) }
+                == #"the path parameter {id} of the server "user.detail" is empty, which would make it another path; give a value"#
+        )
+        #expect(
+            try message { _ = try route.url(["id": ".."]) }
+                == #"the values of the path parameters of the server "user.detail" make the segment ".." or ".", which walks out of the path; give other values"#
+        )
+        let two = try sample().resolve(domain: "other", path: "{a}{b}/x")
+        #expect(try two.url(["a": ".", "b": "x"]) == "http://127.0.0.1:9090/.x/x")
+        #expect(throws: NetworkError.self) { try two.url(["a": ".", "b": "."]) }
+    }
+
+    @Test(arguments: [
+        "https://evil.example/x", "//evil.example", "\\\\evil.example", "/\\evil", "ftp://h/x", "../x", "a/./b", "{",
+        "a#b",
+    ])
+    func aPathThatLeavesTheDomainIsRefused(_ path: String) throws {
+        let table = try sample()
+        let error = try #require(throws: NetworkError.self) { try table.resolve(domain: "daxiang", path: path) }
+        #expect(error.kind == .invalidRequest)
+    }
+
+    @Test func aURLInTheQueryIsNoAbsolutePath() throws {
+        let route = try sample().resolve(domain: "other", path: "proxy?u=http://x.example/")
+        #expect(try route.url() == "http://127.0.0.1:9090/proxy?u=http://x.example/")
+    }
+
+    // MARK: Environments and changes in code
+
+    @Test func anEnvironmentSwitchesTheDomainsThatNameIt() throws {
+        var table = try sample()
+        #expect(try table.resolve(server: "user.me").baseURLs.count == 2)
+        table.environment = "staging"
+        let route = try table.resolve(server: "user.me")
+        #expect(route.baseURLs == ["https://staging.example.org/api"])
+        #expect(try table.resolve(domain: "other", path: "").baseURLs == ["http://127.0.0.1:9090/"])
+        table.environment = "dev"
+        #expect(try table.resolve(server: "user.me").baseURLs == ["http://127.0.0.1:8080", "http://127.0.0.1:8081"])
+        table.environment = nil
+        #expect(try table.resolve(server: "user.me").baseURLs[1] == "https://app2.example.org/api")
+    }
+
+    @Test func anUnknownEnvironmentNamesTheKnown() throws {
+        let error = try #require(throws: NetworkError.self) { try sample("stagin") }
+        #expect(error.kind == .unknownName)
+        #expect(error.message == "unknown environment \"stagin\" in Config/domains.json5; did you mean \"staging\"?")
+        var table = try sample()
+        table.environment = "production"
+        #expect(
+            try message { _ = try table.resolve(server: "user.me") }
+                == "unknown environment \"production\" in Config/domains.json5; the environments are dev, staging")
+    }
+
+    @Test func aBaseURLSetInCodeWinsUntilItIsTakenBack() throws {
+        var table = try sample("staging")
+        let before = table
+        try table.setBaseURL("http://127.0.0.1:1/x/", forDomain: "daxiang")
+        let route = try table.resolve(server: "user.me")
+        #expect(route.baseURLs == ["http://127.0.0.1:1/x/"])
+        #expect(try route.url() == "http://127.0.0.1:1/x/v1/users/me?full=1")
+        #expect(try before.resolve(server: "user.me").baseURLs == ["https://staging.example.org/api"])
+        try table.setBaseURL(nil, forDomain: "daxiang")
+        #expect(try table.resolve(server: "user.me").baseURLs == ["https://staging.example.org/api"])
+        #expect(throws: NetworkError.self) { try table.setBaseURL("http://x", forDomain: "daxian") }
+        #expect(
+            try message { try table.setBaseURL("app.example.org", forDomain: "daxiang") }
+                == #"the base URL of "daxiang" must be an absolute http or https URL; "app.example.org" has no scheme; did you mean "https://app.example.org"?"#
+        )
+    }
+
+    @Test func rowsCanBeReplacedAndAddedInCode() throws {
+        var table = try sample()
+        var row = try table.server("user.detail")
+        row.settings.timeout = .seconds(1)
+        row.settings.headers["X-New"] = "1"
+        try table.setServer("user.detail", row)
+        let route = try table.resolve(server: "user.detail")
+        #expect(route.settings.timeout == .seconds(1))
+        #expect(route.settings.$timeout.origin == .code)
+        #expect(route.settings.$ttl.origin?.description == "Config/domains.json5:23")
+
+        try table.setDomain("new", DomainRow(baseURL: "http://127.0.0.1:5/"))
+        try table.setServer("new.call", ServerRow(domain: "new", path: "a/{b}", method: .put))
+        #expect(try table.resolve(server: "new.call").url(["b": "c"]) == "http://127.0.0.1:5/a/c")
+        #expect(table.serverNames.last == "new.call")
+        table.removeDomain("new")
+        #expect(throws: NetworkError.self) { try table.resolve(server: "new.call") }
+
+        #expect(throws: NetworkError.self) { try table.setServer("x", ServerRow(domain: "other", path: "//h/x")) }
+        #expect(throws: NetworkError.self) { try table.setServer("x", ServerRow(domain: "nowhere", path: "x")) }
+        #expect(throws: NetworkError.self) {
+            try table.setServer("x", ServerRow(domain: "other", path: "x", method: "A B"))
+        }
+        table.discardChanges()
+        #expect(try table.resolve(server: "user.detail").settings.timeout == .seconds(30))
+        #expect(table.serverNames.count == 3)
+    }
+
+    // MARK: Explaining
+
+    @Test func aServerIsExplainedLineByLine() throws {
+        #expect(
+            try sample("dev").explain("user.me") == """
+                user.me  http://127.0.0.1:8080/v1/users/me?full=1
+                  domain                 daxiang                                               Config/domains.json5:24
+                  path                   v1/users/me?full=1                                    Config/domains.json5:24
+                  environment            dev                                                   code
+                  environments.dev       http://127.0.0.1:8080                                 Config/domains.json5:8
+                  mirrors                http://127.0.0.1:8081                                 Config/domains.json5:8
+                  pins                   sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=  Config/domains.json5:12
+                  timeout                250ms                                                 Config/domains.json5:24
+                  connectTimeout         10s                                                   Config/domains.json5:4
+                  idleTimeout            1h30m                                                 Config/domains.json5:17
+                  maxConnectionsPerHost  5                                                     Config/domains.json5:4
+                  retries                2                                                     Config/domains.json5:17
+                  proxy                  socks5h://127.0.0.1:1080                              Config/domains.json5:17
+                  redirects              3                                                     Config/domains.json5:17
+                  envelope               null                                                  Config/domains.json5:24
+                  volatileParameters     nonce                                                 Config/domains.json5:18
+                  secretHeaders          X-Api-Token                                           Config/domains.json5:11
+                  headers.X-A            0                                                     Config/domains.json5:4
+                  headers.User-Agent     null                                                  Config/domains.json5:10
+                  headers.X-Api-Token    •••                                                   Config/domains.json5:10
+                  headers.X-App          me                                                    Config/domains.json5:24
+                  parameters.channel     "linux"                                               Config/domains.json5:18
+                  parameters.depth       16                                                    Config/domains.json5:18
+                """)
+    }
+
+    @Test func aURLIsExplainedByTheRowItBelongsTo() throws {
+        let table = try sample()
+        let first = { (url: String) in table.explain(url).split(separator: " ").first.map(String.init) }
+        #expect(first("https://app.example.org/api/v1/users/42") == "user.detail")
+        #expect(first("https://APP.example.org:443/api/v1/users/me?x=1#y") == "user.me")
+        #expect(first("https://app2.example.org/api/v1/users/42") == "user.detail")
+        #expect(first("http://127.0.0.1:8080/v1/users/42") == "user.detail")
+        #expect(first("https://app.example.org/api/other") == "daxiang")
+        #expect(
+            table.explain("https://app.example.org/apiary")
+                == "no domain in Config/domains.json5 has a base URL that \"https://app.example.org/apiary\" begins with; "
+                + "lat domains list shows them")
+        #expect(
+            table.explain("user.mee")
+                == "unknown server \"user.mee\" in Config/domains.json5; did you mean \"user.me\"?")
+        #expect(
+            try table.explanations(of: "other").first?.description
+                == "baseURL = http://127.0.0.1:9090/ (Config/domains.json5:20)")
+    }
+
+    // MARK: Files
+
+    @Test func aFileIsNamedInItsErrors() throws {
+        let directory = try TemporaryDirectory()
+        let missing = directory.path(of: "no.json5")
+        #expect(
+            try message { _ = try DomainTable(contentsOf: missing, environment: nil) }
+                == "the table \(missing) is not there; check the path")
+        #expect(
+            try message { _ = try DomainTable(contentsOf: directory.path, environment: nil) }
+                == "the table \(directory.path) is a folder, not a file; check the path")
+        let path = try directory.write(
+            Data("{ domains: { a: { baseURL: 'http://h', simulate: { directory: 'F' } } } }".utf8), to: "d.json5")
+        let table = try DomainTable(contentsOf: path, environment: nil)
+        #expect(try table.domain("a").settings.simulation == .directory(directory.path(of: "F"), delay: nil))
+    }
+
+    @Test func theShippedTableIsRight() throws {
+        let path = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/Config/domains.json5"
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        let table = try DomainTable(contentsOf: path, environment: nil)
+        #expect(table.warnings.isEmpty)
+        #expect(try table.resolve(server: "demo.get").url() == "http://127.0.0.1:8080/get")
+        #expect(try table.resolve(server: "user.detail").url(["id": "7"]) == "https://app.example.org/api/v1/users/7")
+    }
+}
+
+@Suite("Durations of a table")
+struct DurationTextTests {
+    @Test(
+        arguments: [
+            ("60s", 60_000), ("5m", 300_000), ("250ms", 250), ("1h30m", 5_400_000), ("2d", 172_800_000),
+            ("1.5s", 1_500),
+            ("1d2h3m4s5ms", 93_784_005), ("0s", 0), ("0.5ms", 0),
+        ] as [(String, Int)])
+    func areRead(_ text: String, _ milliseconds: Int) throws {
+        let duration = try #require(DurationText.parse(text))
+        #expect(
+            duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+                == Int64(milliseconds))
+    }
+
+    @Test(arguments: [
+        "", "s", "60", "60 s", "s60", "-1s", "1x", "1s1s", "1s1m", ".s", "1.s", ".5s", "1..5s", "1e3s", "999999d", "٣s",
+    ])
+    func areRefused(_ text: String) { #expect(DurationText.parse(text) == nil) }
+
+    @Test(arguments: ["60s", "250ms", "1h30m", "2d", "1m1s", "1s500ms", "0s"])
+    func areWrittenAsTheyAreRead(_ text: String) throws {
+        let duration = try #require(DurationText.parse(text))
+        #expect(DurationText.parse(DurationText.text(duration)) == duration)
+    }
+}

@@ -1,0 +1,52 @@
+import Testing
+
+@testable import LATNetworking
+
+@Suite("MirrorState")
+struct MirrorStateTests {
+    private let start = ContinuousClock.now
+
+    @Test func allBasesAreTakenForGoodAtFirst() {
+        var state = MirrorState()
+        #expect(state.order(of: 3, at: start) == [0, 1, 2])
+        #expect(state.order(of: 0, at: start) == [])
+    }
+
+    @Test func aBaseThatFailsIsPassedOverForAWhileAndThenFirstAgain() {
+        var state = MirrorState()
+        state.failed(0, at: start)
+        #expect(state.order(of: 3, at: start) == [1, 2, 0])
+        #expect(state.order(of: 3, at: start + .milliseconds(29_999)) == [1, 2, 0])
+        #expect(state.isFailing(0, at: start + .milliseconds(29_999)))
+        #expect(state.order(of: 3, at: start + .seconds(30)) == [0, 1, 2])
+        state.succeeded(0)
+        #expect(state.order(of: 3, at: start + .seconds(30)) == [0, 1, 2])
+    }
+
+    @Test func oneCallTriesTheFirstAgainWhileOthersStayWithTheMirror() {
+        var state = MirrorState(memory: .seconds(10))
+        state.failed(0, at: start)
+        let later = start + .seconds(10)
+        #expect(state.order(of: 2, at: later) == [0, 1])
+        #expect(state.order(of: 2, at: later) == [1, 0])
+        // The one that tried has never come back.
+        #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
+        state.succeeded(0)
+        #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
+        #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
+    }
+
+    @Test func whenAllFailTheOneThatFailedLongestAgoIsTried() {
+        var state = MirrorState()
+        state.failed(1, at: start)
+        state.failed(0, at: start + .seconds(1))
+        state.failed(2, at: start + .seconds(2))
+        #expect(state.order(of: 3, at: start + .seconds(3)) == [1, 0, 2])
+    }
+
+    @Test func aSingleBaseIsAlwaysTried() {
+        var state = MirrorState()
+        state.failed(0, at: start)
+        #expect(state.order(of: 1, at: start) == [0])
+    }
+}

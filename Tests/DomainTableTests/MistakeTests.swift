@@ -1,0 +1,118 @@
+import DomainTableFormat
+import LATNetworking
+import Testing
+
+/// A table with a mistake, and what its author is told.
+struct Mistake: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let table: String
+    let messages: [String]
+
+    init(_ name: String, _ table: String, _ messages: [String]) {
+        testDescription = name
+        self.table = table
+        self.messages = messages
+    }
+}
+
+@Suite("What people get wrong in a table")
+struct MistakeTests {
+    @Test(arguments: Mistake.ofTheFileAndItsAddresses + Mistake.ofSettingsAndServers)
+    func everyMistakeIsNamedWithItsPlaceAndItsRemedy(_ mistake: Mistake) {
+        let reading = DomainTableFile.read(Array(mistake.table.utf8), name: "Config/domains.json5")
+        #expect(reading.diagnostics.map(\.summary) == mistake.messages.map { "Config/domains.json5:" + $0 })
+    }
+
+    @Test func theFirstMistakeIsTheErrorAndAllAreBelowIt() throws {
+        let text = "{\n  domains: {\n    a: { basURL: 1, timeout: 5 },\n    b: { baseURL: \"x\" },\n  },\n}"
+        let error = try #require(throws: NetworkError.self) {
+            try DomainTable(json5: text, name: "Config/domains.json5", environment: nil)
+        }
+        #expect(error.kind == .invalidRequest)
+        #expect(
+            error.message == """
+                Config/domains.json5:3:10: error: unknown key "basURL"; did you mean "baseURL"? \
+                (and 2 more problems; lat domains check Config/domains.json5 shows all)
+                """)
+        let all = try #require(error.underlying as? DomainTableError)
+        #expect(all.diagnostics.count == 3)
+        #expect(all.diagnostics[0].suggestion == "baseURL")
+        #expect(all.diagnostics[1].expected == DurationText.expectation)
+        #expect(all.diagnostics[1].found == "the number 5")
+        #expect(all.diagnostics.map(\.position.line) == [3, 3, 4])
+    }
+
+    @Test func aWarningDoesNotKeepTheTableFromWork() throws {
+        let text =
+            "{ domains: { a: { baseURL: \"http://h\" } }, servers: { s: { domain: \"a\", path: \"\", method: \"PSOT\" } } }"
+        let table = try DomainTable(json5: text, environment: nil)
+        #expect(table.warnings.map(\.suggestion) == ["POST"])
+        #expect(try table.resolve(server: "s").method == "PSOT")
+    }
+}
+
+@Suite("Excerpts of a table")
+struct ExcerptTests {
+    private func excerpt(_ text: String) -> [String] {
+        DomainTableFile.read(Array(text.utf8), name: "t").diagnostics.first?.excerpt ?? []
+    }
+
+    @Test func aDiagnosticShowsItsLineAndACaret() {
+        let text = "{\n  domains: {\n    demo: {\n      basURL: \"https://app.example.org\",\n    },\n  },\n}"
+        let description = DomainTableFile.read(Array(text.utf8), name: "Config/domains.json5").diagnostics[0]
+            .description
+        #expect(
+            description == """
+                Config/domains.json5:4:7: error: unknown key "basURL"; did you mean "baseURL"?
+                      basURL: "https://app.example.org",
+                      ^~~~~~
+                """)
+    }
+
+    @Test func tabsStandUnderTabs() {
+        #expect(excerpt("{\n\tdomains: {},\n\tx:\t1 }") == ["\tx:\t1 }", "\t^"])
+        #expect(excerpt("{\n\tdomains:\t5 }") == ["\tdomains:\t5 }", "\t        \t^"])
+    }
+
+    @Test func wideCharactersCountTwoColumnsAndOneInThePosition() {
+        let text = "{ domains: { \"大象\": { baseURL: \"http://h\", x: 1 } } }"
+        let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
+        #expect(diagnostic.position.column == 43)
+        #expect(diagnostic.excerpt[1] == String(repeating: " ", count: 44) + "^")
+    }
+
+    @Test func combiningMarksTakeNoColumn() {
+        let diagnostic = DomainTableFile.read(Array("{ domains: { \"e\u{301}\": 5 } }".utf8), name: "t").diagnostics[0]
+        #expect(diagnostic.position.column == 19)
+        #expect(diagnostic.excerpt[1] == String(repeating: " ", count: 18) + "^")
+    }
+
+    @Test func longLinesAreCutAroundThePlace() {
+        let filler = String(repeating: "/* filler */ ", count: 100)
+        let lines = excerpt("{ \(filler) domains: 5 \(filler) }")
+        #expect(lines[0].count < 200)
+        let caret = lines[1].count - 1
+        #expect(Array(lines[0])[caret] == "5")
+    }
+
+    @Test func passwordsAreNotShown() {
+        let text = "{ domains: { a: { baseURL: \"ftp://ada:secret@h.example\" } } }"
+        let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
+        #expect(!diagnostic.description.contains("secret"))
+        #expect(diagnostic.excerpt[0].contains("ada:******@h.example"))
+    }
+
+    @Test func controlCharactersDoNotReachTheTerminal() {
+        let lines = excerpt("{ domains: 5, \"\u{1B}[31m\": 1 }")
+        #expect(!lines.joined().contains("\u{1B}"))
+    }
+
+    @Test func everyKindOfLineEndCounts() {
+        for end in ["\n", "\r\n", "\r"] {
+            let text = ["{", "  domains: {},", "  x: 1", "}"].joined(separator: end)
+            let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
+            #expect(diagnostic.position == SourcePosition(file: "t", line: 3, column: 3))
+            #expect(diagnostic.excerpt == ["  x: 1", "  ^"])
+        }
+    }
+}

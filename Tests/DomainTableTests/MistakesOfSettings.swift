@@ -1,0 +1,552 @@
+/// What people get wrong in a table, and what they are told: `line:column: severity: message`.
+extension Mistake {
+    static let ofSettingsAndServers: [Mistake] = [
+        Mistake(
+            "a duration of nothing",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", timeout: "0s" } } }
+            """,
+            [
+                #"1:62: error: "timeout" must be longer than zero, found the text "0s""#
+            ]),
+        Mistake(
+            "too many connections",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", maxConnectionsPerHost: 0 } } }
+            """,
+            [
+                #"1:76: error: "maxConnectionsPerHost" must be a whole number from 1 to 10000, found "#
+                    + "the number 0"
+            ]),
+        Mistake(
+            "a broken number of retries",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", retries: 1.5 } } }
+            """,
+            [
+                #"1:62: error: "retries" must be a whole number from 0 to 100, found the number 1.5"#
+            ]),
+        Mistake(
+            "a mistyped policy",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", cache: "cacheElseNetwrk", ttl: "5m" } } }
+            """,
+            [
+                #"1:60: error: unknown value "cacheElseNetwrk" of "cache"; did you mean "#
+                    + #""cacheElseNetwork"?"#
+            ]),
+        Mistake(
+            "a policy that is none",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", cache: "always" } } }
+            """,
+            [
+                #"1:60: error: unknown value "always" of "cache"; expected "networkOnly", "writeOnly", "#
+                    + #""cacheOnly", "cacheElseNetwork", "cacheThenNetwork", "networkElseCache" or "http""#
+            ]),
+        Mistake(
+            "a policy without a time to live",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", cache: "cacheElseNetwork" } } }
+            """,
+            [
+                #"1:60: error: "cacheElseNetwork" needs a time to live; write ttl: "5m" beside it"#
+            ]),
+        Mistake(
+            "a time to live without a policy",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", ttl: "5m" } } }
+            """,
+            [
+                #"1:58: error: "ttl" has no "cache" to work with; write cache: "cacheElseNetwork" "#
+                    + "beside it"
+            ]),
+        Mistake(
+            "a time to live that cannot matter",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", cache: "networkOnly", ttl: "5m" } } }
+            """,
+            [
+                #"1:80: warning: "ttl" has no effect with cache: "networkOnly""#
+            ]),
+        Mistake(
+            "a mistyped time to live",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", cache: "http", ttl: "forevr" } } }
+            """,
+            [
+                #"1:73: error: unknown value "forevr" of "ttl"; did you mean "forever"?"#
+            ]),
+        Mistake(
+            "a mistyped encoding",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", parameterEncoding: "from" } } }
+            """,
+            [
+                #"1:72: error: unknown value "from" of "parameterEncoding"; did you mean "form"?"#
+            ]),
+        Mistake(
+            "a mistyped redirect",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", redirects: "non" } } }
+            """,
+            [
+                #"1:64: error: unknown value "non" of "redirects"; did you mean "none"?"#
+            ]),
+        Mistake(
+            "too many redirects",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", redirects: 1000 } } }
+            """,
+            [
+                #"1:64: error: "redirects" must be "automatic", "none" or the most hops, from 0 to "#
+                    + "100, found the number 1000"
+            ]),
+        Mistake(
+            "a proxy without a scheme",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", proxy: "127.0.0.1:3128" } } }
+            """,
+            [
+                #"1:60: error: "proxy" must be a proxy's URL, "direct" or "environment", found the "#
+                    + #"text "127.0.0.1:3128"; write the scheme too, as in "http://127.0.0.1:3128""#
+            ]),
+        Mistake(
+            "a mistyped proxy",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", proxy: "socks://127.0.0.1:1080" } } }
+            """,
+            [
+                #"1:60: error: unknown value "socks" of "proxy"; did you mean "socks4"?"#
+            ]),
+        Mistake(
+            "a pin with one slash",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", pins: ["sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="] } } }
+            """,
+            [
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                    + #""sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="; write two slashes after sha256"#
+            ]),
+        Mistake(
+            "a pin in hexadecimal",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", pins: ["abababababababababababababababababababababababababababababababab"] } } }
+            """,
+            [
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                    + #""abababababababababababababababababababababababababababababab…"; this is "#
+                    + "hexadecimal, write it as Base64"
+            ]),
+        Mistake(
+            "a pin that is too short",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", pins: ["sha256//AAAA"] } } }
+            """,
+            [
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                    + #""sha256//AAAA""#
+            ]),
+        Mistake(
+            "a header with a blank",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", headers: { "X App": "1" } } } }
+            """,
+            [
+                #"1:64: error: "X App" cannot be the name of a header; did you mean "X-App"?"#
+            ]),
+        Mistake(
+            "a header with a line break",
+            #"""
+            { domains: { a: { baseURL: "https://h.example/api", headers: { "X-App": "a\r\nEvil: 1" } } } }
+            """#,
+            [
+                #"1:73: error: the header "X-App" holds a line break or another control character"#
+            ]),
+        Mistake(
+            "a header that is a number",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", headers: { "X-App": 2 } } } }
+            """,
+            [
+                #"1:73: error: the header "X-App" must be a text, or null to remove it, found the "#
+                    + #"number 2; write "2""#
+            ]),
+        Mistake(
+            "a header twice in two spellings",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", headers: {
+                "X-App": "1",
+                "x-app": "2",
+              } } } }
+            """,
+            [
+                #"3:5: error: the header "x-app" is "X-App" of line 2 again; case does not matter"#
+            ]),
+        Mistake(
+            "a secret header that is no name",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", secretHeaders: ["X-Api Key"] } } }
+            """,
+            [
+                #"1:69: error: "X-Api Key" cannot be the name of a header; did you mean "X-Api-Key"?"#
+            ]),
+        Mistake(
+            "secret headers as a text",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", secretHeaders: "X-Api-Key" } } }
+            """,
+            [
+                #"1:68: error: "secretHeaders" must be an array of texts, found the text "X-Api-Key"; "#
+                    + #"write ["X-Api-Key"]"#
+            ]),
+        Mistake(
+            "a parameter that JSON has not",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", parameters: { a: NaN } } } }
+            """,
+            [
+                #"1:70: error: the parameter "a" must be a value that JSON has, found the number NaN"#
+            ]),
+        Mistake(
+            "an empty volatile parameter",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", volatileParameters: [""] } } }
+            """,
+            [
+                #"1:74: error: an element of "volatileParameters" must be the name of a parameter, "#
+                    + #"found the text """#
+            ]),
+        Mistake(
+            "an envelope without a code",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { success: [0] } } } }
+            """,
+            [
+                #"1:63: error: the envelope has no "code"; write where it stands, as code: "status""#
+            ]),
+        Mistake(
+            "an envelope without success",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status" } } } }
+            """,
+            [
+                #"1:63: error: the envelope has no "success"; write the codes that mean success, as "#
+                    + "success: [0]"
+            ]),
+        Mistake(
+            "an envelope that nothing fits",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [] } } } }
+            """,
+            [
+                #"1:90: error: "success" is empty, so that no reply could succeed"#
+            ]),
+        Mistake(
+            "success as a number",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: 0 } } } }
+            """,
+            [
+                #"1:90: error: "success" must be an array of numbers and texts, found the number 0; "#
+                    + "write [0]"
+            ]),
+        Mistake(
+            "success of the wrong type",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [true] } } } }
+            """,
+            [
+                #"1:91: error: an element of "success" must be a number or a text, found true"#
+            ]),
+        Mistake(
+            "success twice",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [0, 0] } } } }
+            """,
+            [
+                #"1:94: warning: "success" holds the number 0 twice"#
+            ]),
+        Mistake(
+            "a path in the envelope with a hole",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "result..code", success: [0] } } } }
+            """,
+            [
+                #"1:71: error: "code" must be a path such as "status" or "result.code", found the text "#
+                    + #""result..code"; a step between the dots is empty"#
+            ]),
+        Mistake(
+            "a message that is a number",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "c", success: [0], messages: { "1": 2 } } } } }
+            """,
+            [
+                #"1:107: error: "1" must be a text, found the number 2; write "2""#
+            ]),
+        Mistake(
+            "a simulation of nothing",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", simulate: {} } } }
+            """,
+            [
+                #"1:63: error: "simulate" must have either "directory" or "baseURL""#
+            ]),
+        Mistake(
+            "a simulation of both",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", simulate: { directory: "F", baseURL: "http://127.0.0.1" } } } }
+            """,
+            [
+                #"1:63: error: "simulate" must have either "directory" or "baseURL""#
+            ]),
+        Mistake(
+            "a server without a domain",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { path: "x" } },
+            }
+            """,
+            [
+                #"3:14: error: the server "s" has no "domain""#
+            ]),
+        Mistake(
+            "a server without a path",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a" } },
+            }
+            """,
+            [
+                #"3:14: error: the server "s" has no "path""#
+            ]),
+        Mistake(
+            "a server of an unknown domain",
+            """
+            {
+              domains: { daxiang: { baseURL: "https://h.example" } },
+              servers: { s: { domain: "daxian", path: "x" } },
+            }
+            """,
+            [
+                #"3:27: error: unknown domain "daxian"; did you mean "daxiang"?"#
+            ]),
+        Mistake(
+            "a server of a domain like none",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "zzzzzz", path: "x" } },
+            }
+            """,
+            [
+                #"3:27: error: unknown domain "zzzzzz"; the domains are a"#
+            ]),
+        Mistake(
+            "a server without domains",
+            """
+            { domains: {}, servers: { s: { domain: "a", path: "x" } } }
+            """,
+            [
+                #"1:40: error: unknown domain "a"; there are no domains"#
+            ]),
+        Mistake(
+            "a method with a blank",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "x", method: "GE T" } },
+            }
+            """,
+            [
+                #"3:51: error: "method" must be a method such as "GET", found the text "GE T"; did you "#
+                    + #"mean "GET"?"#
+            ]),
+        Mistake(
+            "a mistyped method",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "x", method: "PSOT" } },
+            }
+            """,
+            [
+                #"3:51: warning: the method "PSOT" is not a usual one; did you mean "POST"?"#
+            ]),
+        Mistake(
+            "the method of tunnels",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "x", method: "CONNECT" } },
+            }
+            """,
+            [
+                #"3:51: error: the method CONNECT is not for requests; proxies are set with "proxy""#
+            ]),
+        Mistake(
+            "a parameter that is not closed",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1/{id" } },
+            }
+            """,
+            [
+                #"3:42: error: the path "v1/{id" cannot be used: { is not closed; write {name}"#
+            ]),
+        Mistake(
+            "a parameter that was not opened",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1/id}" } },
+            }
+            """,
+            [
+                #"3:44: error: the path "v1/id}" cannot be used: } has no { before it"#
+            ]),
+        Mistake(
+            "a parameter without a name",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1/{}" } },
+            }
+            """,
+            [
+                #"3:42: error: the path "v1/{}" cannot be used: {} has no name; write {name}"#
+            ]),
+        Mistake(
+            "a parameter with a bad name",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1/{user id}" } },
+            }
+            """,
+            [
+                #"3:42: error: the path "v1/{user id}" cannot be used: {user id} is no name; use "#
+                    + "letters, digits, _, - and ."
+            ]),
+        Mistake(
+            "a path that walks up",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "../admin" } },
+            }
+            """,
+            [
+                #"3:39: error: the path "../admin" cannot be used: it has the segment ".." or ".", "#
+                    + "which walks out of the base"
+            ]),
+        Mistake(
+            "a path that walks up in disguise",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1/%2e%2E/admin" } },
+            }
+            """,
+            [
+                #"3:42: error: the path "v1/%2e%2E/admin" cannot be used: it has the segment ".." or "#
+                    + #"".", which walks out of the base"#
+            ]),
+        Mistake(
+            "a path with a fragment",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "v1#top" } },
+            }
+            """,
+            [
+                #"3:41: error: the path "v1#top" cannot be used: it has a fragment (#), which is never "#
+                    + "sent"
+            ]),
+        Mistake(
+            "an absolute path",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "https://evil.example/x" } },
+            }
+            """,
+            [
+                #"3:38: error: the path "https://evil.example/x" is an absolute URL and would leave "#
+                    + "the domain; write a path, or allowsAbsolute: true when that is meant"
+            ]),
+        Mistake(
+            "an absolute path without a scheme",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "//evil.example/x" } },
+            }
+            """,
+            [
+                #"3:38: error: the path "//evil.example/x" is an absolute URL and would leave the "#
+                    + "domain; write a path, or allowsAbsolute: true when that is meant"
+            ]),
+        Mistake(
+            "an absolute path of another scheme",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "file:///etc/passwd", allowsAbsolute: true } },
+            }
+            """,
+            [
+                #"3:38: error: the path "file:///etc/passwd" must be an absolute http or https URL; it "#
+                    + #"has the scheme "file""#
+            ]),
+        Mistake(
+            "an absolute path with a free host",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "https://{host}/x", allowsAbsolute: true } },
+            }
+            """,
+            [
+                #"3:38: error: the path "https://{host}/x" must be an absolute http or https URL; it "#
+                    + "names no host"
+            ]),
+        Mistake(
+            "permission that is no flag",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: { s: { domain: "a", path: "x", allowsAbsolute: "yes" } },
+            }
+            """,
+            [
+                #"3:59: error: "allowsAbsolute" must be true or false, found the text "yes""#
+            ]),
+        Mistake(
+            "several things at once",
+            """
+            {
+              defaults: { timout: "60s" },
+              domains: {
+                a: { baseURL: "https//h.example", retries: -1 },
+              },
+              servers: {
+                s: { domain: "b", path: "v1/{", method: "" },
+              },
+            }
+            """,
+            [
+                #"2:15: error: unknown key "timout"; did you mean "timeout"?"#,
+                #"4:19: error: "baseURL" must be an absolute http or https URL; "https//h.example" has "#
+                    + "no scheme",
+                #"4:48: error: "retries" must be a whole number from 0 to 100, found the number -1"#,
+                #"7:18: error: unknown domain "b"; the domains are a"#,
+                #"7:33: error: the path "v1/{" cannot be used: { is not closed; write {name}"#,
+                #"7:45: error: "method" must be a method such as "GET", found the text """#,
+            ]),
+    ]
+}

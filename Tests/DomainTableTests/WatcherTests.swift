@@ -1,0 +1,246 @@
+import Foundation
+import Glibc
+import LATNetworking
+import LATTesting
+import Synchronization
+import Testing
+
+@Suite("DomainTableWatcher", .timeLimit(.minutes(1)))
+struct WatcherTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func text(_ port: Int) -> String { "{ domains: { a: { baseURL: \"http://127.0.0.1:\(port)\" } } }\n" }
+
+    /// Opens the file, empties it and writes in pieces, as `echo >` and some editors do.
+    private func overwrite(_ path: String, _ text: String) throws {
+        let file = open(path, O_WRONLY | O_TRUNC | O_CREAT | O_CLOEXEC, 0o600)
+        try #require(file >= 0)
+        defer { close(file) }
+        let bytes = Array(text.utf8)
+        for start in stride(from: 0, to: bytes.count, by: 500) {
+            let piece = bytes[start..<min(start + 500, bytes.count)]
+            #expect(piece.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) } == piece.count)
+        }
+    }
+
+    @discardableResult
+    private func write(_ text: String, to name: String = "d.json5") throws -> String {
+        try directory.write(Data(text.utf8), to: name)
+    }
+
+    /// The port of the table, by which its version is told.
+    private func port(_ table: DomainTable) throws -> Int {
+        let url = try table.resolve(domain: "a", path: "").baseURLs[0]
+        return try #require(url.split(separator: ":").last.flatMap { Int($0) })
+    }
+
+    /// Waits for the event that brings this version; fails at one that is rejected.
+    private func expect(
+        _ wanted: Int, _ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator,
+        _ location: SourceLocation = #_sourceLocation
+    ) async throws {
+        while let event = await events.next() {
+            switch event {
+            case .reloaded(let table) where try port(table) == wanted: return
+            case .reloaded: continue
+            case .rejected(let error): Issue.record("rejected: \(error.message)", sourceLocation: location)
+            }
+        }
+        Issue.record("the watching has ended", sourceLocation: location)
+    }
+
+    private func expectRejection(_ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator) async -> String {
+        while let event = await events.next() {
+            if case .rejected(let error) = event { return error.message }
+        }
+        return "the watching has ended"
+    }
+
+    @Test func anEditInPlaceIsTaken() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        #expect(try port(watcher.current) == 1)
+        let file = try #require(FileHandle(forWritingAtPath: path))
+        try file.truncate(atOffset: 0)
+        for byte in text(2).utf8 { try file.write(contentsOf: [byte]) }
+        try file.close()
+        try await expect(2, &events)
+        #expect(try port(watcher.current) == 2)
+    }
+
+    @Test func aFileRenamedOverIsTaken() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        for version in 2...5 {
+            let other = try write(text(version), to: "new-\(version)")
+            #expect(rename(other, path) == 0)
+            try await expect(version, &events)
+        }
+    }
+
+    @Test func aSwitchedLinkAsInAMountedConfigMapIsTaken() async throws {
+        try write(text(1), to: "..v1/d.json5")
+        try write(text(2), to: "..v2/d.json5")
+        try FileManager.default.createSymbolicLink(atPath: directory.path(of: "..data"), withDestinationPath: "..v1")
+        let path = directory.path(of: "d.json5")
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: "..data/d.json5")
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+
+        for version in 2...4 {
+            try write(text(version), to: "..v\(version)/d.json5")
+            let link = directory.path(of: "..data_tmp")
+            try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "..v\(version)")
+            #expect(rename(link, directory.path(of: "..data")) == 0)
+            try await expect(version, &events)
+            try FileManager.default.removeItem(atPath: directory.path(of: "..v\(version - 1)"))
+        }
+        // And in the folder the link leads to now.
+        try overwrite(directory.path(of: "..v4/d.json5"), text(9))
+        try await expect(9, &events)
+    }
+
+    @Test func aDeletedFileIsReportedAndTakenWhenItIsBack() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        try FileManager.default.removeItem(atPath: path)
+        #expect(await expectRejection(&events) == "the table \(path) is not there; check the path")
+        #expect(try port(watcher.current) == 1)
+        try write(text(2))
+        try await expect(2, &events)
+    }
+
+    @Test func aFolderThatIsTakenAwayAndBroughtBackIsTaken() async throws {
+        let path = try write(text(1), to: "Config/d.json5")
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        #expect(rename(directory.path(of: "Config"), directory.path(of: "Old")) == 0)
+        _ = await expectRejection(&events)
+        try write(text(2), to: "Config/d.json5")
+        try await expect(2, &events)
+    }
+
+    @Test func aBrokenFileKeepsTheTableUntilItIsMended() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        try write("{ domains: { a: { basURL: \"http://h\" } } }")
+        #expect(
+            await expectRejection(&events) == "\(path):1:19: error: unknown key \"basURL\"; did you mean \"baseURL\"?")
+        #expect(try port(watcher.current) == 1)
+        try write(text(2))
+        try await expect(2, &events)
+    }
+
+    @Test func aFileWithoutTheEnvironmentInUseIsRefused() async throws {
+        let path = try write("{ domains: { a: { baseURL: 'http://h:1', environments: { dev: 'http://h:2' } } } }")
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: "dev")
+        var events = watcher.events.makeAsyncIterator()
+        try write(text(3))
+        #expect(await expectRejection(&events) == "unknown environment \"dev\" in \(path); there are no environments")
+        #expect(try port(watcher.current) == 2)
+    }
+
+    @Test func whatWasSetInCodeStays() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        var events = watcher.events.makeAsyncIterator()
+        try watcher.update { table throws(NetworkError) in
+            try table.setBaseURL("http://127.0.0.1:99", forDomain: "a")
+        }
+        #expect(try port(watcher.current) == 99)
+        try write("{ domains: { a: { baseURL: \"http://127.0.0.1:1\", timeout: \"5s\" } } }")
+        try await expect(99, &events)
+        #expect(try watcher.current.domain("a").settings.timeout == .seconds(5))
+        try watcher.update { table throws(NetworkError) in try table.setBaseURL(nil, forDomain: "a") }
+        #expect(try port(watcher.current) == 1)
+    }
+
+    /// Writers in place and by rename, as fast as they can, while others look the table up: every look-up gets a whole
+    /// table, no version is refused as broken, and the last is the one that stays.
+    @Test(arguments: [false, true])
+    func aHundredRapidEditsAreNeverHalfRead(_ byRename: Bool) async throws {
+        let path = try write(text(1))
+        let rejections = Messages()
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil) { event in
+            if case .rejected(let error) = event { rejections.all.withLock { $0.append(error.message) } }
+        }
+        var events = watcher.events.makeAsyncIterator()
+        let flag = Flag()
+        let reader = Task {
+            var lookUps = 0
+            while !flag.isUp.load(ordering: .relaxed) {
+                let port = try self.port(watcher.current)
+                #expect((1...101).contains(port))
+                lookUps += 1
+                await Task.yield()
+            }
+            return lookUps
+        }
+        for version in 2...101 {
+            let padding = String(repeating: "// \(version)\n", count: version * 20)
+            let text = padding + text(version)
+            if byRename {
+                #expect(rename(try write(text, to: "new"), path) == 0)
+            } else {
+                try overwrite(path, text)
+            }
+        }
+        try await expect(101, &events)
+        flag.isUp.store(true, ordering: .relaxed)
+        #expect(try await reader.value > 0)
+        #expect(rejections.all.withLock { $0 } == [])
+        #expect(try port(watcher.current) == 101)
+    }
+
+    @Test func lettingGoEndsTheThreadAndClosesItsDescriptors() async throws {
+        let path = try write(text(1))
+        var status = stat()
+        #expect(stat(directory.path, &status) == 0)
+        let inode = "ino:" + String(status.st_ino, radix: 16) + " "
+        var watcher: DomainTableWatcher? = try DomainTableWatcher(contentsOf: path, environment: nil)
+        let events = try #require(watcher?.events)
+        #expect(Self.watches(of: inode) == 1)
+        watcher = nil
+        for await _ in events {}
+        #expect(Self.watches(of: inode) == 0)
+    }
+
+    @Test func stoppingKeepsTheTable() async throws {
+        let path = try write(text(1))
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
+        let events = watcher.events
+        watcher.stop()
+        watcher.stop()
+        for await _ in events {}
+        #expect(try port(watcher.current) == 1)
+        for await _ in watcher.events {}
+    }
+
+    @Test func aBrokenFileIsRefusedAtTheStart() throws {
+        let path = try write("{")
+        #expect(throws: NetworkError.self) { try DomainTableWatcher(contentsOf: path, environment: nil) }
+    }
+
+    /// How many inotify descriptors of the process watch a folder.
+    private static func watches(of inode: String) -> Int {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fdinfo")) ?? []
+        return names.count { name in
+            let text = try? String(contentsOfFile: "/proc/self/fdinfo/" + name, encoding: .utf8)
+            return text?.contains("inotify") == true && text?.contains(inode) == true
+        }
+    }
+}
+
+private final class Flag: Sendable {
+    let isUp = Atomic(false)
+}
+
+private final class Messages: Sendable {
+    let all = Mutex<[String]>([])
+}
