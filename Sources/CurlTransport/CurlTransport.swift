@@ -18,6 +18,11 @@ public final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
     public static let version = "0.1.0"
 
+    /// The settings of an engine.
+    public typealias Configuration = EngineConfiguration
+    /// What is alive in an engine.
+    public typealias Gauges = EngineGauges
+
     /// What transfers have in common, worked out once.
     private let standardPlan: TransferPlan
     private let headerLines: HeaderLines

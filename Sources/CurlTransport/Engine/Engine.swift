@@ -18,11 +18,11 @@ final class Engine: @unchecked Sendable {
         case cancel(Transfer)
         /// Something about a transfer has changed: it is held or let go on, its reader caught up, its body has more.
         case update(Transfer)
-        case gauges(UnsafeContinuation<CurlTransport.Gauges, Never>)
+        case gauges(UnsafeContinuation<EngineGauges, Never>)
         case shutDown(UnsafeContinuation<Void, Never>?)
     }
 
-    let configuration: CurlTransport.Configuration
+    let configuration: EngineConfiguration
     let share: UnsafeMutableRawPointer
     let mailbox: Mailbox<Command>
 
@@ -53,7 +53,7 @@ final class Engine: @unchecked Sendable {
     /// More unused handles than this are freed.
     private static let handlePoolLimit = 256
 
-    init(_ configuration: CurlTransport.Configuration, proxies: ProxySettings) throws(NetworkError) {
+    init(_ configuration: EngineConfiguration, proxies: ProxySettings) throws(NetworkError) {
         try GlobalCurl.start()
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
         let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
@@ -166,8 +166,8 @@ final class Engine: @unchecked Sendable {
         }
     }
 
-    private var gauges: CurlTransport.Gauges {
-        CurlTransport.Gauges(easyHandles: handles.count, sockets: sockets.openCount, isRunning: true)
+    private var gauges: EngineGauges {
+        EngineGauges(easyHandles: handles.count, sockets: sockets.openCount, isRunning: true)
     }
 
     // MARK: Starting
@@ -394,7 +394,7 @@ final class Engine: @unchecked Sendable {
     }
 
     /// What is left, and who waits for the end: for the thread's last words.
-    func epitaph() -> (CurlTransport.Gauges, [UnsafeContinuation<Void, Never>]) {
+    func epitaph() -> (EngineGauges, [UnsafeContinuation<Void, Never>]) {
         var left = gauges
         left.isRunning = false
         return (left, shutdownWaiters)

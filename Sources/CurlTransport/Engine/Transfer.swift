@@ -129,7 +129,7 @@ struct TransferPlan: Sendable {
     var needsReset: Bool
 
     /// The plan of a request that sets nothing of its own.
-    init(_ configuration: CurlTransport.Configuration) {
+    init(_ configuration: EngineConfiguration) {
         timeout = configuration.timeout?.roundedUpMilliseconds ?? 0
         connectTimeout = configuration.connectTimeout.roundedUpMilliseconds
         idleTimeout = configuration.idleTimeout?.roundedUpMilliseconds ?? 0

@@ -12,7 +12,7 @@ struct ProxySettings: Sendable {
     var isEmpty: Bool { http == nil && https == nil }
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy.
-    init(_ policy: CurlTransport.ProxyPolicy, environment: [String: String]) throws(NetworkError) {
+    init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
             (http, https, exceptions) = (nil, nil, "")

@@ -49,7 +49,7 @@ enum RequestCheck {
     }
 }
 
-extension CurlTransport.Configuration {
+extension EngineConfiguration {
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
     ///   what this libcurl cannot do.
     func validate() throws(NetworkError) {

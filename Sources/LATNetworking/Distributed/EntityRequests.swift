@@ -38,7 +38,7 @@ extension CentralRequestManager {
             }
             let values = try PathParameters.take(route.pathParameters, from: &members)
             for index in route.baseURLs.indices { context.addresses.append(try route.url(values, base: index)) }
-            context.domain = route.domain.rawValue
+            context.mirrorKey = ([route.domain.rawValue] + route.baseURLs).joined(separator: " ")
             context.path = route.path
             request.pinnedPublicKeys = route.pins
             apply(route.settings, to: &request, &context)

@@ -11,24 +11,24 @@
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
-    private let interceptors: [any Interceptor]
-    private let retry: RetryInterceptor
+    /// The app's own rooms, the first outermost.
+    let interceptors: [any Interceptor]
+    let retry: RetryInterceptor
+    let compose: ComposeInterceptor
+    let simulation: SimulationInterceptor
+    let redirect: RedirectInterceptor
+    let transport: any Transport
     private let mirrors = MirrorInterceptor()
-    private let compose: ComposeInterceptor
-    private let simulation: SimulationInterceptor
-    private let redirect: RedirectInterceptor
-    private let transport: any Transport
 
-    init(_ configuration: CentralRequestManager.Configuration, transport: any Transport) {
-        interceptors = configuration.interceptors
-        retry = RetryInterceptor(retries: configuration.retries)
-        compose = ComposeInterceptor(
-            defaults: configuration.headers, headerProvider: configuration.headerProvider,
-            parameterProvider: configuration.parameterProvider)
-        simulation = SimulationInterceptor(standard: configuration.simulation)
-        redirect = RedirectInterceptor(
-            policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
-            timeout: configuration.engine.timeout)
+    init(
+        interceptors: [any Interceptor], retry: RetryInterceptor, compose: ComposeInterceptor,
+        simulation: SimulationInterceptor, redirect: RedirectInterceptor, transport: any Transport
+    ) {
+        self.interceptors = interceptors
+        self.retry = retry
+        self.compose = compose
+        self.simulation = simulation
+        self.redirect = redirect
         self.transport = transport
     }
 

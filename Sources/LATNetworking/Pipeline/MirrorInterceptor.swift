@@ -11,18 +11,18 @@ final class MirrorInterceptor: Interceptor {
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         let context = request.context
-        let domain = context.domain ?? context.addresses.joined(separator: " ")
-        let order = states.withLock { $0[domain, default: MirrorState()].order(of: context.addresses.count, at: clock.now) }
+        let key = context.mirrorKey
+        let order = states.withLock { $0[key, default: MirrorState()].order(of: context.addresses.count, at: clock.now) }
         var failures: [NetworkError] = []
         for index in order {
             var attempt = request
             attempt.url = context.addresses[index]
             do {
                 let response = try await next(attempt)
-                states.withLock { $0[domain, default: MirrorState()].succeeded(index) }
+                states.withLock { $0[key, default: MirrorState()].succeeded(index) }
                 return response
             } catch let error as NetworkError where Self.isUnreachable(error) {
-                states.withLock { $0[domain, default: MirrorState()].failed(index, at: clock.now) }
+                states.withLock { $0[key, default: MirrorState()].failed(index, at: clock.now) }
                 failures.append(error)
             }
         }

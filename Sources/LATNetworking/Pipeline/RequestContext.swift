@@ -5,8 +5,8 @@ struct RequestContext: Sendable {
     /// The addresses that may be asked, the preferred one first: the domain's base and its mirrors, each with the path
     /// joined, without the parameters. Empty for a request that names its URL itself.
     var addresses: [String] = []
-    /// The domain's name in the table; what mirrors are remembered by.
-    var domain: String?
+    /// What is remembered of mirrors, by domain and base URLs, so that a row that was changed begins anew.
+    var mirrorKey = ""
     /// Headers of the domain and the server row, in that order.
     var rowHeaders = HTTPHeaders()
     /// Whether only the request's own headers are sent.
@@ -19,14 +19,6 @@ struct RequestContext: Sendable {
     var secretHeaders: SecretHeaders = []
     /// The server's or entity's path, for fixtures.
     var path: String?
-}
-
-/// What goes into the query or the body, not yet encoded.
-struct RequestContent: Sendable {
-    var members: [String: JSONValue]?
-    var files: [UploadFile] = []
-    var body: HTTPBody?
-    var encoding: ParameterEncoding
 }
 
 extension HTTPRequest {

@@ -1,4 +1,3 @@
-public import CurlTransport
 public import HTTPCore
 
 /// The settings a row of the table may have. `defaults`, a domain and a server each have their own; a request takes, for
@@ -21,7 +20,7 @@ public struct RouteSettings: Sendable {
     /// How parameters become a body.
     @Tracked public var parameterEncoding: ParameterEncoding?
     /// The proxy. Of `defaults` and domains.
-    @Tracked public var proxy: CurlTransport.ProxyPolicy?
+    @Tracked public var proxy: ProxyPolicy?
     /// Whether redirects are followed.
     @Tracked public var redirects: RedirectPolicy?
     /// Whether answers come from somewhere else than the server.

@@ -46,7 +46,7 @@ extension RouteSettings {
         $proxy = Tracked(entry.proxy) { proxy in
             switch proxy {
             case .environment: .environment
-            case .direct: CurlTransport.ProxyPolicy.none
+            case .direct: ProxyPolicy.none
             case .url(let url): .url(url)
             }
         }
