@@ -31,7 +31,7 @@ package struct Charset: Hashable, Sendable {
             return String(validating: bytes, as: UTF8.self)
         case "iso-8859-1", "latin1", "latin-1":
             // Latin-1 on the web means its superset windows-1252 (WHATWG Encoding §4.2).
-            return Charset("windows-1252").convert(data) ?? convert(data)
+            return Charset("windows-1252").convert(data) ?? Charset("ISO-8859-1").convert(data)
         default:
             return convert(data)
         }
@@ -61,6 +61,14 @@ package struct Charset: Hashable, Sendable {
             return true
         }
         guard isWhole else { return nil }
+        // Some charsets hold a letter back until they know that no accent follows.
+        output.withUnsafeMutableBufferPointer { output in
+            var room = output.count
+            var end = output.baseAddress
+            if iconv(converter, nil, nil, &end, &room) != -1 {
+                text.append(contentsOf: output[..<(output.count - room)].map { UInt8(bitPattern: $0) })
+            }
+        }
         let decoded = String(decoding: text, as: UTF8.self)
         return decoded.first == "\u{FEFF}" ? String(decoded.dropFirst()) : decoded
     }

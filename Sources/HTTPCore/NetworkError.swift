@@ -217,14 +217,20 @@ extension NetworkError.Kind: CustomStringConvertible {
 package enum URLText {
     /// The URL without user information, query and fragment, where secrets tend to be.
     package static func redacted(_ url: String) -> String {
-        let bare = url.prefix { $0 != "?" && $0 != "#" }
-        var text = String(bare)
-        if let slashes = bare.firstRange(of: "://") {
-            let authority = bare[slashes.upperBound...].prefix { $0 != "/" }
-            if let at = authority.lastIndex(of: "@") {
-                text = String(bare[..<slashes.upperBound]) + String(bare[bare.index(after: at)...])
+        // On bytes: as characters, a `?` and a combining mark after it would be one.
+        let bytes = url.utf8
+        let end = bytes.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? bytes.endIndex
+        var text = String(url[..<end])
+        if let slashes = text.firstRange(of: "://") {
+            let rest = text[slashes.upperBound...]
+            let authority = rest.prefix { $0 != "/" }
+            // A password with a slash in it ends the authority too early: then what looks like a port is none.
+            let port = authority.drop { $0 != ":" }.dropFirst()
+            let isCut = !authority.contains("@") && !authority.hasPrefix("[") && !port.allSatisfy(\.isNumber)
+            if let at = (isCut ? rest : authority).lastIndex(of: "@") {
+                text = String(text[..<slashes.upperBound]) + String(rest[rest.index(after: at)...])
             }
         }
-        return bare.endIndex < url.endIndex && url[bare.endIndex] == "?" ? text + "?…" : text
+        return end < bytes.endIndex && bytes[end] == UInt8(ascii: "?") ? text + "?…" : text
     }
 }

@@ -89,16 +89,25 @@ package enum URLReference {
     /// The absolute URL that `reference` means when found at `base`; `nil` when it is malformed. The result keeps
     /// the fragment of the reference, or else of the base (RFC 9110 §10.2.2).
     package static func resolve(_ reference: String, against base: String) -> String? {
+        let (base, baseFragment) = split(base.idempotentlyPercentEncoded)
+        let (reference, ownFragment) = split(reference.idempotentlyPercentEncoded)
         guard let handle = curl_url() else { return nil }
         defer { curl_url_cleanup(handle) }
         let flags = UInt32(CURLU_NON_SUPPORT_SCHEME)
-        guard curl_url_set(handle, CURLUPART_URL, base.idempotentlyPercentEncoded, flags) == CURLUE_OK,
-            curl_url_set(handle, CURLUPART_URL, reference.idempotentlyPercentEncoded, flags) == CURLUE_OK
+        guard curl_url_set(handle, CURLUPART_URL, base, flags) == CURLUE_OK,
+            // libcurl takes the empty reference for the folder of the base; it means the base itself.
+            reference.isEmpty || curl_url_set(handle, CURLUPART_URL, reference, flags) == CURLUE_OK
         else { return nil }
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_get(handle, CURLUPART_URL, &text, 0) == CURLUE_OK, let text else { return nil }
         defer { curl_free(text) }
-        return String(cString: text)
+        return String(cString: text) + (ownFragment ?? baseFragment ?? "")
+    }
+
+    /// A URL and its fragment, `#` included.
+    private static func split(_ url: String) -> (url: String, fragment: String?) {
+        guard let hash = url.utf8.firstIndex(of: UInt8(ascii: "#")) else { return (url, nil) }
+        return (String(url[..<hash]), String(url[hash...]))
     }
 
     /// Scheme, host and port of an absolute URL, lower case, the default port filled in: what "same origin"

@@ -43,6 +43,8 @@ struct HeaderLines: Sendable {
             switch name {
             case "content-length": try Self.checkContentLength(field.value, body: body)
             case "transfer-encoding": try Self.checkTransferEncoding(field.value, body: body)
+            case "content-type" where body?.isMultipart ?? false:
+                if let type = Self.multipartType(field.value) { lines.append("Content-Type: \(type)") }
             default: lines.append(Self.line(field))
             }
         }
@@ -64,6 +66,16 @@ struct HeaderLines: Sendable {
         guard let value = field.value else { return "\(field.name):" }  // libcurl's notation for "not this one"
         let isBlank = value.utf8.allSatisfy { $0 == 0x20 || $0 == 0x09 }
         return isBlank ? "\(field.name);" : "\(field.name): \(value)"  // the semicolon: "without a value"
+    }
+
+    /// The caller's type of a multipart body without its boundary, which libcurl adds; `nil` for a type that no multipart
+    /// body has, such as one set for all requests.
+    private static func multipartType(_ value: String?) -> String? {
+        guard let value, value.lowercased().hasPrefix("multipart/") else { return nil }
+        let parameters = value.split(separator: ";").filter { parameter in
+            !parameter.drop { $0 == " " || $0 == "\t" }.lowercased().hasPrefix("boundary")
+        }
+        return parameters.joined(separator: ";")
     }
 
     private static func appendContentType(of request: HTTPRequest, body: PreparedBody, to lines: inout [String]) {

@@ -56,6 +56,8 @@ enum PreparedBody: Sendable {
     /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
     var isSmall: Bool { if case .bytes = self { true } else { false } }
 
+    var isMultipart: Bool { if case .multipart = self { true } else { false } }
+
     /// The number of bytes, `nil` when it is unknown or libcurl's business.
     var length: Int64? {
         switch self {
@@ -74,11 +76,10 @@ enum PreparedBody: Sendable {
     }
 
     private static func reason(_ error: any Error) -> String {
-        guard let error = error as? EncodingError, case .invalidValue(let value, let context) = error else {
-            return "\(error)"
-        }
+        // The value itself stays out of it: it may be a secret.
+        guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
         let path = context.codingPath.map(\.stringValue).joined(separator: ".")
-        return "\(path.isEmpty ? "the value" : path) = \(value): \(context.debugDescription)"
+        return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
     }
 }
 

@@ -31,8 +31,18 @@ struct ResponseHead {
     /// Whether this is the head of the answer itself and not of an interim response (RFC 9110 §15.2).
     var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
 
-    /// Takes in a line with its end. Returns `false` when the head grows beyond the limit.
-    mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+    /// Takes in what the header callback got: a line with its end, or several at once, as libcurl hands on what it kept
+    /// while the transfer was paused. Returns `false` when the head grows beyond the limit.
+    mutating func append(_ lines: UnsafeBufferPointer<UInt8>) -> Bool {
+        var start = 0
+        while let end = lines[start...].firstIndex(of: 0x0A), end + 1 < lines.count {
+            guard appendLine(UnsafeBufferPointer(rebasing: lines[start...end])) else { return false }
+            start = end + 1
+        }
+        return appendLine(UnsafeBufferPointer(rebasing: lines[start...]))
+    }
+
+    private mutating func appendLine(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let first = line.first else { return true }
         if first == UInt8(ascii: "H"), !hasBegun || isComplete, line.starts(with: "HTTP/".utf8) {
             start(line)

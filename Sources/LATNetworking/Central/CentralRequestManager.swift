@@ -112,6 +112,7 @@ public final class CentralRequestManager: Sendable {
             if let cache { request.cachePolicy = cache }
             request.control = task.control
             request.progressHandler = gated(progress, task)
+            task.note(request)
             return try await judged(request)
         } deliver: { task, result in
             switch result {
@@ -129,7 +130,17 @@ public final class CentralRequestManager: Sendable {
         if request.attachment == nil { request.url = RequestBuilder.absoluteURL(request.url, base: baseURL) }
         let policy = request.cachePolicy ?? configuration.cachePolicy
         if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
-        return try await corridor.send(request)
+        do {
+            return try await corridor.send(request)
+        } catch let error as NetworkError {
+            throw error
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .provider, message: "an interceptor or transport of the app threw: \(error)", request: request,
+                underlying: error)
+        }
     }
 
     /// Sends a call and gives its answer as soon as the head is there; the body is read from
@@ -198,7 +209,7 @@ public final class CentralRequestManager: Sendable {
                 try Task.checkCancellation()
                 result = .success(try await call(task))
             } catch {
-                result = .failure(Self.networkError(error))
+                result = .failure(Self.networkError(error, task.request))
             }
             callbacks.run {
                 task.finish()
@@ -209,12 +220,12 @@ public final class CentralRequestManager: Sendable {
     }
 
     /// Everything a call can throw, as the error that closures get.
-    private static func networkError(_ error: any Error) -> NetworkError {
-        if let error = error as? NetworkError { return error }
+    private static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
+        if let error = error as? NetworkError { return request.map(error.attaching) ?? error }
         if error is CancellationError {
-            return NetworkError(.cancelled, message: "the request was cancelled", underlying: error)
+            return NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
         }
-        return NetworkError(.provider, message: "an interceptor threw: \(error)", underlying: error)
+        return NetworkError(.other, message: "\(error)", request: request, underlying: error)
     }
 
     /// A handler that runs where callbacks do, and no more when the task is over.

@@ -20,6 +20,7 @@ public final class RequestTask: Sendable, Hashable {
         var work: Task<Void, Never>?
         var isCancelled = false
         var isFinished = false
+        var request: HTTPRequest?
     }
 
     let control = TransferControl()
@@ -53,6 +54,11 @@ public final class RequestTask: Sendable, Hashable {
     /// Whether the one terminal event has been delivered or is being.
     public var isFinished: Bool { state.withLock(\.isFinished) }
 
+    /// What is sent, once it is known; for errors that do not say.
+    var request: HTTPRequest? { state.withLock(\.request) }
+
+    func note(_ request: HTTPRequest) { state.withLock { $0.request = request } }
+
     func start(_ work: @escaping @Sendable () async -> Void) {
         let task = Task { await work() }
         let isCancelled = state.withLock { state in
@@ -67,6 +73,7 @@ public final class RequestTask: Sendable, Hashable {
         state.withLock { state in
             state.isFinished = true
             state.work = nil
+            state.request = nil
         }
     }
 

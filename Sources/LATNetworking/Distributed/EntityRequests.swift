@@ -9,6 +9,7 @@ extension CentralRequestManager {
         request.control = task?.control
         if let task {
             request.progressHandler = gated(progress, task)
+            task.note(request)
             return try await outcome(of: request) { try decoder.reply(model, from: $0, to: $1) }
         }
         return try await reporting(progress, &request) { request in

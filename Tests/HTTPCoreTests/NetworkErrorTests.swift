@@ -1,0 +1,52 @@
+import FoundationEssentials
+import Testing
+
+@testable import HTTPCore
+
+@Suite struct NetworkErrorTests {
+    @Test(arguments: [
+        ("http://h/x?token=s", "http://h/x?…"), ("http://u:s@h/x", "http://h/x"), ("http://h/x#s", "http://h/x"),
+        ("http://u:s@h?q=s#s", "http://h?…"), ("http://h/a@b", "http://h/a@b"), ("http://u:a@s@h/", "http://h/"),
+        ("/relative?s", "/relative?…"), ("", ""), ("http://h/x#s?s", "http://h/x"),
+    ])
+    func addressesAreShownWithoutSecrets(_ url: String, _ shown: String) {
+        #expect(URLText.redacted(url) == shown)
+    }
+
+    /// A combining mark after the `?` makes one character of the two.
+    @Test func aQueryIsFoundOnBytes() {
+        #expect(!URLText.redacted("http://h/x?\u{301}token=secret").contains("secret"))
+        #expect(!URLText.redacted("http://h/x#\u{301}secret").contains("secret"))
+    }
+
+    @Test func theDescriptionIsOneSentenceWithKindAndAddress() {
+        let request = HTTPRequest("GET", "http://u:p@h/x?token=s", headers: ["Authorization": "s"])
+        let error = NetworkError(.timeout(.idle), message: "silence; try again", request: request)
+        #expect("\(error)" == "timeout(idle): silence; try again [GET http://h/x?…]")
+        #expect("\(NetworkError(.tls(.expired), message: "m"))" == "tls(expired): m")
+        #expect("\(NetworkError(.decoding(path: "a[0]"), message: "m"))" == "decoding(a[0]): m")
+        #expect("\(NetworkError(.decoding(path: ""), message: "m"))" == "decoding: m")
+        #expect("\(NetworkError(.httpStatus, message: "m"))" == "httpStatus: m")
+    }
+
+    @Test func theDescriptionForDebuggingHoldsNoSecretsEither() {
+        let request = HTTPRequest(
+            "POST", "http://u:hunter2@h/x?token=hunter2", headers: ["Authorization": "hunter2"],
+            body: .text("hunter2"))
+        let error = NetworkError(.connect, message: "refused", request: request)
+        #expect(!String(reflecting: error).contains("hunter2"))
+        #expect(!"\(error as any Error)".contains("hunter2"))
+    }
+
+    @Test func whatIsAttachedStays() {
+        let first = HTTPRequest("GET", "http://h/1")
+        let error = NetworkError(.connect, message: "m", curlCode: 7, underlying: CocoaError(.fileNoSuchFile))
+        #expect(error.attaching(first).request?.url == "http://h/1")
+        #expect(error.attaching(first).attaching(HTTPRequest("GET", "http://h/2")).request?.url == "http://h/1")
+        let counted = error.attaching(first).counting(attempts: 4)
+        #expect(counted.attempts == 4)
+        #expect(counted.curlCode == 7)
+        #expect(counted.underlying is CocoaError)
+        #expect(error.attempts == 1)
+    }
+}

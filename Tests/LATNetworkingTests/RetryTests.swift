@@ -1,0 +1,135 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATNetworking
+
+@Suite(.timeLimit(.minutes(1))) struct RetryTests {
+    private func server(failing count: Int) throws -> MockServer {
+        let server = try MockServer()
+        server.enqueue([MockReply](repeating: .noReply, count: count))
+        server.fallback { _ in .text("ok") }
+        return server
+    }
+
+    @Test(arguments: ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
+    func anIdempotentRequestIsRepeatedAsOftenAsAllowed(_ method: String) async throws {
+        let server = try server(failing: 2)
+        let manager = try CentralRequestManager.make { $0.retries = 2 }
+        #expect(try await manager.startRequest(method, server.url()).status == 200)
+        #expect(server.requestCount == 3)
+    }
+
+    @Test func theLastFailureIsThrownWithTheNumberOfAttempts() async throws {
+        let server = try server(failing: 5)
+        let manager = try CentralRequestManager.make { $0.retries = 2 }
+        let error = await failure { try await manager.startRequest("GET", server.url()) }
+        #expect(error?.kind == .connectionLost)
+        #expect(error?.attempts == 3)
+        #expect(server.requestCount == 3)
+    }
+
+    @Test(arguments: ["POST", "PATCH", "LOCK"])
+    func aRequestThatIsNotIdempotentIsSentOnce(_ method: String) async throws {
+        let server = try server(failing: 1)
+        let manager = try CentralRequestManager.make { $0.retries = 3 }
+        let error = await failure { try await manager.startRequest(method, server.url(), body: .text("x")) }
+        #expect(error?.kind == .connectionLost)
+        #expect(error?.attempts == 1)
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func theRequestsNumberWinsOverTheManagers() async throws {
+        let server = try server(failing: 10)
+        let eager = try CentralRequestManager.make { $0.retries = 3 }
+        var request = HTTPRequest("GET", server.url())
+        request.retries = 0
+        #expect(await failure { try await eager.send(request) }?.attempts == 1)
+        let plain = try CentralRequestManager.make()
+        request.retries = 1
+        #expect(await failure { try await plain.send(request) }?.attempts == 2)
+        #expect(server.requestCount == 3)
+    }
+
+    @Test func statusesAndBrokenBodiesOfAnswersAreToldApart() async throws {
+        let server = try MockServer()
+        server.enqueue(.status(503), .text("no"))
+        let manager = try CentralRequestManager.make { $0.retries = 3 }
+        #expect(await failure { try await manager.startRequest("GET", server.url()) }?.kind == .httpStatus)
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func aBodyThatCanBeReadOnceIsSentOnce() async throws {
+        let server = try server(failing: 5)
+        let manager = try CentralRequestManager.make { $0.retries = 3 }
+        let once = AsyncStream<Data> {
+            $0.yield(Data("x".utf8)); $0.finish()
+        }
+        #expect(
+            await failure { try await manager.startRequest("PUT", server.url(), body: .stream(once)) }?.attempts == 1)
+        #expect(server.requestCount + server.abandonedRequests.count == 1)
+    }
+
+    @Test func aReplayableBodyIsSentWholeEachTime() async throws {
+        let server = try server(failing: 2)
+        let manager = try CentralRequestManager.make { $0.retries = 2 }
+        _ = try await manager.startRequest(
+            "PUT", server.url(),
+            body: .stream {
+                AsyncStream {
+                    $0.yield(Data("again".utf8)); $0.finish()
+                }
+            })
+        #expect(server.requests.map(\.text) == ["again", "again", "again"])
+    }
+
+    @Test func aServerThatComesUpIsReached() async throws {
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make { $0.retries = 2 }
+        let error = await failure { try await manager.startRequest("GET", closed.url()) }
+        #expect(error?.kind == .connect)
+        #expect(error?.attempts == 3)
+    }
+
+    @Test func cancellingDuringTheWaitEndsTheCall() async throws {
+        let room = RetryInterceptor(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600))
+        let hasFailed = Signal()
+        let call = Task {
+            try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
+                hasFailed.raise()
+                throw NetworkError(.connect, message: "refused")
+            }
+        }
+        await hasFailed.wait()
+        call.cancel()
+        await #expect(throws: CancellationError.self) { try await call.value }
+    }
+
+    @Test(arguments: [
+        (NetworkError.Kind.dns, true), (.connect, true), (.connectionLost, true), (.timeout(.connect), true),
+        (.timeout(.total), false), (.timeout(.idle), false), (.tls(.expired), false), (.httpStatus, false),
+        (.cancelled, false), (.invalidRequest, false), (.bodyTooLarge, false), (.protocolViolation, false),
+        (.provider, false), (.shutDown, false), (.redirect, false),
+    ])
+    func onlyFailuresOfTheNetworkAreWorthRepeating(_ kind: NetworkError.Kind, _ isWorth: Bool) {
+        let error = NetworkError(kind, message: "")
+        #expect(RetryInterceptor.isWorthRepeating(HTTPRequest("GET", "http://h/"), error) == isWorth)
+        #expect(!RetryInterceptor.isWorthRepeating(HTTPRequest("POST", "http://h/"), error))
+    }
+
+    @Test func theWaitStaysUnderItsRange() async throws {
+        let room = RetryInterceptor(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4))
+        let attempts = Log<ContinuousClock.Instant>()
+        let start = ContinuousClock.now
+        let error = await failure {
+            try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
+                attempts.append(.now)
+                throw NetworkError(.connect, message: "refused")
+            }
+        }
+        #expect(attempts.count == 41)
+        #expect(error?.attempts == 41)
+        // At most 160 ms, to which a busy machine adds; without a longest wait it would be hours.
+        #expect(start.duration(to: .now) < .seconds(40))
+    }
+}

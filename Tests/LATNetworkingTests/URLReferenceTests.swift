@@ -1,0 +1,53 @@
+import Testing
+
+@testable import LATNetworking
+
+/// RFC 3986 §5.4, base `http://a/b/c/d;p?q`. What differs is what RFC 3986 leaves to http: an empty path is `/`.
+@Suite struct URLReferenceTests {
+    @Test(arguments: [
+        ("g", "http://a/b/c/g"), ("./g", "http://a/b/c/g"), ("g/", "http://a/b/c/g/"), ("/g", "http://a/g"),
+        ("//g", "http://g/"), ("?y", "http://a/b/c/d;p?y"), ("g?y", "http://a/b/c/g?y"),
+        ("#s", "http://a/b/c/d;p?q#s"), ("g#s", "http://a/b/c/g#s"), ("g?y#s", "http://a/b/c/g?y#s"),
+        (";x", "http://a/b/c/;x"), ("g;x", "http://a/b/c/g;x"), ("g;x?y#s", "http://a/b/c/g;x?y#s"),
+        ("", "http://a/b/c/d;p?q"), (".", "http://a/b/c/"), ("./", "http://a/b/c/"), ("..", "http://a/b/"),
+        ("../", "http://a/b/"), ("../g", "http://a/b/g"), ("../..", "http://a/"), ("../../", "http://a/"),
+        ("../../g", "http://a/g"),
+    ])
+    func normalExamples(_ reference: String, _ url: String) {
+        #expect(URLReference.resolve(reference, against: "http://a/b/c/d;p?q") == url)
+    }
+
+    @Test(arguments: [
+        ("../../../g", "http://a/g"), ("../../../../g", "http://a/g"), ("/./g", "http://a/g"), ("/../g", "http://a/g"),
+        ("g.", "http://a/b/c/g."), (".g", "http://a/b/c/.g"), ("g..", "http://a/b/c/g.."), ("..g", "http://a/b/c/..g"),
+        ("./../g", "http://a/b/g"), ("./g/.", "http://a/b/c/g/"), ("g/./h", "http://a/b/c/g/h"),
+        ("g/../h", "http://a/b/c/h"), ("g;x=1/./y", "http://a/b/c/g;x=1/y"), ("g;x=1/../y", "http://a/b/c/y"),
+        ("g?y/./x", "http://a/b/c/g?y/./x"), ("g?y/../x", "http://a/b/c/g?y/../x"),
+        ("g#s/./x", "http://a/b/c/g#s/./x"), ("g#s/../x", "http://a/b/c/g#s/../x"),
+    ])
+    func abnormalExamples(_ reference: String, _ url: String) {
+        #expect(URLReference.resolve(reference, against: "http://a/b/c/d;p?q") == url)
+    }
+
+    @Test(arguments: [
+        ("https://b/x", "http://a/", "https://b/x"), ("HTTP://B/x", "http://a/", "http://B/x"),
+        ("//b:8080/x", "https://a/", "https://b:8080/x"), ("x y/é", "http://a/b/", "http://a/b/x%20y/%C3%A9"),
+        ("x%20y", "http://a/b/", "http://a/b/x%20y"), ("?a=b c", "http://a/p?old", "http://a/p?a=b%20c"),
+        ("x", "http://a", "http://a/x"), ("x", "http://u:p@a/b", "http://u:p@a/x"),
+        ("http://[::1]:8080/x", "http://a/", "http://[::1]:8080/x"),
+    ])
+    func addressesAsServersSendThem(_ reference: String, _ base: String, _ url: String) {
+        #expect(URLReference.resolve(reference, against: base) == url)
+    }
+
+    @Test(arguments: ["http://", "http://h:99999/", "http://[::1/"])
+    func malformedOnesAreNone(_ reference: String) {
+        #expect(URLReference.resolve(reference, against: "http://a/b") == nil)
+    }
+
+    @Test func theFragmentOfTheBaseIsKeptUnlessTheReferenceHasOne() {
+        // RFC 9110 §10.2.2.
+        #expect(URLReference.resolve("/x", against: "http://a/b#f") == "http://a/x#f")
+        #expect(URLReference.resolve("/x#g", against: "http://a/b#f") == "http://a/x#g")
+    }
+}
