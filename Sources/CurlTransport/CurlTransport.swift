@@ -162,7 +162,14 @@ public final class CurlTransport: Transport {
         if let timeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout") {
             plan.idleTimeout = timeout
         }
-        if let maxBodySize = request.maxBodySize { plan.maxBodySize = maxBodySize }
+        if let maxBodySize = request.maxBodySize {
+            guard maxBodySize >= 0 else {
+                throw .invalidRequest("maxBodySize is \(maxBodySize); it cannot be negative")
+            }
+            plan.maxBodySize = maxBodySize
+        }
+        try RequestCheck.credentials(request.authentication)
+        try RequestCheck.unixSocket(request.unixSocketPath)
         if let limit = request.maxConnectionsPerHost {
             guard limit > 0 else { throw RequestCheck.tooFewConnections(limit) }
             plan.maxConnectionsPerHost = limit

@@ -178,7 +178,7 @@ extension NetworkError: CustomStringConvertible {
     /// Kind, message, and the request's method and address without its query and user information.
     public var description: String {
         var text = "\(kind): \(message)"
-        if let request { text += " [\(request.method) \(URLText.redacted(request.url))]" }
+        if let request { text += " [\(URLText.visible("\(request.method) \(URLText.redacted(request.url))"))]" }
         return text
     }
 }
@@ -215,6 +215,11 @@ extension NetworkError.Kind: CustomStringConvertible {
 
 /// Small cuts at URLs as text, for messages.
 package enum URLText {
+    /// A text with its control characters written out, so that it can be printed in a line.
+    package static func visible(_ text: String) -> String {
+        text.unicodeScalars.reduce(into: "") { $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1) }
+    }
+
     /// The URL without user information, query and fragment, where secrets tend to be.
     package static func redacted(_ url: String) -> String {
         // On bytes: as characters, a `?` and a combining mark after it would be one.

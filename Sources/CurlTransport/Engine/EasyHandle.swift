@@ -298,7 +298,10 @@ final class EasyHandle {
         guard let transfer else { return }
         self.transfer = nil
         errorBuffer[0] = 0
-        let isUnusual = transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
+        // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
+        let isUnusual =
+            transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
+            || transfer.repetitions > 0
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)

@@ -262,7 +262,7 @@ final class Engine: @unchecked Sendable {
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
             let error =
-                transfer.failure
+                transfer.failure.map { EngineFailure.complete($0, transfer, timings) }
                 ?? EngineFailure.describe(result, handle: handle, transfer: transfer, timings: timings, now: now)
             return over(transfer, .failure(error))
         }
@@ -516,11 +516,7 @@ final class Engine: @unchecked Sendable {
 
     /// Whether the head may be a challenge that libcurl answers by itself, so that another head follows.
     private func libcurlMayAskAgain(_ transfer: Transfer) -> Bool {
-        guard transfer.head.status == 401 || transfer.head.status == 407 else { return false }
-        switch transfer.request.authentication {
-        case .digest, .any: return true
-        case .basic, .bearer, nil: return transfer.head.status == 407
-        }
+        transfer.head.status == 401 && transfer.mayBeChallenged || transfer.head.status == 407
     }
 
     private func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
@@ -590,6 +586,8 @@ final class Engine: @unchecked Sendable {
 
     func progressed(download: (Int64, Int64), upload: (Int64, Int64), _ handle: EasyHandle) {
         guard let transfer = handle.transfer, transfer.plan.progress != nil else { return }
+        // The body of a challenge is not what is waited for.
+        if transfer.mayBeChallenged, transfer.head.status == 401 || transfer.head.status == 407 { return }
         let isUpload = transfer.plan.body != nil
         let (completed, total) = isUpload ? upload : download
         report(
@@ -601,7 +599,9 @@ final class Engine: @unchecked Sendable {
     private func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle, isWhole: Bool) {
         guard transfer.plan.progress != nil else { return }
         let isUpload = transfer.plan.body != nil
-        let completed = handle.offset(isUpload ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
+        var completed = handle.offset(isUpload ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
+        // libcurl adds the body of a challenge it answered to that of the answer.
+        if !isUpload, transfer.mayBeChallenged, !transfer.head.isCoded { completed = transfer.bodyByteCount }
         report(
             TransferProgress(
                 direction: isUpload ? .upload : .download, completed: completed,

@@ -57,10 +57,22 @@ enum EngineFailure {
             request: transfer.request, attempts: transfer.connectionsUsed - 1)
     }
 
+    /// An error of the engine's own, with what is known of the transfer.
+    static func complete(_ error: NetworkError, _ transfer: Transfer, _ timings: Timings) -> NetworkError {
+        NetworkError(
+            error.kind, message: error.message, request: transfer.request,
+            response: error.response ?? partialResponse(transfer, timings), curlCode: error.curlCode,
+            attempts: max(1, error.attempts), timings: timings, underlying: error.underlying)
+    }
+
     /// The error for a transfer that libcurl ended.
     static func describe(
         _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
     ) -> NetworkError {
+        if code == CURLE_OUT_OF_MEMORY, transfer.pipe != nil, transfer.head.isCoded {
+            // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
+            return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
+        }
         let detail = handle.errorText
         let said =
             code == CURLE_OK

@@ -84,6 +84,14 @@ final class Transfer: @unchecked Sendable, Hashable {
     /// Whether the caller has its response already and only the body goes on.
     var hasAnswered: Bool { continuation == nil }
 
+    /// Whether libcurl answers a challenge by itself, so that more than one response may come.
+    var mayBeChallenged: Bool {
+        switch request.authentication {
+        case .digest, .any: true
+        case .basic, .bearer, nil: false
+        }
+    }
+
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64? {
         // These have no body whatever they announce (RFC 9112 §6.3).

@@ -55,7 +55,7 @@ struct HeaderLines: Sendable {
             lines.append("Authorization: Bearer \(token)")
         }
         if let body {
-            if !names.contains("content-type") { Self.appendContentType(of: request, body: body, to: &lines) }
+            if !names.contains("content-type") { try Self.appendContentType(of: request, body: body, to: &lines) }
             // libcurl would wait up to a second for "100 Continue" from servers that never send it.
             if !names.contains("expect"), !body.isSmall { lines.append("Expect:") }
         }
@@ -78,8 +78,11 @@ struct HeaderLines: Sendable {
         return parameters.joined(separator: ";")
     }
 
-    private static func appendContentType(of request: HTTPRequest, body: PreparedBody, to lines: inout [String]) {
+    private static func appendContentType(
+        of request: HTTPRequest, body: PreparedBody, to lines: inout [String]
+    ) throws(NetworkError) {
         if let contentType = request.body?.contentType {
+            try check(HTTPHeaders.Field(name: "Content-Type", value: contentType))
             lines.append("Content-Type: \(contentType)")
         } else if case .bytes = body {
             // Without this libcurl says that all bytes are a form.

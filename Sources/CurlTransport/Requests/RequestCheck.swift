@@ -36,6 +36,24 @@ enum RequestCheck {
             || !request.pinnedPublicKeys.isEmpty
     }
 
+    /// Credentials end up in header fields, Digest's user name as it is.
+    static func credentials(_ authentication: Authentication?) throws(NetworkError) {
+        switch authentication {
+        case nil, .bearer: return  // a token is checked with the other fields
+        case .basic(let user, let password), .digest(let user, let password), .any(let user, let password):
+            guard (user + password).utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+                throw .invalidRequest("the user name or password holds a control character, which is never sent; remove it")
+            }
+        }
+    }
+
+    static func unixSocket(_ path: String?) throws(NetworkError) {
+        guard let path else { return }
+        guard !path.utf8.contains(0), path.utf8.count < 108 else {
+            throw .invalidRequest("the path of a Unix domain socket has at most 107 bytes and no NUL; use a shorter one")
+        }
+    }
+
     static func tooFewConnections(_ limit: Int) -> NetworkError {
         .invalidRequest("maxConnectionsPerHost is \(limit); it has to be at least 1")
     }
@@ -72,6 +90,10 @@ extension EngineConfiguration {
         }
         if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
             throw .invalidRequest("userAgent holds a control character; remove it")
+        }
+        try RequestCheck.unixSocket(unixSocketPath)
+        for rule in connectTo where rule.filter({ $0 == ":" }).count < 3 {
+            throw .invalidRequest("connectTo \"\(rule)\" is not of the form HOST1:PORT1:HOST2:PORT2")
         }
         for (host, address) in resolve where host.split(separator: ":").count < 2 || address.isEmpty {
             throw .invalidRequest("resolve \"\(host)\": \"\(address)\" is not of the form \"host:port\": \"address\"")

@@ -154,15 +154,32 @@ final class BodyPipe: ResponseBodySource {
 /// iterators is gone, nobody can read any more and the transfer is cancelled.
 final class ReaderEnd: ResponseBodySource {
     private let pipe: BodyPipe
-    /// The engine, which must not end while the body is read.
-    private let keepsAlive: (any AnyObject & Sendable)?
+    /// The engine, which must not end while the body is read, and may when it was read to its end.
+    private let keepsAlive: Mutex<(any AnyObject & Sendable)?>
 
     init(_ pipe: BodyPipe, keepsAlive: (any AnyObject & Sendable)?) {
         self.pipe = pipe
-        self.keepsAlive = keepsAlive
+        self.keepsAlive = Mutex(keepsAlive)
     }
 
-    func next() async throws -> Data? { try await pipe.next() }
+    func next() async throws -> Data? {
+        do {
+            if let chunk = try await pipe.next() { return chunk }
+        } catch {
+            letEngineGo()
+            throw error
+        }
+        letEngineGo()
+        return nil
+    }
+
+    private func letEngineGo() {
+        let engine = keepsAlive.withLock { engine in
+            defer { engine = nil }
+            return engine
+        }
+        _ = engine  // let go of outside the lock
+    }
 
     deinit { pipe.abandon() }
 }
