@@ -1,0 +1,156 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct BodySizeTests {
+    private static let replies: [@Sendable (MockReply) -> MockReply] = [
+        { $0 }, { $0.inChunks(of: 100) }, { $0.endingWithConnection() },
+    ]
+
+    @Test(arguments: 0..<3, [false, true])
+    func aBodyOverTheLimitIsRefused(framing: Int, streams: Bool) async throws {
+        let server = try MockServer()
+        server.enqueue(
+            Self.replies[framing](.pattern(byteCount: 1001)), Self.replies[framing](.pattern(byteCount: 1000)))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.maxBodySize = 1000
+                $0.streamsBody = streams
+            }
+            let error = try await CurlTransportTests.failure {
+                try await transport.send(request).body.collect(upTo: 1 << 20)
+            }
+            #expect(error.kind == .bodyTooLarge)
+            #expect(error.message.contains("1000"))
+            if !streams { #expect(error.response?.status == 200) }
+            try await server.waitUntilDisconnected()
+            #expect(try await transport.answer(to: request).body.collect(upTo: 1 << 20).count == 1000)
+        }
+    }
+
+    @Test func theEnginesLimitIsForCollectedBodiesOnly() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: 2000) }
+        try await withTransport(testConfiguration { $0.maxBodySize = 1000 }) { transport async throws in
+            let request = HTTPRequest("GET", server.url())
+            #expect(try await transport.failure(of: request).kind == .bodyTooLarge)
+            let larger = request.with { $0.maxBodySize = 2000 }
+            #expect(try await transport.answer(to: larger).data.count == 2000)
+            let stream = request.with { $0.streamsBody = true }
+            #expect(try await transport.answer(to: stream).body.collect(upTo: 1 << 20).count == 2000)
+        }
+    }
+
+    @Test func aLimitOfNothingLetsEmptyBodiesPass() async throws {
+        let server = try MockServer()
+        server.enqueue(.text(""), .status(204), .pattern(byteCount: 5000), .text("x"))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.maxBodySize = 0 }
+            #expect(try await transport.answer(to: request).status == 200)
+            #expect(try await transport.answer(to: request).status == 204)
+            let head = HTTPRequest("HEAD", server.url()).with { $0.maxBodySize = 0 }
+            #expect(try await transport.answer(to: head).headers["Content-Length"] == "5000")
+            #expect(try await transport.failure(of: request).kind == .bodyTooLarge)
+        }
+    }
+
+    @Test func aNegativeLimitIsRefused() async throws {
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", "http://127.0.0.1:1/").with { $0.maxBodySize = -1 }
+            #expect(try await transport.failure(of: request).kind == .invalidRequest)
+        }
+    }
+
+    @Test func theLimitIsNotForTheBodyOfAChallenge() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            .data(Data(count: 5000), status: 401).header(
+                "WWW-Authenticate", "Digest realm=\"r\", nonce=\"n\", qop=\"auth\""),
+            .text("hello"))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.authentication = .digest(user: "u", password: "p")
+                $0.maxBodySize = 1000
+            }
+            #expect(try await transport.answer(to: request).text == "hello")
+        }
+    }
+
+    private func zstd(_ data: Data) -> MockReply { .data(data).header("Content-Encoding", "zstd") }
+
+    @Test(arguments: [false, true])
+    func aBombIsDefused(streams: Bool) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .data(Codings.zstdZeros(mebibytes: 80)).header("Content-Encoding", "zstd") }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = streams }
+            let error = try await CurlTransportTests.failure {
+                var count = 0
+                for try await chunk in try await transport.send(request).body { count += chunk.count }
+                return count
+            }
+            #expect(error.kind == .bodyTooLarge)
+            #expect(error.message.contains("maxDecompressionRatio"))
+            let raw = request.with { $0.decompresses = false }
+            #expect(try await transport.answer(to: raw).body.collect(upTo: 1 << 20) == Codings.zstdZeros(mebibytes: 80))
+        }
+    }
+
+    @Test func theRatioCanBeRaisedAndSmallBodiesMayGrow() async throws {
+        let server = try MockServer()
+        server.enqueue(zstd(Codings.zstdZeros(mebibytes: 30)), zstd(Codings.zstdZeros(mebibytes: 40)))
+        try await withTransport(testConfiguration { $0.maxDecompressionRatio = 1_000_000 }) { transport async throws in
+            #expect(try await transport.get(server.url()).data.count == 30 << 20)
+            #expect(try await transport.get(server.url()).data.count == 40 << 20)
+        }
+        server.enqueue(zstd(Codings.zstdZeros(mebibytes: 30)))
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url()).data.count == 30 << 20)
+        }
+    }
+
+    @Test func theLimitCountsDecodedBytes() async throws {
+        let server = try MockServer()
+        server.enqueue(zstd(Codings.zstdZeros(mebibytes: 1)))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.maxBodySize = 1000 }
+            #expect(try await transport.failure(of: request).kind == .bodyTooLarge)
+        }
+    }
+}
+
+/// Bodies in the codings of RFC 9110 §8.4.1.
+enum Codings {
+    static let text = String(repeating: "The quick brown fox. ", count: 20)
+
+    static let gzip =
+        Data(
+            base64Encoded: "H4sIAAAAAAACAwvJSFUoLM1MzlZIKsovz1NIy6/QUwgZFRxMggBPe1LxpAEAAA==") ?? Data()
+
+    /// A frame of blocks that each say "131,072 times this byte" (RFC 8878 §3.1.1.2).
+    static func zstdZeros(mebibytes: Int) -> Data {
+        var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]
+        let blocks = mebibytes * 8
+        for block in 0..<blocks {
+            let header = UInt32(block == blocks - 1 ? 1 : 0) | 1 << 1 | UInt32(131_072) << 3
+            frame += [UInt8(header & 0xFF), UInt8(header >> 8 & 0xFF), UInt8(header >> 16), 0]
+        }
+        return Data(frame)
+    }
+
+    /// A frame of one block as it is (RFC 8878 §3.1.1.2).
+    static func zstd(_ text: String) -> Data {
+        let header = UInt32(text.utf8.count) << 3 | 1
+        return Data(
+            [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58, UInt8(header & 0xFF), UInt8(header >> 8 & 0xFF), 0] + text.utf8)
+    }
+
+    /// An uncompressed meta-block and an empty last one (RFC 7932 §9.2), for 2 to 65,536 bytes.
+    static func brotli(_ text: String) -> Data {
+        // WBITS 16 (one 0 bit), ISLAST 0, MNIBBLES 4 (00), MLEN - 1 in 16 bits, ISUNCOMPRESSED 1.
+        let bits = UInt32(text.utf8.count - 1) << 4 | 1 << 20
+        return Data([UInt8(bits & 0xFF), UInt8(bits >> 8 & 0xFF), UInt8(bits >> 16)] + text.utf8 + [0x03])
+    }
+}

@@ -1,0 +1,138 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct ConnectionLimitTests {
+    @Test(arguments: [1, 3])
+    func aHostGetsNoMoreConnectionsThanItsLimit(limit: Int) async throws {
+        let server = try MockServer()
+        let most = Box(0)
+        server.fallback { [weak server] _ in
+            most.change { $0 = max($0, server?.openConnections ?? 0) }
+            return .text("x").delayed(by: .milliseconds(3))
+        }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = limit }) { transport async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<60 {
+                    group.addTask {
+                        let request = HTTPRequest("GET", server.url("/\(index)")).with {
+                            $0.streamsBody = index % 4 == 0
+                        }
+                        _ = try await transport.answer(to: request).body.collect(upTo: 100)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(most.value <= limit)
+            #expect(server.acceptedConnections == limit)
+            #expect(await transport.gauges.sockets <= limit)
+        }
+    }
+
+    @Test func theTotalLimitHoldsAcrossHosts() async throws {
+        let servers = try (0..<4).map { _ in try MockServer() }
+        for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(3)) } }
+        let configuration = testConfiguration {
+            $0.maxConnectionsPerHost = 2
+            $0.maxConnections = 3
+        }
+        try await withTransport(configuration) { transport async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<60 {
+                    group.addTask { _ = try await transport.get(servers[index % 4].url()) }
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(servers.map(\.requestCount) == [15, 15, 15, 15])
+        #expect(servers.allSatisfy { $0.acceptedConnections <= 2 })
+    }
+
+    /// One host that is slow must not take the places of all others for good.
+    @Test func underATotalLimitEveryHostGetsItsTurn() async throws {
+        let busy = try MockServer()
+        let quiet = try MockServer()
+        busy.fallback { _ in .text("busy") }
+        quiet.fallback { _ in .text("quiet") }
+        let configuration = testConfiguration {
+            $0.maxConnectionsPerHost = 2
+            $0.maxConnections = 2
+        }
+        try await withTransport(configuration) { transport async throws in
+            let hasBeenServed = Box(false)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        for _ in 0..<200 where !hasBeenServed.value { _ = try await transport.get(busy.url()) }
+                    }
+                }
+                try await busy.waitForRequests(8)
+                _ = try await transport.get(quiet.url())
+                hasBeenServed.change { $0 = true }
+                try await group.waitForAll()
+            }
+            #expect(busy.requestCount < 800)
+        }
+    }
+
+    @Test func waitersStartByPriorityThenByAge() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("first").stalling(.start))
+        server.fallback { _ in .text("x") }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
+            let first = Task { try await transport.get(server.url("/first")) }
+            try await server.waitForRequests(1)
+            let priorities: [RequestPriority] = [.low, .normal, .high, .normal, .low, .high]
+            var tasks: [Task<HTTPResponse, any Error>] = []
+            for (index, priority) in priorities.enumerated() {
+                let request = HTTPRequest("GET", server.url("/\(priority)\(index)")).with { $0.priority = priority }
+                tasks.append(try await transport.submit(request))
+            }
+            first.cancel()
+            for task in tasks { _ = try await within { try await task.value } }
+            let order = server.requests.dropFirst().map(\.path)
+            #expect(order == ["/high2", "/high5", "/normal1", "/normal3", "/low0", "/low4"])
+        }
+    }
+
+    @Test func fiveThousandWaitingRequestsEndWithTheShutdown() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("never").stalling(.start) }
+        try await withTransport { transport async throws in
+            let url = server.url()
+            let tasks = (0..<5000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
+            try await server.waitForRequests(5)
+            try await within { await transport.shutdown() }
+            let count = try await within(.seconds(10), "an answer to every request") {
+                var count = 0
+                for task in tasks {
+                    if case .failure(let error as NetworkError) = await task.result, error.kind == .shutDown {
+                        count += 1
+                    }
+                }
+                return count
+            }
+            #expect(count == 5000)
+            #expect(server.requestCount == 5)
+        }
+    }
+
+    @Test func thousandsThatWaitCanAllBeCancelled() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("never").stalling(.start) }
+        try await withTransport { transport async throws in
+            let url = server.url()
+            let tasks = (0..<3000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
+            try await server.waitForRequests(5)
+            for task in tasks.reversed() { task.cancel() }
+            try await within(.seconds(10), "an answer to every request") {
+                for task in tasks {
+                    await #expect(throws: CancellationError.self) { try await task.value }
+                }
+            }
+            try await server.waitUntilDisconnected()
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct ConnectionTests {
+    @Test func aRefusedConnectionSaysSo() async throws {
+        let closed = try ClosedPort()
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", closed.url()))
+            #expect(error.kind == .connect)
+            #expect(error.curlCode == 7)
+            #expect(error.message.contains("is the server running"))
+        }
+    }
+
+    /// One stalled answer must not keep others of the same host from connecting.
+    @Test func requestsDoNotWaitForEachOthersAnswers() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("never").stalling(.start))
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            let url = server.url()
+            let stalled = Task { try await transport.send(HTTPRequest("GET", url)) }
+            try await server.waitForRequests(1)
+            #expect(try await transport.get(url).text == "x")
+            stalled.cancel()
+            _ = await stalled.result
+        }
+    }
+
+    @Test func namesAreWrittenByIDNA() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        let port = server.port
+        let configuration = testConfiguration { $0.resolve = ["xn--bcher-kva.example:\(port)": "127.0.0.1"] }
+        try await withTransport(configuration) { transport async throws in
+            _ = try await transport.get("http://bücher.example:\(port)/straße?q=ü")
+            #expect(server.requests.first?.headers["Host"] == "xn--bcher-kva.example:\(port)")
+            #expect(server.requests.first?.target == "/stra%C3%9Fe?q=%C3%BC")
+        }
+    }
+
+    @Test func thousandConcurrentRequestsKeepTheirOwnHeadersAndTimeouts() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            let reply = MockReply.text(
+                [request.headers["X-Id"], request.headers["X-Odd"], request.query("id")]
+                    .map { $0 ?? "-" }.joined(separator: " "))
+            return request.headers["X-Late"] == nil ? reply : reply.delayed(by: .seconds(30))
+        }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 40 }) { transport async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for id in 0..<1000 {
+                    let isLate = id % 50 == 0
+                    var request = HTTPRequest(id % 3 == 0 ? "POST" : "GET", server.url("/?id=\(id)"))
+                    request.headers["X-Id"] = "\(id)"
+                    if id % 2 == 1 { request.headers["X-Odd"] = "yes" }
+                    if id % 3 == 0 { request.body = .text("body \(id)") }
+                    if isLate {
+                        request.headers["X-Late"] = "1"
+                        request.timeout = .milliseconds(100)
+                    }
+                    group.addTask { [request] in
+                        do {
+                            let response = try await transport.answer(to: request)
+                            #expect(!isLate && response.text == "\(id) \(id % 2 == 1 ? "yes" : "-") \(id)")
+                        } catch let error as NetworkError {
+                            #expect(isLate && error.kind == .timeout(.total), "\(error)")
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+}

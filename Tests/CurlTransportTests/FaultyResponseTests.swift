@@ -1,0 +1,97 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+/// Responses that break off or break the rules. None of them may hang, crash or pass for a good one.
+@Suite struct FaultyResponseTests {
+    private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 5\r\n\r\n"
+
+    private func kind(_ reply: MockReply, _ method: String = "GET") async throws -> NetworkError.Kind? {
+        let server = try MockServer()
+        server.enqueue(reply)
+        let kind = Box<NetworkError.Kind?>(nil)
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest(method, server.url()))
+            kind.change { $0 = error.kind }
+        }
+        return kind.value
+    }
+
+    @Test(arguments: [true, false])
+    func aConnectionThatBreaksAnywhereIsLost(resets: Bool) async throws {
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            var wrong: [String] = []
+            for count in 0..<Int64(Self.head.utf8.count + 5) {
+                let reply = MockReply.text("hello")
+                server.enqueue(resets ? reply.resetting(afterBytes: count) : reply.closing(afterBytes: count))
+                let error = try await transport.failure(of: HTTPRequest("GET", server.url("/\(count)")))
+                // Before its first line is whole nobody can tell a broken answer from one that is no HTTP.
+                let isCutInStatusLine = !resets && (1..<17).contains(count)
+                let isRight = error.kind == .connectionLost || isCutInStatusLine && error.kind == .protocolViolation
+                if !isRight { wrong.append("\(count): \(error.kind) \(error.curlCode ?? -1)") }
+            }
+            #expect(wrong == [])
+            server.enqueue(.text("hello"))
+            #expect(try await transport.get(server.url("/whole")).text == "hello")
+        }
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 2x0 What\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/9.9 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "hello world\r\n",
+        "\u{0}\u{1}\u{2}\u{3}\r\n\r\n", "ICY 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nX: a\u{0}b\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+    ])
+    func whatIsNotHTTPIsRefused(wire: String) async throws {
+        let kind = try await kind(.raw(wire))
+        #expect(kind == (wire.contains("HTTP/1.1 10") ? .connectionLost : .protocolViolation))
+    }
+
+    @Test func chunksThatBreakOffAreLost() async throws {
+        let wire = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"
+        #expect(try await kind(.raw(wire)) == .connectionLost)
+        #expect(try await kind(.raw(wire + "lo\r\n")) == .connectionLost)
+        #expect(try await kind(.raw(wire + "lo\r\n0\r\n")) == .connectionLost)
+    }
+
+    @Test func hugeHeadsAreRefused() async throws {
+        let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 1 << 20) + "\r\nContent-Length: 0\r\n\r\n"
+        #expect(try await kind(.raw(line)) == .protocolViolation)
+        let lines =
+            "HTTP/1.1 200 OK\r\n"
+            + String(repeating: "X-Filler: " + String(repeating: "a", count: 988) + "\r\n", count: 1100)
+            + "Content-Length: 0\r\n\r\n"
+        #expect(try await kind(.raw(lines)) == .protocolViolation)
+    }
+
+    @Test func aTruncatedBodyIsLostAndASurplusCutOff() async throws {
+        #expect(try await kind(.text("hello").announcingLength(9)) == .connectionLost)
+        let server = try MockServer()
+        server.enqueue(.text("hello").announcingLength(3), .text("next"))
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url("/1")).text == "hel")
+            #expect(try await transport.get(server.url("/2")).text == "next")
+        }
+    }
+
+    @Test func interimResponsesAreSkipped() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            .text("hello").withInterim(100).withInterim(103, headers: ["Link": "</a>"]).header("X", "1"))
+        try await withTransport { transport async throws in
+            let response = try await transport.get(server.url())
+            #expect(response.status == 200)
+            #expect(response.text == "hello")
+            #expect(response.headers["Link"] == nil)
+            #expect(response.headers["X"] == "1")
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct HTTP2Tests {
+    private func trusting(_ change: (inout CurlTransport.Configuration) -> Void = { _ in })
+        -> CurlTransport.Configuration
+    {
+        testConfiguration {
+            $0.tls.caFile = Servers.authority
+            change(&$0)
+        }
+    }
+
+    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    func manyStreamsShareFewConnections() async throws {
+        let url = try #require(Servers.nginxTLS) + "/4k.bin"
+        try await withTransport(trusting()) { transport async throws in
+            let first = try await transport.get(url)
+            #expect(first.version == .http2)
+            #expect(first.data.count == 4096)
+            try await withThrowingTaskGroup(of: HTTPResponse.self) { group in
+                for _ in 0..<50 { group.addTask { try await transport.get(url) } }
+                for try await response in group {
+                    #expect(response.data == first.data)
+                    #expect(response.version == .http2)
+                }
+            }
+            #expect(await transport.gauges.sockets <= 5)
+        }
+    }
+
+    /// The server says GOAWAY after every third request; each request in flight is refused until it is among three.
+    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 10])
+    func requestsSurviveGoAway(inFlight: Int) async throws {
+        let url = try #require(Servers.nginxGoAway) + "/1k.bin"
+        try await withTransport(trusting()) { transport async throws in
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for index in 0..<100 {
+                    if index >= inFlight { #expect(try await group.next() == 1024) }
+                    group.addTask { try await transport.get(url).data.count }
+                }
+                for try await count in group { #expect(count == 1024) }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Servers.nginxClearHTTP2 != nil, "needs nginx; scripts/test starts it"))
+    func priorKnowledgeWorksInClearText() async throws {
+        let base = try #require(Servers.nginxClearHTTP2)
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", base + "/1m.bin").with { $0.version = .http2PriorKnowledge }
+            let response = try await transport.answer(to: request)
+            #expect(response.version == .http2)
+            #expect(response.data.count == 1 << 20)
+            #expect(try await transport.answer(to: request).data == response.data)
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<30 { group.addTask { try await transport.answer(to: request).data.count } }
+                for try await count in group { #expect(count == 1 << 20) }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    func theVersionCanBeHeldDown() async throws {
+        let url = try #require(Servers.nginxTLS) + "/1k.bin"
+        try await withTransport(trusting()) { transport async throws in
+            #expect(try await transport.get(url).version == .http2)
+            let request = HTTPRequest("GET", url).with { $0.version = .http1 }
+            #expect(try await transport.answer(to: request).version == .http1_1)
+        }
+    }
+
+    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    func aCertificateThatNobodyTrustsIsRefused() async throws {
+        let url = try #require(Servers.nginxTLS) + "/1k.bin"
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", url))
+            #expect([.tls(.untrusted), .tls(.selfSigned)].contains(error.kind))
+        }
+    }
+
+    /// Frames of RFC 9113 §4.1, without padding.
+    private static func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt8, _ payload: [UInt8]) -> [UInt8] {
+        [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF), type, flags, 0, 0, 0, stream] + payload
+    }
+
+    private static let settings = frame(4, stream: 0, [])
+    /// `:status: 200` from the static table, and the end of the headers.
+    private static let ok = frame(1, flags: 4, stream: 1, [0x88])
+
+    /// The name and the bytes sent after the settings, and what comes of it.
+    private static let breaks: [(name: String, bytes: [UInt8], kinds: [NetworkError.Kind])] = [
+        ("RST_STREAM: INTERNAL_ERROR", frame(3, stream: 1, [0, 0, 0, 2]), [.connectionLost, .protocolViolation]),
+        (
+            "RST_STREAM: CANCEL in the body", ok + frame(0, stream: 1, [0x61]) + frame(3, stream: 1, [0, 0, 0, 8]),
+            [.connectionLost]
+        ),
+        (
+            "GOAWAY: ENHANCE_YOUR_CALM", frame(7, stream: 0, [0, 0, 0, 0, 0, 0, 0, 11]),
+            [.connectionLost, .protocolViolation]
+        ),
+        ("data before headers", frame(0, stream: 1, [0x61]), [.protocolViolation, .connectionLost]),
+        ("a frame too large", [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1], [.protocolViolation, .connectionLost]),
+        (
+            "headers that do not decode", frame(1, flags: 4, stream: 1, [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
+            [.protocolViolation, .connectionLost]
+        ),
+        ("no HTTP/2 at all", Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), [.protocolViolation, .connectionLost]),
+    ]
+
+    @Test(arguments: breaks.indices)
+    func aStreamThatIsBrokenFailsAndNothingElse(index: Int) async throws {
+        let (name, bytes, kinds) = Self.breaks[index]
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write((name == "no HTTP/2 at all" ? [] : Self.settings) + bytes)
+            connection.drain()
+        }
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.version = .http2PriorKnowledge
+                $0.idleTimeout = .seconds(5)
+            }
+            let error = try await transport.failure(of: request)
+            #expect(kinds.contains(error.kind), "\(name): \(error.kind) \(error.curlCode ?? -1) \(error.message)")
+            #expect(try await transport.get(other.url()).text == "x")
+        }
+    }
+
+    @Test func aResponseMadeOfFramesIsRead() async throws {
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Self.settings + Self.ok + Self.frame(0, flags: 1, stream: 1, Array("hello".utf8)))
+            connection.drain()
+        }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.version = .http2PriorKnowledge }
+            let response = try await transport.answer(to: request)
+            #expect(response.version == .http2)
+            #expect(response.text == "hello")
+        }
+    }
+}

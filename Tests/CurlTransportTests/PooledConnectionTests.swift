@@ -1,0 +1,163 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct PooledConnectionTests {
+    /// Replies once on a kept connection, then takes the next request and closes without a byte: the connection was
+    /// stale and the client could not know.
+    private func staleServer(_ replies: MockReply...) throws -> MockServer {
+        let server = try MockServer()
+        server.enqueue([.text("first"), .noReply] + replies)
+        return server
+    }
+
+    private func one(_ change: (inout CurlTransport.Configuration) -> Void = { _ in }) -> CurlTransport.Configuration {
+        testConfiguration {
+            $0.maxConnectionsPerHost = 1
+            change(&$0)
+        }
+    }
+
+    @Test func connectionsAreKeptAndUsedAgain() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(one()) { transport async throws in
+            #expect(try await transport.get(server.url("/1")).timings.connectionReused == false)
+            #expect(try await transport.get(server.url("/2")).timings.connectionReused)
+            #expect(server.acceptedConnections == 1)
+        }
+    }
+
+    @Test(arguments: ["GET", "HEAD", "PUT", "DELETE"])
+    func aRequestThatMayBeRepeatedIsWhenTheConnectionWasStale(method: String) async throws {
+        let server = try staleServer(.text("again"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(server.url("/a?1"))
+            let response = try await transport.answer(to: HTTPRequest(method, server.url("/b?2")))
+            #expect(response.status == 200)
+            #expect(server.requests.map(\.target) == ["/a?1", "/b?2", "/b?2"])
+            #expect(server.requests.map(\.method) == ["GET", method, method])
+            #expect(server.requests.map(\.connection) == [1, 1, 2])
+        }
+    }
+
+    /// libcurl keeps texts of earlier URLs: the handle has been used for several, and a repetition has to go to the
+    /// one that was meant.
+    @Test func theRepetitionGoesToTheRightAddress() async throws {
+        let server = try MockServer()
+        let other = try MockServer()
+        server.fallback { _ in .text("x") }
+        other.fallback { _ in .text("other") }
+        try await withTransport(one()) { transport async throws in
+            for round in 0..<3 {
+                for path in ["/a", "/b", "/c"] { _ = try await transport.get(server.url("\(path)/\(round)")) }
+                _ = try await transport.get(other.url("/other/\(round)"))
+                _ = try await transport.get(server.url("/again/\(round)"))
+                server.enqueue(.noReply)
+                _ = try await transport.get(server.url("/stale/\(round)?q=\(round)"))
+                // The handle's next request goes to its own address, not the repetition's.
+                _ = try await transport.get(server.url("/stale/\(round)?q=\(round)"))
+                _ = try await transport.get(server.url("/after/\(round)"))
+                _ = try await transport.get(other.url("/other/after/\(round)"))
+            }
+            let expected = (0..<3).flatMap { round in
+                ["/a", "/b", "/c", "/again"].map { "\($0)/\(round)" }
+                    + Array(repeating: "/stale/\(round)?q=\(round)", count: 3) + ["/after/\(round)"]
+            }
+            #expect(server.requests.map(\.target) == expected)
+            #expect(other.requests.map(\.target) == (0..<3).flatMap { ["/other/\($0)", "/other/after/\($0)"] })
+        }
+    }
+
+    /// libcurl counts repetitions by handle, and handles live long.
+    @Test func staleConnectionsInTheLifeOfAHandleDoNotAddUp() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(one()) { transport async throws in
+            for round in 0..<12 {
+                _ = try await transport.get(server.url("/a/\(round)"))
+                server.enqueue(.noReply)
+                #expect(try await transport.get(server.url("/b/\(round)")).text == "x")
+            }
+            #expect(server.requestCount == 36)
+        }
+    }
+
+    @Test func repeatingHappensOnlyOnce() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("first"), .noReply, .noReply, .text("never"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(server.url("/a"))
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url("/b")))
+            #expect(error.kind == .connectionLost)
+            #expect(error.attempts == 2)
+            #expect(server.requestCount == 3)
+        }
+    }
+
+    @Test(arguments: ["POST", "PATCH"])
+    func aRequestWithEffectsThatWentOutIsNotRepeated(method: String) async throws {
+        let server = try staleServer(.text("never"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(server.url("/a"))
+            let request = HTTPRequest(method, server.url("/b"), body: .text("pay"))
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .connectionLost)
+            #expect(error.attempts == 1)
+            #expect(server.requests.map(\.target) == ["/a", "/b"])
+        }
+    }
+
+    @Test func aConnectionFoundDeadBeforeSendingIsReplacedForEveryMethod() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(one()) { transport async throws in
+            for index in 1...3 {
+                _ = try await transport.get(server.url("/a"))
+                server.closeIdleConnections()
+                try await server.waitForClosedConnections(index * 2 - 1)
+                let request = HTTPRequest("POST", server.url("/b"), body: .text("pay"))
+                #expect(try await transport.answer(to: request).status == 200)
+                server.closeIdleConnections()
+                try await server.waitForClosedConnections(index * 2)
+            }
+            #expect(server.requestCount == 6)
+        }
+    }
+
+    @Test func aRepeatedBodyStartsAtItsFirstByte() async throws {
+        let data = MockPattern.bytes(in: 0..<300_000)
+        let server = try staleServer(.text("again"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(server.url("/a"))
+            let request = HTTPRequest("PUT", server.url("/b"), body: .data(data))
+            #expect(try await transport.answer(to: request).text == "again")
+            #expect(server.requests.last?.body == data)
+        }
+    }
+
+    @Test func aStreamThatCanBeMadeAgainIsRepeatedAndOthersFail() async throws {
+        let chunks = (0..<5).map { MockPattern.bytes(in: Int64($0) * 1000..<Int64($0 + 1) * 1000) }
+        @Sendable func stream() -> AsyncStream<Data> {
+            AsyncStream { continuation in
+                for chunk in chunks { continuation.yield(chunk) }
+                continuation.finish()
+            }
+        }
+        let server = try staleServer(.text("again"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(server.url("/a"))
+            let request = HTTPRequest("PUT", server.url("/b"), body: .stream { stream() })
+            #expect(try await transport.answer(to: request).text == "again")
+            #expect(server.requests.last?.body == MockPattern.bytes(in: 0..<5000))
+        }
+        let other = try staleServer(.text("never"))
+        try await withTransport(one()) { transport async throws in
+            _ = try await transport.get(other.url("/a"))
+            let error = try await transport.failure(of: HTTPRequest("PUT", other.url("/b"), body: .stream(stream())))
+            #expect(error.kind == .requestBody)
+        }
+    }
+}

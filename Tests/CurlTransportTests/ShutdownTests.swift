@@ -1,0 +1,58 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct ShutdownTests {
+    /// Starts requests and gives their outcomes; the number of the ones that answered counts each once.
+    private func outcomes(_ tasks: [Task<HTTPResponse, any Error>]) async throws -> [NetworkError.Kind?] {
+        try await within(.seconds(8), "an answer to every request") {
+            var kinds: [NetworkError.Kind?] = []
+            for task in tasks {
+                switch await task.result {
+                case .success: kinds.append(nil)
+                case .failure(let error): kinds.append((error as? NetworkError)?.kind)
+                }
+            }
+            return kinds
+        }
+    }
+
+    @Test func answersEveryRequestInFlightAndInTheQueue() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("never").stalling(.start) }
+        try await withTransport { transport async throws in
+            let url = server.url()
+            let tasks = (0..<100).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
+            try await server.waitForRequests(5)
+            try await within { await transport.shutdown() }
+            #expect(try await outcomes(tasks) == Array(repeating: .shutDown, count: 100))
+            #expect(server.requestCount == 5)
+        }
+    }
+
+    @Test func answersARequestThatIsHeld() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            control.setSuspended(true)
+            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
+            let task = Task { try await transport.send(request) }
+            // The commands are taken in order: once the gauges are read, the request is in.
+            _ = await transport.gauges
+            try await within { await transport.shutdown() }
+            #expect(try await outcomes([task]) == [.shutDown])
+        }
+    }
+
+    @Test func laterRequestsFail() async throws {
+        try await withTransport { transport async throws in
+            await transport.shutdown()
+            await transport.shutdown()
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://127.0.0.1:1/"))
+            #expect(error.kind == .shutDown)
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import CLibcurl
+import FoundationEssentials
+import HTTPCore
+import Testing
+
+@testable import CurlTransport
+
+@Suite struct IdleWatchTests {
+    private func at(_ milliseconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: 0) + milliseconds }
+
+    @Test func looksAtTheEarliestDeadline() {
+        var watch = IdleWatch()
+        #expect(!watch.isDue(at(1 << 40)))
+        watch.note(at(100))
+        watch.note(at(50))
+        watch.note(at(70))
+        #expect(!watch.isDue(at(49)))
+        #expect(watch.isDue(at(50)))
+    }
+
+    @Test func aLookSetsTheTimeOfTheNext() {
+        var watch = IdleWatch()
+        watch.note(at(50))
+        watch.begin(at(50), runningCount: 2)
+        watch.note(at(120))
+        watch.note(at(90))
+        watch.commit()
+        #expect(watch.next == at(90))
+        watch.begin(at(90), runningCount: 0)
+        watch.commit()
+        #expect(watch.next == .distantFuture)
+    }
+
+    @Test func amongManyTransfersTheLooksAreKeptApart() {
+        var watch = IdleWatch()
+        watch.begin(at(1000), runningCount: 5000)
+        watch.note(at(1001))
+        watch.commit()
+        #expect(watch.next == at(1100))
+    }
+
+    @Test func timeNeverOverflows() {
+        #expect(MonotonicTime.now + .max == .distantFuture)
+        #expect(MonotonicTime.distantFuture + 1 == .distantFuture)
+        #expect(at(5).milliseconds(until: at(3)) == 0)
+        #expect(MonotonicTime(nanoseconds: 1).milliseconds(until: at(1)) == 1)
+        #expect(Duration.nanoseconds(1).roundedUpMilliseconds == 1)
+        #expect(Duration.milliseconds(1500).roundedUpMilliseconds == 1500)
+        #expect(Duration.seconds(Int64.max).roundedUpMilliseconds == Int64(Int32.max))
+    }
+}
+
+@Suite struct ResponseHeadTests {
+    private func head(_ lines: String...) -> (head: ResponseHead, isAccepted: Bool) {
+        var head = ResponseHead()
+        var isAccepted = true
+        for line in lines {
+            isAccepted = Array((line + "\r\n").utf8).withUnsafeBufferPointer { head.append($0) } && isAccepted
+        }
+        return (head, isAccepted)
+    }
+
+    @Test func theLastHeadCounts() {
+        let head = head(
+            "HTTP/1.1 103 Early Hints", "Link: </a>", "", "HTTP/1.1 200 Fine by me", "A: 1", "a: 2",
+            "Content-Length: 12", ""
+        ).head
+        #expect(head.status == 200)
+        #expect(head.reason == "Fine by me")
+        #expect(head.isFinal)
+        #expect(head.contentLength == 12)
+        #expect(head.headers[values: "A"] == ["1", "2"])
+        #expect(head.headers["Link"] == nil)
+    }
+
+    @Test func interimHeadsAreNotFinal() {
+        #expect(!head("HTTP/1.1 100 Continue", "").head.isFinal)
+        #expect(head("HTTP/1.1 101 Switching Protocols", "").head.isFinal)
+        #expect(!head("HTTP/1.1 200 OK", "A: 1").head.isFinal)
+    }
+
+    @Test func whatFollowsTheHeadAreTrailers() {
+        let head = head("HTTP/1.1 200 OK", "A: 1", "", "B: 2", "").head
+        #expect(head.headers["B"] == nil)
+        #expect(head.trailers["B"] == "2")
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.0 404", HTTPVersion.http1_0, 404, ""), ("HTTP/2 200 ", .http2, 200, ""),
+        ("HTTP/3 503", .http3, 503, ""), ("HTTP/1.1 599 Zu  spät", .http1_1, 599, "Zu  spät"),
+    ])
+    func statusLines(line: String, version: HTTPVersion, status: Int, reason: String) {
+        let head = head(line, "").head
+        #expect(head.version == version)
+        #expect(head.status == status)
+        #expect(head.reason == reason)
+    }
+
+    @Test func contentFieldsAreNoted() {
+        #expect(head("HTTP/1.1 200 OK", "CONTENT-LENGTH:7").head.contentLength == 7)
+        #expect(head("HTTP/1.1 200 OK", "Content-Length: 99999999999999999999").head.contentLength == nil)
+        #expect(head("HTTP/1.1 200 OK", "Content-Lengthy: 7").head.contentLength == nil)
+        #expect(head("HTTP/1.1 200 OK", "content-encoding: br").head.isCoded)
+        #expect(!head("HTTP/1.1 200 OK", "content-encodings: br").head.isCoded)
+    }
+
+    @Test func theSizeIsLimited() {
+        let filler = "X: " + String(repeating: "a", count: 1 << 19)
+        #expect(head("HTTP/1.1 200 OK", filler).isAccepted)
+        #expect(!head("HTTP/1.1 200 OK", filler, filler).isAccepted)
+        #expect(!head("HTTP/1.1 200 OK", "", filler, filler).isAccepted)
+    }
+}
+
+@Suite struct HeaderLinesTests {
+    private let lines = HeaderLines(userAgent: "test")
+
+    private func lines(_ headers: HTTPHeaders, _ method: String = "GET", body: HTTPBody? = nil) throws -> [String] {
+        let request = HTTPRequest(method, "http://a/", headers: headers, body: body)
+        return try lines.lines(
+            for: request, body: body.map { try PreparedBody($0) }, decompresses: RequestCheck.decompresses(request))
+    }
+
+    @Test func theCallersFieldsWin() throws {
+        #expect(try lines([:]).contains("User-Agent: test"))
+        #expect(try lines(["user-agent": "mine"]).contains { $0.hasPrefix("User-Agent") } == false)
+        #expect(try lines(["User-Agent": nil]).first == "User-Agent:")
+        #expect(try lines(["X": ""]).first == "X;")
+        #expect(try lines(["X": " \t"]).first == "X;")
+        #expect(
+            try lines(["Accept-Encoding": "gzip"]).filter { $0.hasPrefix("Accept-Encoding") } == [
+                "Accept-Encoding: gzip"
+            ])
+    }
+
+    @Test func bodiesBringTheirType() throws {
+        #expect(try lines([:], "POST", body: .text("a")).contains("Content-Type: text/plain; charset=utf-8"))
+        #expect(try lines([:], "POST", body: .data(Data())).contains("Content-Type:"))
+        #expect(
+            try lines(["content-type": "a/b"], "POST", body: .text("a")).filter {
+                $0.lowercased().hasPrefix("content-type")
+            }
+                == ["content-type: a/b"])
+    }
+
+    @Test func theLengthIsComputedAndAWrongOneRefused() throws {
+        #expect(
+            try lines(["Content-Length": "1"], "POST", body: .text("a")).contains { $0.contains("Length") } == false)
+        #expect(throws: NetworkError.self) { try lines(["Content-Length": "2"], "POST", body: .text("a")) }
+        #expect(throws: NetworkError.self) { try lines(["Content-Length": "1, 1"], "POST", body: .text("a")) }
+        #expect(throws: NetworkError.self) { try lines(["Content-Length": "5"]) }
+        #expect(throws: NetworkError.self) { try lines(["Transfer-Encoding": "chunked"], "POST", body: .text("a")) }
+        #expect(throws: NetworkError.self) { try lines(["Transfer-Encoding": "gzip"]) }
+    }
+}
+
+@Suite struct TargetTests {
+    @Test(arguments: [
+        ("http://Example.org", "http://Example.org/", "http://Example.org:80"),
+        ("https://a/b c?d=ü#frag", "https://a/b%20c?d=%C3%BC", "https://a:443"),
+        ("http://a:8080/%20%41", "http://a:8080/%20%41", "http://a:8080"),
+        ("http://[::1]:81/", "http://[::1]:81/", "http://[::1]:81"),
+        ("HTTP://a/", "http://a/", "http://a:80"),
+    ])
+    func addressesAreNormalised(text: String, url: String, origin: String) throws {
+        let target = try Target(text)
+        #expect(target.url == url)
+        #expect(target.origin == origin)
+    }
+
+    @Test(arguments: [
+        "", "example.org", "//a/", "ftp://a/", "file:///etc/passwd", "gopher://a/", "http://", "http://a:99999/",
+        "http://a:b/", "http://[::1/", "http://a\r\n/", "http://a/\u{0}", "http://a/\u{7F}", "http://a\tb/",
+        "javascript:alert(1)",
+        "http://a b/", "http://a%0d%0aX:y/", "data:,a",
+    ])
+    func whatIsNoHTTPAddressIsRefused(text: String) {
+        let error = #expect(throws: NetworkError.self) { try Target(text) }
+        #expect(error?.kind == .invalidRequest)
+    }
+
+    @Test func messagesHoldNoSecrets() {
+        let error = #expect(throws: NetworkError.self) { try Target("http://user:secret@a:99999/?token=secret") }
+        #expect(error?.description.contains("secret") == false)
+    }
+
+    @Test func theCacheKeepsWhatIsUsed() throws {
+        let cache = TargetCache(capacity: 4)
+        let kept = try cache.target(for: "http://kept/")
+        for number in 0..<100 {
+            #expect(try cache.target(for: "http://a/\(number)").url == "http://a/\(number)")
+            #expect(try cache.target(for: "http://kept/") === kept)
+        }
+        #expect(throws: NetworkError.self) { try cache.target(for: "nothing") }
+    }
+}
+
+@Suite struct SocketTableTests {
+    /// An epoll descriptor and a pair of connected sockets.
+    private func withSockets(_ body: (CInt, CInt, CInt) throws -> Void) throws {
+        let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
+        var pair: [CInt] = [-1, -1]
+        #expect(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0)
+        defer { for descriptor in [epoll] + pair { close(descriptor) } }
+        try body(epoll, pair[0], pair[1])
+    }
+
+    private func eventCount(_ epoll: CInt) -> Int {
+        var event = epoll_event()
+        return Int(epoll_wait(epoll, &event, 1, 0))
+    }
+
+    @Test func aSocketThatIsLetGoStaysUntilSomethingHappens() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll: epoll)
+            table.opened(near)
+            table.watch(near, CURL_POLL_IN)
+            #expect(eventCount(epoll) == 0)
+            write(far, "a", 1)
+            #expect(eventCount(epoll) == 1)
+            let isWanted = table.isWanted(near)
+            #expect(isWanted)
+            table.watch(near, CURL_POLL_REMOVE)
+            #expect(eventCount(epoll) == 1)
+            let isStillWanted = table.isWanted(near)
+            #expect(!isStillWanted)
+            #expect(eventCount(epoll) == 0, "it is taken out at the first event nobody wants")
+            table.watch(near, CURL_POLL_IN)
+            #expect(eventCount(epoll) == 1, "and put back when it is wanted")
+            #expect(table.openCount == 1)
+            table.closed(near)
+            #expect(table.openCount == 0)
+        }
+    }
+
+    @Test func aSocketThatNeverConnectedIsTakenOutAtOnce() throws {
+        try withSockets { epoll, near, _ in
+            var table = SocketTable(epoll: epoll)
+            table.opened(near)
+            table.watch(near, CURL_POLL_OUT)
+            #expect(eventCount(epoll) == 1)
+            table.watch(near, CURL_POLL_REMOVE)
+            #expect(eventCount(epoll) == 0)
+        }
+    }
+
+    /// libcurl 7.88 closes some sockets without a word; the number then comes back for another.
+    @Test func aNumberThatWasClosedUnnoticedIsWatchedAgain() throws {
+        try withSockets { epoll, near, _ in
+            var table = SocketTable(epoll: epoll)
+            table.opened(near)
+            table.watch(near, CURL_POLL_INOUT)
+            var other: [CInt] = [-1, -1]
+            #expect(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &other) == 0)
+            defer { for descriptor in other { close(descriptor) } }
+            #expect(dup2(other[0], near) == near)
+            #expect(table.openCount == 0, "it is another socket now")
+            table.opened(near)
+            table.watch(near, CURL_POLL_OUT)
+            #expect(eventCount(epoll) == 1)
+            #expect(table.openCount == 1)
+        }
+    }
+
+    @Test func strangersAreNotWanted() throws {
+        try withSockets { epoll, near, _ in
+            var table = SocketTable(epoll: epoll)
+            let wanted = [near, 10_000].filter { table.isWanted($0) }
+            #expect(wanted == [])
+            table.closed(10_000)
+            #expect(table.openCount == 0)
+        }
+    }
+}

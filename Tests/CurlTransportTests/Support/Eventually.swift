@@ -1,0 +1,70 @@
+import FoundationEssentials
+import Glibc
+import Synchronization
+
+/// Something that happens once and is awaited.
+final class Event: Sendable {
+    private struct State {
+        var hasHappened = false
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    func happen() {
+        let waiters = state.withLock { state in
+            state.hasHappened = true
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    var hasHappened: Bool { state.withLock(\.hasHappened) }
+
+    func wait() async {
+        await withCheckedContinuation { continuation in
+            let hasHappened = state.withLock { state in
+                if !state.hasHappened { state.waiters.append(continuation) }
+                return state.hasHappened
+            }
+            if hasHappened { continuation.resume() }
+        }
+    }
+}
+
+/// A value that several threads change.
+final class Box<Value: Sendable>: Sendable {
+    private let storage: Mutex<Value>
+
+    init(_ value: Value) { storage = Mutex(value) }
+
+    var value: Value { storage.withLock { $0 } }
+
+    func change(_ body: (inout Value) -> Void) { storage.withLock { body(&$0) } }
+}
+
+/// What the process holds, as the kernel tells.
+enum ProcessFacts {
+    /// Resident memory in bytes.
+    static var residentBytes: Int {
+        let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
+        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * Int(getpagesize())
+    }
+
+    /// How many descriptors are open, the one of the look itself not counted.
+    static var openDescriptors: Int { count(of: "/proc/self/fd") - 1 }
+
+    /// How many threads carry a name.
+    static func threads(named name: String) -> Int {
+        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return tasks.count { task in
+            let text = try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)
+            return text?.dropLast() == name[...]
+        }
+    }
+
+    private static func count(of directory: String) -> Int {
+        ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).count
+    }
+}

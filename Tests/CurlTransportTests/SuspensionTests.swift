@@ -1,0 +1,218 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct SuspensionTests {
+    /// Lets time go by without a clock: another request of the same engine whose answer comes late.
+    private func pass(_ time: Duration, _ transport: CurlTransport) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("late").delayed(by: time) }
+        _ = try await transport.get(server.url())
+    }
+
+    private func suspended() -> TransferControl {
+        let control = TransferControl()
+        control.setSuspended(true)
+        return control
+    }
+
+    @Test func aRequestSuspendedBeforeItsStartGoesOutWhenItIsResumed() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
+            let control = suspended()
+            let request = HTTPRequest("GET", server.url("/held")).with {
+                $0.control = control
+                $0.idleTimeout = .milliseconds(50)
+                $0.timeout = .seconds(5)
+            }
+            let task = Task { try await transport.send(request) }
+            _ = await transport.gauges
+            // It is in nobody's way, though only one connection is allowed.
+            #expect(try await transport.get(server.url("/other")).text == "x")
+            try await pass(.milliseconds(150), transport)
+            #expect(server.requests.map(\.target) == ["/other"])
+            control.setSuspended(false)
+            #expect(try await within { try await task.value }.text == "x")
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func inTheMiddleOfABodyItHoldsStillAndIsNotTakenForSilent(streams: Bool) async throws {
+        let size: Int64 = 24 << 20
+        let server = try MockServer()
+        server.enqueue(.pattern(byteCount: size))
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let isHeld = Event()
+            let isOver = Box(false)
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.control = control
+                $0.streamsBody = streams
+                $0.idleTimeout = .milliseconds(100)
+                $0.progressHandler = { [weak control] _ in
+                    if !isHeld.hasHappened { control?.setSuspended(true) }
+                    isHeld.happen()
+                }
+            }
+            let task = Task {
+                let data = try await transport.send(request).body.collect(upTo: 1 << 30)
+                isOver.change { $0 = true }
+                return data
+            }
+            await isHeld.wait()
+            try await pass(.milliseconds(350), transport)
+            #expect(!isOver.value)
+            #expect(server.openConnections == 1)
+            control.setSuspended(false)
+            let data = try await within { try await task.value }
+            #expect(data.count == size)
+            #expect(MockPattern.firstMismatch(in: data, at: 0) == nil)
+        }
+    }
+
+    @Test(arguments: ["before", "waiting for the head", "body", "stream"])
+    func aSuspendedRequestCanBeCancelled(place: String) async throws {
+        let server = try MockServer()
+        server.enqueue(place == "waiting for the head" ? .text("x").stalling(.start) : .pattern(byteCount: 64 << 20))
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let isHeld = Event()
+            if place == "before" { control.setSuspended(true) }
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.control = control
+                $0.streamsBody = place == "stream"
+                $0.progressHandler = { [weak control] _ in
+                    control?.setSuspended(true)
+                    isHeld.happen()
+                }
+            }
+            let task = Task { try await transport.send(request).body.collect(upTo: 1 << 30) }
+            switch place {
+            case "before": break
+            case "waiting for the head":
+                try await server.waitForRequests(1)
+                control.setSuspended(true)
+            default: await isHeld.wait()
+            }
+            _ = await transport.gauges
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await within { try await task.value } }
+            if place != "before" { try await server.waitUntilDisconnected() }
+            #expect(server.requestCount == (place == "before" ? 0 : 1))
+        }
+    }
+
+    @Test func aShutdownEndsASuspendedBody() async throws {
+        let server = try MockServer()
+        server.enqueue(.pattern(byteCount: 64 << 20))
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let isHeld = Event()
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.control = control
+                $0.progressHandler = { [weak control] _ in
+                    control?.setSuspended(true)
+                    isHeld.happen()
+                }
+            }
+            let task = Task { try await transport.send(request) }
+            await isHeld.wait()
+            _ = await transport.gauges
+            try await within { await transport.shutdown() }
+            let error = await #expect(throws: NetworkError.self) { try await within { try await task.value } }
+            #expect(error?.kind == .shutDown)
+        }
+    }
+
+    @Test func inTheQueueItLetsOthersPass() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("first").stalling(.start))
+        server.fallback { .text($0.path) }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
+            let first = Task { try await transport.get(server.url("/1")) }
+            try await server.waitForRequests(1)
+            let control = TransferControl()
+            let held = HTTPRequest("GET", server.url("/2")).with { $0.control = control }
+            let second = try await transport.submit(held)
+            control.setSuspended(true)
+            first.cancel()
+            #expect(try await transport.get(server.url("/3")).text == "/3")
+            #expect(server.requests.map(\.path) == ["/1", "/3"])
+            control.setSuspended(false)
+            #expect(try await within { try await second.value }.text == "/2")
+        }
+    }
+
+    @Test func whileConnectingItGoesOnWhenItIsResumed() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("hello").delayed(by: .milliseconds(100), at: .afterHead))
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
+            let task = Task { try await transport.send(request) }
+            _ = await transport.gauges
+            control.setSuspended(true)
+            try await pass(.milliseconds(150), transport)
+            control.setSuspended(false)
+            #expect(try await within { try await task.value }.text == "hello")
+            control.setSuspended(true)
+            control.setSuspended(false)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func switchingBackAndForthLosesNothing(uploads: Bool) async throws {
+        let data = MockPattern.bytes(in: 0..<(8 << 20))
+        let server = try MockServer()
+        server.fallback { uploads ? .text("\($0.bodyByteCount)") : .pattern(byteCount: 8 << 20) }
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let request = HTTPRequest(uploads ? "POST" : "GET", server.url(), body: uploads ? .data(data) : nil).with {
+                $0.control = control
+            }
+            let task = Task { try await transport.send(request) }
+            for index in 0..<2000 {
+                control.setSuspended(index % 2 == 0)
+                if index % 50 == 0 { _ = await transport.gauges }
+            }
+            control.setSuspended(false)
+            let response = try await within { try await task.value }
+            if uploads {
+                #expect(response.text == "\(data.count)")
+                #expect(server.requests.first?.body == data)
+            } else {
+                #expect(response.data == data)
+            }
+        }
+    }
+
+    @Test func aSuspendedUploadStandsStill() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.writePattern(byteCount: 64 << 20, to: "big")
+        let server = try MockServer()
+        server.bodyLimit = 0
+        server.fallback { .text("\($0.bodyByteCount)") }
+        try await withTransport { transport async throws in
+            let control = TransferControl()
+            let isHeld = Event()
+            let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
+                $0.control = control
+                $0.idleTimeout = .milliseconds(100)
+                $0.progressHandler = { [weak control] _ in
+                    if !isHeld.hasHappened { control?.setSuspended(true) }
+                    isHeld.happen()
+                }
+            }
+            let task = Task { try await transport.send(request) }
+            await isHeld.wait()
+            try await pass(.milliseconds(300), transport)
+            #expect(server.receivedBodyBytes < 64 << 20)
+            #expect(server.requestCount == 0)
+            control.setSuspended(false)
+            #expect(try await within { try await task.value }.text == "\(64 << 20)")
+        }
+    }
+}

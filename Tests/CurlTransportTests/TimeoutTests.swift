@@ -1,0 +1,97 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct TimeoutTests {
+    @Test(arguments: [MockReply.Point.start, .afterHead, .afterBodyBytes(3)])
+    func silenceEndsInTheIdleTimeout(point: MockReply.Point) async throws {
+        let server = try MockServer()
+        server.enqueue(.text("hello").stalling(point))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.idleTimeout = .milliseconds(80) }
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .timeout(.idle))
+            #expect(error.response?.status == (point == .start ? nil : 200))
+            #expect(error.response?.data == (point == .start ? nil : Data((point == .afterHead ? "" : "hel").utf8)))
+        }
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test(arguments: [MockReply.Point.start, .afterHead, .afterBodyBytes(3)])
+    func theWholeTimeIsLimitedToo(point: MockReply.Point) async throws {
+        let server = try MockServer()
+        server.enqueue(.text("hello").stalling(point))
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.timeout = .milliseconds(80) }
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .timeout(.total))
+            #expect(error.curlCode == 28)
+        }
+    }
+
+    @Test func aTricklingBodyIsNotSilentButEndsInTheTotalTimeout() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: 1 << 20).throttled(bytesPerSecond: 100_000) }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.idleTimeout = .milliseconds(250)
+                $0.timeout = .milliseconds(600)
+            }
+            #expect(try await transport.failure(of: request).kind == .timeout(.total))
+        }
+    }
+
+    @Test func connectingHasATimeoutOfItsOwn() async throws {
+        let full = try FullBacklogListener()
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", full.url()).with { $0.connectTimeout = .milliseconds(80) }
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .timeout(.connect))
+            #expect(error.message.contains("80 ms"))
+            let shorter = HTTPRequest("GET", full.url()).with { $0.timeout = .milliseconds(80) }
+            #expect(try await transport.failure(of: shorter).kind == .timeout(.total))
+        }
+    }
+
+    @Test(arguments: ["data", "file", "multipart data", "multipart path"])
+    func anUploadThatMovesIsNotSilent(kind: String) async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.writePattern(byteCount: 16 << 20, to: "big.bin")
+        let data = MockPattern.bytes(in: 0..<(16 << 20))
+        let body: HTTPBody =
+            switch kind {
+            case "data": .data(data)
+            case "file": .file(path)
+            case "multipart data": .multipart([UploadFile(name: "f", fileName: "f", data: data)])
+            default: .multipart([UploadFile(name: "f", path: path)])
+            }
+        let server = try MockServer()
+        server.bodyReadRate = 16 << 20
+        server.fallback { _ in .text("thanks") }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("POST", server.url(), body: body).with { $0.idleTimeout = .milliseconds(400) }
+            #expect(try await transport.answer(to: request).text == "thanks")
+        }
+    }
+
+    /// One request at a time: the second waits longer than its own timeout before it starts.
+    @Test func waitingInTheQueueIsNotPartOfTheTimeout() async throws {
+        let server = try MockServer()
+        let other = try MockServer()
+        server.enqueue(.text("never").stalling(.start), .text("quick"))
+        other.enqueue(.text("late").delayed(by: .milliseconds(200)))
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
+            let slow = Task { try await transport.get(server.url()) }
+            try await server.waitForRequests(1)
+            let quick = HTTPRequest("GET", server.url()).with { $0.timeout = .milliseconds(150) }
+            let task = try await transport.submit(quick)
+            _ = try await transport.get(other.url())
+            slow.cancel()
+            let response = try await within { try await task.value }
+            #expect(response.text == "quick")
+            #expect(response.timings.queue > .milliseconds(150))
+        }
+    }
+}
