@@ -64,7 +64,10 @@ import Testing
             request = HTTPRequest("PUT", server.url(), body: .data(Data(count: 32 << 20)))
             request.progressHandler = { _ in isInBody.happen() }
         }
-        let one = testConfiguration { $0.maxConnectionsPerHost = 1 }
+        let one = testConfiguration {
+            $0.maxConnectionsPerHost = 1
+            $0.connectTimeout = .seconds(60)
+        }
         try await withTransport(one) { [request] transport async throws in
             let first = place == "queued" ? Task { try await transport.get(server.url("/first")) } : nil
             if first != nil { try await server.waitForRequests(1) }

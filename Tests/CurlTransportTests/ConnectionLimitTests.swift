@@ -68,7 +68,7 @@ import Testing
                         for _ in 0..<200 where !hasBeenServed.value { _ = try await transport.get(busy.url()) }
                     }
                 }
-                try await busy.waitForRequests(8)
+                try await busy.waitForRequests(8, timeout: .seconds(15))
                 _ = try await transport.get(quiet.url())
                 hasBeenServed.change { $0 = true }
                 try await group.waitForAll()
@@ -119,12 +119,12 @@ import Testing
         }
     }
 
-    @Test func thousandsThatWaitCanAllBeCancelled() async throws {
+    @Test func manyThatWaitCanAllBeCancelled() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport { transport async throws in
             let url = server.url()
-            let tasks = (0..<3000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
+            let tasks = (0..<1000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
             try await server.waitForRequests(5)
             for task in tasks.reversed() { task.cancel() }
             try await within(.seconds(10), "an answer to every request") {

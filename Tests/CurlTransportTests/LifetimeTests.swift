@@ -119,6 +119,7 @@ import Testing
             // The clock of the first sleep takes descriptors for good.
             try await Task.sleep(for: .milliseconds(1))
             let descriptors = ProcessFacts.openDescriptors
+            let before = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []).sorted().map { $0 + "=" + ((try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)) ?? "-") }
             for _ in 0..<10 {
                 let transports = try (0..<10).map { _ in try CurlTransport(configuration: testConfiguration()) }
                 try await withThrowingTaskGroup(of: Void.self) { group in
@@ -135,6 +136,8 @@ import Testing
             try await eventually("the end of the threads") { ProcessFacts.threads(named: "lat-engine") == 0 }
             try await server.waitUntilDisconnected()
             try await eventually("the end of the descriptors") { ProcessFacts.openDescriptors <= descriptors }
+            let names = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []).sorted().map { $0 + "=" + ((try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)) ?? "-") }
+            Issue.record("KIND \(descriptors) \(before.count) \(names.count) \(names.filter { !before.contains($0) })")
         }
     }
 

@@ -39,16 +39,18 @@ struct AdmissionQueue<ID: Hashable> {
 
     /// A queue whose front moves, so that taking from it costs no shifting.
     private struct FIFO {
-        private var elements: [(id: ID, order: UInt64)] = []
+        /// Those before the front are empty, so that nothing is held that has left.
+        private var elements: [(id: ID, order: UInt64)?] = []
         private var front = 0
 
         var first: (id: ID, order: UInt64)? { front < elements.count ? elements[front] : nil }
 
-        var all: [ID] { elements[front...].map(\.id) }
+        var all: [ID] { elements[front...].compactMap { $0?.id } }
 
         mutating func append(_ id: ID, order: UInt64) { elements.append((id, order)) }
 
         mutating func removeFirst() {
+            elements[front] = nil
             front += 1
             if front > 64, front * 2 > elements.count {
                 elements.removeFirst(front)
@@ -57,7 +59,7 @@ struct AdmissionQueue<ID: Hashable> {
         }
 
         mutating func remove(_ id: ID) -> Bool {
-            guard let index = elements[front...].firstIndex(where: { $0.id == id }) else { return false }
+            guard let index = elements[front...].firstIndex(where: { $0?.id == id }) else { return false }
             elements.remove(at: index)
             return true
         }

@@ -301,6 +301,8 @@ final class Engine: @unchecked Sendable {
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.request.control?.detach()
         if wasRunning { startNext(after: transfer) }
+        // The reader's end holds the engine from here on, if anybody does.
+        transfer.keepAlive = nil
         transfer.pipe?.finish(result.map { _ in })
         if !transfer.hasAnswered { answers.append((transfer, result)) }
     }
@@ -505,7 +507,9 @@ final class Engine: @unchecked Sendable {
             return 0
         }
         if !wasComplete, transfer.head.isFinal {
-            if let announced = transfer.announcedBodySize, announced > transfer.plan.maxBodySize {
+            if !libcurlMayAskAgain(transfer), let announced = transfer.announcedBodySize,
+                announced > transfer.plan.maxBodySize
+            {
                 transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
                 return 0
             }
@@ -567,6 +571,7 @@ final class Engine: @unchecked Sendable {
         switch source.read(into: buffer) {
         case .bytes(let count):
             transfer.lastActivity = now
+            transfer.sourceBytes += Int64(count)
             return count
         case .end: return 0
         case .pause: return Int(CURL_READFUNC_PAUSE)
@@ -577,6 +582,7 @@ final class Engine: @unchecked Sendable {
     }
 
     func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
+        handle.transfer?.sourceBytes = 0
         if source.rewind() { return CURL_SEEKFUNC_OK }
         handle.transfer?.failure = EngineFailure.notReplayable
         return CURL_SEEKFUNC_FAIL
@@ -589,7 +595,8 @@ final class Engine: @unchecked Sendable {
         // The body of a challenge is not what is waited for.
         if transfer.mayBeChallenged, transfer.head.status == 401 || transfer.head.status == 407 { return }
         let isUpload = transfer.plan.body != nil
-        let (completed, total) = isUpload ? upload : download
+        var (completed, total) = isUpload ? upload : download
+        if isUpload { completed = contentBytes(of: transfer, onWire: completed) }
         report(
             TransferProgress(
                 direction: isUpload ? .upload : .download, completed: completed, total: total > 0 ? total : nil),
@@ -600,6 +607,7 @@ final class Engine: @unchecked Sendable {
         guard transfer.plan.progress != nil else { return }
         let isUpload = transfer.plan.body != nil
         var completed = handle.offset(isUpload ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
+        if isUpload { completed = contentBytes(of: transfer, onWire: completed) }
         // libcurl adds the body of a challenge it answered to that of the answer.
         if !isUpload, transfer.mayBeChallenged, !transfer.head.isCoded { completed = transfer.bodyByteCount }
         report(
@@ -607,6 +615,12 @@ final class Engine: @unchecked Sendable {
                 direction: isUpload ? .upload : .download, completed: completed,
                 total: isWhole ? completed : transfer.lastProgress?.value.total),
             of: transfer, isLast: true)
+    }
+
+    /// libcurl counts the framing of a chunked body; content is what the source gave.
+    private func contentBytes(of transfer: Transfer, onWire bytes: Int64) -> Int64 {
+        guard case .source = transfer.plan.body else { return bytes }
+        return min(bytes, transfer.sourceBytes)
     }
 
     private func report(_ progress: TransferProgress, of transfer: Transfer, isLast: Bool) {

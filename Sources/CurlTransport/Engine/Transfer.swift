@@ -40,6 +40,8 @@ final class Transfer: @unchecked Sendable, Hashable {
     @exclusivity(unchecked) var head = ResponseHead()
     @exclusivity(unchecked) var body = Data()
     @exclusivity(unchecked) var bodyByteCount: Int64 = 0
+    /// What the body's source has given so far.
+    var sourceBytes: Int64 = 0
     /// How often a connection was ready for the request; libcurl's own repetition on a fresh one counts.
     @exclusivity(unchecked) var connectionsUsed = 0
     /// How often libcurl began again on a fresh connection because the one from the pool was dead.
