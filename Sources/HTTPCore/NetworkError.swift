@@ -217,7 +217,9 @@ extension NetworkError.Kind: CustomStringConvertible {
 package enum URLText {
     /// A text with its control characters written out, so that it can be printed in a line.
     package static func visible(_ text: String) -> String {
-        text.unicodeScalars.reduce(into: "") { $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1) }
+        text.unicodeScalars.reduce(into: "") {
+            $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1)
+        }
     }
 
     /// The URL without user information, query and fragment, where secrets tend to be.

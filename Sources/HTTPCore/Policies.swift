@@ -78,8 +78,10 @@ public enum HTTPVersionPolicy: Hashable, Sendable {
 /// The version of a received response.
 public enum HTTPVersion: String, Hashable, Sendable, CustomStringConvertible {
     /// HTTP/1.0.
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     case http1_0 = "HTTP/1.0"
     /// HTTP/1.1.
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     case http1_1 = "HTTP/1.1"
     /// HTTP/2.
     case http2 = "HTTP/2"

@@ -106,7 +106,8 @@ enum EngineFailure {
         case CURLE_SSL_CACERT_BADFILE: .tls(.untrusted)
         // libcurl 7.88 has no codes of their own for these.
         case CURLE_RECV_ERROR where said.contains("CONNECT tunnel failed"): .proxy
-        case CURLE_RECV_ERROR where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
+        case CURLE_RECV_ERROR
+        where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
         // In HTTP/2 a stream or connection that ends early comes with these; the code says why.
@@ -125,7 +126,9 @@ enum EngineFailure {
         }
     }
 
-    private static func phase(_ handle: EasyHandle, _ transfer: Transfer, _ now: MonotonicTime) -> NetworkError.TimeoutPhase {
+    private static func phase(_ handle: EasyHandle, _ transfer: Transfer, _ now: MonotonicTime)
+        -> NetworkError.TimeoutPhase
+    {
         // Without a connection it is the connect timeout, unless the total one is the shorter of the two.
         guard transfer.connectionsUsed == 0 else { return .total }
         let plan = transfer.plan
@@ -139,7 +142,8 @@ enum EngineFailure {
         case 9: .notYetValid
         case 18: .selfSigned
         case 62: .wrongHost
-        case 0 where said.contains("subject name") || said.contains("host name") || said.contains("hostname"): .wrongHost
+        case 0 where said.contains("subject name") || said.contains("host name") || said.contains("hostname"):
+            .wrongHost
         default: .untrusted
         }
     }

@@ -22,7 +22,8 @@ enum GlobalCurl {
         guard runtimeVersion >= 0x075800 else {
             let version = String(cString: curl_version())
             throw NetworkError(
-                .unsupported, message: "libcurl 7.88 or newer is needed at run time, this is \(version); update libcurl")
+                .unsupported, message: "libcurl 7.88 or newer is needed at run time, this is \(version); update libcurl"
+            )
         }
     }
 }

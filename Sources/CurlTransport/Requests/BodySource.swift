@@ -88,7 +88,9 @@ final class FileSource: BodySource, @unchecked Sendable {
         if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
         guard descriptor >= 0 else { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
         var count: Int
-        repeat { count = pread(descriptor, buffer.baseAddress, wanted, off_t(offset)) } while count < 0 && errno == EINTR
+        repeat {
+            count = pread(descriptor, buffer.baseAddress, wanted, off_t(offset))
+        } while count < 0 && errno == EINTR
         if count < 0 { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
         if count == 0 {
             return .failed(Self.failure(path, "it became shorter while it was sent (\(offset) of \(size) bytes)"))

@@ -42,7 +42,8 @@ enum RequestCheck {
         case nil, .bearer: return  // a token is checked with the other fields
         case .basic(let user, let password), .digest(let user, let password), .any(let user, let password):
             guard (user + password).utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-                throw .invalidRequest("the user name or password holds a control character, which is never sent; remove it")
+                throw .invalidRequest(
+                    "the user name or password holds a control character, which is never sent; remove it")
             }
         }
     }
@@ -50,7 +51,8 @@ enum RequestCheck {
     static func unixSocket(_ path: String?) throws(NetworkError) {
         guard let path else { return }
         guard !path.utf8.contains(0), path.utf8.count < 108 else {
-            throw .invalidRequest("the path of a Unix domain socket has at most 107 bytes and no NUL; use a shorter one")
+            throw .invalidRequest(
+                "the path of a Unix domain socket has at most 107 bytes and no NUL; use a shorter one")
         }
     }
 

@@ -68,10 +68,11 @@ enum RequestBuilder {
     static func isAbsolute(_ url: String) -> Bool {
         guard let end = url.firstRange(of: "://") else { return false }
         let scheme = url[..<end.lowerBound]
-        return !scheme.isEmpty && scheme.utf8.allSatisfy { byte in
-            (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2B || byte == 0x2D
-                || byte == 0x2E
-        }
+        return !scheme.isEmpty
+            && scheme.utf8.allSatisfy { byte in
+                (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2B || byte == 0x2D
+                    || byte == 0x2E
+            }
     }
 
     // MARK: Bodies
@@ -116,7 +117,8 @@ enum RequestBuilder {
         case nil, .parameters: break
         case .multipart(let ownParts): parts = ownParts + files
         case .encoded, .data, .file, .stream:
-            throw .invalidRequest("a call has either files or a body; put the body into one more UploadFile, or drop one")
+            throw .invalidRequest(
+                "a call has either files or a body; put the body into one more UploadFile, or drop one")
         }
         guard request.method != .get, request.method != .head else {
             throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")

@@ -106,7 +106,6 @@ extension CentralRequestManager {
     }
 }
 
-
 /// Takes the values of a path's parameters out of the others.
 enum PathParameters {
     /// The values by name, as text.
@@ -131,7 +130,8 @@ enum PathParameters {
         while let open = rest.firstIndex(of: "{"), let close = rest[open...].firstIndex(of: "}") {
             let name = String(rest[rest.index(after: open)..<close])
             guard let value = members.removeValue(forKey: name) else {
-                throw .invalidRequest("the path parameter {\(name)} has no value; give the entity a property \"\(name)\"")
+                throw .invalidRequest(
+                    "the path parameter {\(name)} has no value; give the entity a property \"\(name)\"")
             }
             let text = try text(value, name)
             guard !text.isEmpty, !text.isDotSegment else {

@@ -12,7 +12,9 @@ final class MirrorInterceptor: Interceptor {
     ) async throws -> HTTPResponse {
         let context = request.context
         let key = context.mirrorKey
-        let order = states.withLock { $0[key, default: MirrorState()].order(of: context.addresses.count, at: clock.now) }
+        let order = states.withLock {
+            $0[key, default: MirrorState()].order(of: context.addresses.count, at: clock.now)
+        }
         var failures: [NetworkError] = []
         for index in order {
             var attempt = request

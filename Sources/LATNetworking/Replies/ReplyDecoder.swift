@@ -46,7 +46,8 @@ struct ReplyDecoder: Sendable {
         guard let data else {
             throw NetworkError(
                 .decoding(path: path ?? ""),
-                message: "the envelope has no \"\(path ?? "data")\" to make \(type) of; make the model optional if it may "
+                message:
+                    "the envelope has no \"\(path ?? "data")\" to make \(type) of; make the model optional if it may "
                     + "be left out", response: response)
         }
         if let value = data as? Model { return value }

@@ -66,7 +66,8 @@ public final class DomainTableWatcher: Sendable {
     }
 
     private init(
-        _ path: String, onEvent: (@Sendable (Event) -> Void)?, _ makeTable: ([UInt8]) throws(NetworkError) -> DomainTable
+        _ path: String, onEvent: (@Sendable (Event) -> Void)?,
+        _ makeTable: ([UInt8]) throws(NetworkError) -> DomainTable
     ) throws(NetworkError) {
         guard let watch = FileWatch(path: path) else {
             throw Self.systemError(
