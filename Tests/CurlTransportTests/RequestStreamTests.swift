@@ -161,4 +161,29 @@ import Testing
             #expect(try await response.body.collect(upTo: 1 << 21).count == 1 << 20)
         }
     }
+
+    /// A refusal that closes the connection ends the upload too, be its stream never at its end.
+    @Test(arguments: [true, false], [nil, 1000] as [Int64?])
+    func aRefusalEndsAnUploadThatHasNoEnd(closes: Bool, length: Int64?) async throws {
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            for _ in 0..<20 {
+                let refusal = MockReply.text("no", status: 413).beforeRequestBody()
+                server.enqueue(closes ? refusal.closingConnection() : refusal)
+                let body = HTTPBody.stream(AsyncStream<Data> { $0.yield(Data(count: 10)) }, length: length)
+                let request = HTTPRequest("POST", server.url(), body: body)
+                let isRefused = Box(false)
+                try await within(.seconds(5), "the end of a refused upload") {
+                    do {
+                        let response = try await transport.send(request)
+                        isRefused.change { $0 = response.status == 413 }
+                    } catch let error as NetworkError {
+                        // The reset that follows may overtake the answer.
+                        isRefused.change { $0 = error.kind == .connectionLost }
+                    }
+                }
+                #expect(isRefused.value)
+            }
+        }
+    }
 }

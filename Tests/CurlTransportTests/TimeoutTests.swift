@@ -68,10 +68,10 @@ import Testing
             default: .multipart([UploadFile(name: "f", path: path)])
             }
         let server = try MockServer()
-        server.bodyReadRate = 16 << 20
+        server.bodyReadRate = 8 << 20
         server.fallback { _ in .text("thanks") }
         try await withTransport { transport async throws in
-            let request = HTTPRequest("POST", server.url(), body: body).with { $0.idleTimeout = .milliseconds(400) }
+            let request = HTTPRequest("POST", server.url(), body: body).with { $0.idleTimeout = .seconds(1) }
             #expect(try await transport.answer(to: request).text == "thanks")
         }
     }

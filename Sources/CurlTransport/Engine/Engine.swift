@@ -513,6 +513,11 @@ final class Engine: @unchecked Sendable {
                 transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
                 return 0
             }
+            // libcurl stops sending by itself, but not when the body is being waited for.
+            if transfer.head.status >= 300, case .source? = transfer.plan.body, !libcurlMayAskAgain(transfer) {
+                transfer.stopsSending = true
+                mailbox.post(.update(transfer))
+            }
             if transfer.pipe != nil, !libcurlMayAskAgain(transfer) { answerWithStream(transfer, handle) }
         }
         return line.count
@@ -568,6 +573,7 @@ final class Engine: @unchecked Sendable {
 
     func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer, transfer.failure == nil else { return Int(CURL_READFUNC_ABORT) }
+        if transfer.stopsSending { return 0 }
         switch source.read(into: buffer) {
         case .bytes(let count):
             transfer.lastActivity = now

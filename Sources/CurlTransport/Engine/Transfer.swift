@@ -29,6 +29,8 @@ final class Transfer: @unchecked Sendable, Hashable {
     /// The reader of a stream is behind, or the transfer is held by the caller.
     var isPaused = false
     var hasNewChunks = false
+    /// The server has answered with a refusal; what is left of the body is not sent.
+    var stopsSending = false
 
     var submittedAt = MonotonicTime(nanoseconds: 0)
     var startedAt = MonotonicTime(nanoseconds: 0)

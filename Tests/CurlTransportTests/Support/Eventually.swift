@@ -52,8 +52,19 @@ enum ProcessFacts {
         return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * Int(getpagesize())
     }
 
-    /// How many descriptors are open, the one of the look itself not counted.
-    static var openDescriptors: Int { count(of: "/proc/self/fd") - 1 }
+    /// The open descriptors and what each stands for: `7=socket:[1234]`.
+    static var descriptors: Set<String> {
+        let path = "/proc/self/fd"
+        let numbers = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+        return Set(
+            numbers.compactMap { number in
+                // The look itself takes one, which is gone by now.
+                guard let name = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(path)/\(number)") else {
+                    return nil
+                }
+                return "\(number)=\(name)"
+            })
+    }
 
     /// How many threads carry a name.
     static func threads(named name: String) -> Int {
@@ -62,9 +73,5 @@ enum ProcessFacts {
             let text = try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)
             return text?.dropLast() == name[...]
         }
-    }
-
-    private static func count(of directory: String) -> Int {
-        ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).count
     }
 }
