@@ -61,7 +61,7 @@ public struct UploadFile: Sendable {
         self.source = source
     }
 
-    var isReplayable: Bool {
+    package var isReplayable: Bool {
         if case .stream(let stream) = source { stream.isReplayable } else { true }
     }
 }

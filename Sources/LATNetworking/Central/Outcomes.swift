@@ -60,20 +60,41 @@ extension CentralRequestManager {
                 for observer in configuration.outcomeObservers { await observer(.success(response), request) }
                 return value
             } catch let error as NetworkError {
-                if try await isReplayed(error, request, replays) {
-                    replays += 1
-                    continue
+                var final = error.attaching(request)
+                do {
+                    if try await isReplayed(final, request, replays) {
+                        replays += 1
+                        continue
+                    }
+                } catch let error as NetworkError {
+                    final = error
                 }
-                for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
+                await tell(final, request)
+                throw final
+            } catch let error as CancellationError {
+                await tell(NetworkError(.cancelled, message: "the request was cancelled", request: request), request)
                 throw error
             }
         }
     }
 
+    private func tell(_ error: NetworkError, _ request: HTTPRequest) async {
+        for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
+    }
+
     private func isReplayed(_ error: NetworkError, _ request: HTTPRequest, _ replays: Int) async throws -> Bool {
         guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
-            request.body?.isReplayable ?? true, request.context.content?.body?.isReplayable ?? true
+            request.isReplayable
         else { return false }
-        return try await resolver.resolve(error, of: request) == .replay
+        do {
+            return try await resolver.resolve(error, of: request) == .replay
+        } catch let error as NetworkError {
+            throw error
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .provider, message: "the resolver threw: \(error)", request: request, underlying: error)
+        }
     }
 }

@@ -53,6 +53,7 @@ extension CentralRequestManager {
         context.content = RequestContent(
             members: members.isEmpty ? nil : members,
             files: plan.content.files, encoding: plan.options.parameterEncoding ?? encoding)
+        request.url = context.addresses.first ?? ""
         request.context = context
         return (request, decoder)
     }

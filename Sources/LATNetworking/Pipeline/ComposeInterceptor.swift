@@ -20,14 +20,6 @@ struct ComposeInterceptor: Interceptor {
     ) async throws -> HTTPResponse {
         let context = request.context
         var composed = request
-        if let address = context.addresses.first, request.url.isEmpty { composed.url = address }
-        if !context.replacesGlobalHeaders {
-            var headers = defaults
-            headers.merge(context.rowHeaders)
-            if let headerProvider { headers.merge(try await ask(headerProvider, "header", for: composed)) }
-            headers.merge(request.headers)
-            composed.headers = headers
-        }
         if var content = context.content {
             if let parameterProvider {
                 let common = try RequestBuilder.encoded(try await ask(parameterProvider, "parameter", for: composed))
@@ -36,6 +28,13 @@ struct ComposeInterceptor: Interceptor {
                 }
             }
             try RequestBuilder.put(content, into: &composed)
+        }
+        if !context.replacesGlobalHeaders {
+            var headers = defaults
+            headers.merge(context.rowHeaders)
+            if let headerProvider { headers.merge(try await ask(headerProvider, "header", for: composed)) }
+            headers.merge(request.headers)
+            composed.headers = headers
         }
         return try await next(composed)
     }

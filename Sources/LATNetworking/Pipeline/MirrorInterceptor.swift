@@ -23,7 +23,7 @@ final class MirrorInterceptor: Interceptor {
                 let response = try await next(attempt)
                 states.withLock { $0[key, default: MirrorState()].succeeded(index) }
                 return response
-            } catch let error as NetworkError where Self.isUnreachable(error) {
+            } catch let error as NetworkError where Self.isUnreachable(error) && request.isReplayable {
                 states.withLock { $0[key, default: MirrorState()].failed(index, at: clock.now) }
                 failures.append(error)
             }

@@ -59,6 +59,7 @@ enum RedirectRule {
 
     private static func dropSecrets(_ request: inout HTTPRequest, _ secrets: SecretHeaders) {
         request.authentication = nil
+        request.pinnedPublicKeys = []  // they are those of the domain that redirected
         removeHeaders(&request) { secrets.contains($0) || $0.equalsIgnoringASCIICase("Host") }
     }
 

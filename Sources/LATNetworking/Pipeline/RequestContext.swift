@@ -22,6 +22,13 @@ struct RequestContext: Sendable {
 }
 
 extension HTTPRequest {
+    /// Whether all that is sent can be sent again, put together already or not.
+    var isReplayable: Bool {
+        let content = context.content
+        return body?.isReplayable ?? true && content?.body?.isReplayable ?? true
+            && content?.files.allSatisfy(\.isReplayable) ?? true
+    }
+
     /// The context a face of this module gave the request; an empty one for a request made by hand.
     var context: RequestContext {
         get { attachment as? RequestContext ?? RequestContext() }

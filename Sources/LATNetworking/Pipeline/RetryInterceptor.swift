@@ -25,7 +25,7 @@ struct RetryInterceptor: Interceptor {
     }
 
     static func isWorthRepeating(_ request: HTTPRequest, _ error: NetworkError) -> Bool {
-        guard request.method.isIdempotent, request.body?.isReplayable ?? true else { return false }
+        guard request.method.isIdempotent, request.isReplayable else { return false }
         return switch error.kind {
         case .dns, .connect, .connectionLost, .timeout(.connect): true
         default: false

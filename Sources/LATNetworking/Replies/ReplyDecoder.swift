@@ -34,6 +34,7 @@ struct ReplyDecoder: Sendable {
 
     /// Without an envelope: the body is the model.
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
+        if let empty = Empty() as? Model { return empty }
         if response.hasNoContent, let nothing = Nothing.value(of: type) { return nothing }
         if type == JSONValue.self, let value = try response.json() as? Model { return value }
         return try response.decode(type)

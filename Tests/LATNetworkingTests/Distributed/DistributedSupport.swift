@@ -1,0 +1,78 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+extension DomainTable {
+    /// A table of one domain, `d`, with what the test wants to be in its rows.
+    static func make(
+        _ baseURL: String, domain: String = "", servers: String = "", defaults: String = ""
+    ) throws -> DomainTable {
+        try DomainTable(json5: text(baseURL, domain: domain, servers: servers, defaults: defaults), environment: nil)
+    }
+
+    static func text(
+        _ baseURL: String, domain: String = "", servers: String = "", defaults: String = ""
+    ) -> String {
+        """
+        {
+          defaults: { \(defaults) },
+          domains: { d: { baseURL: "\(baseURL)", \(domain) } },
+          servers: { \(servers) },
+        }
+        """
+    }
+}
+
+extension CentralRequestManager {
+    /// A manager with a table, and some settings changed.
+    static func make(
+        _ table: DomainTable, _ change: (inout Configuration) -> Void = { _ in }
+    ) throws -> CentralRequestManager {
+        try make {
+            $0.domains = table
+            change(&$0)
+        }
+    }
+}
+
+/// `GET` of the path `x` of the domain `d`, with any model.
+struct Get<Model: Decodable & Sendable>: RequestEntity {
+    static var route: Route { Route("GET", domain: "d", path: "x") }
+}
+
+/// A call of the server row `s`, with its method and path.
+struct Row: RequestEntity {
+    static let route = Route(server: "s")
+    var parameters: Parameters?
+    var files: [UploadFile] = []
+    var options = RequestOptions()
+
+    init(_ parameters: Parameters? = nil) { self.parameters = parameters }
+}
+
+extension MockServer {
+    /// A server that answers everything with this text.
+    static func answering(_ text: String = "{}") throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { _ in .json(text) }
+        return server
+    }
+}
+
+extension RecordedRequest {
+    var json: JSONValue? { try? JSONValue(parsing: body) }
+}
+
+/// Counts up from 1, for any number of threads.
+final class Counter: Sendable {
+    private let numbers = Log<Int>()
+
+    var value: Int { numbers.count }
+
+    @discardableResult
+    func next() -> Int {
+        numbers.append(0)
+        return numbers.count
+    }
+}

@@ -1,0 +1,197 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+private struct Save: RequestEntity, Encodable {
+    static let route = Route("POST", domain: "d", path: "save/{id}")
+    var id = 1
+    var a = "b"
+}
+
+@Suite(.timeLimit(.minutes(1))) struct MirrorTests {
+    private func manager(
+        _ first: String, _ mirrors: String..., domain: String = "",
+        _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
+    ) throws -> CentralRequestManager {
+        let list = mirrors.map { "\"\($0)\"" }.joined(separator: ", ")
+        return try .make(.make(first, domain: "mirrors: [\(list)], \(domain)"), change)
+    }
+
+    @Test func theFirstIsAskedWhileItAnswers() async throws {
+        let first = try MockServer.answering(#""first""#)
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(first.url("/a"), second.url("/b"))
+        for _ in 1...3 { #expect(try await Get<String>().startRequest(on: manager) == "first") }
+        #expect(second.acceptedConnections == 0)
+    }
+
+    @Test func theNextIsAskedWhenNoConnectionComesAbout() async throws {
+        let closed = try ClosedPort()
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(closed.url("/a"), second.url("/b?k=v"))
+        let reply = try await Get<String>().reply(on: manager)
+        #expect(reply.model == "second")
+        #expect(reply.response.url == second.url("/b/x?k=v"))
+        _ = try await Save().startRequest(on: manager)
+        #expect(second.requests.map { "\($0.method) \($0.target)" } == ["GET /b/x?k=v", "POST /b/save/1?k=v"])
+        #expect(second.requests.last?.json == ["a": "b"])
+    }
+
+    @Test func aPOSTGoesToTheNextToo() async throws {
+        let closed = try ClosedPort()
+        let second = try MockServer.answering()
+        let manager = try manager(closed.url("/a"), second.url("/b"))
+        _ = try await Save().startRequest(on: manager)
+        #expect(second.requests.map { "\($0.method) \($0.target)" } == ["POST /b/save/1"])
+        #expect(second.requests.last?.json == ["a": "b"])
+    }
+
+    @Test func aConnectionThatHangsOrANameThatIsNotFoundGoesToTheNext() async throws {
+        let full = try FullBacklogListener()
+        let second = try MockServer.answering(#""second""#)
+        let hangs = try manager(full.url(), second.url(), domain: #"connectTimeout: "150ms""#)
+        #expect(try await Get<String>().startRequest(on: hangs) == "second")
+        // A label of more than 63 bytes is refused by the resolver itself; nobody is asked.
+        let unknown = "http://" + String(repeating: "a", count: 64) + ".invalid"
+        #expect(try await Get<String>().startRequest(on: manager(unknown, second.url())) == "second")
+    }
+
+    @Test func theOneThatFailedIsPassedOverForAWhile() async throws {
+        let first = try MockServer.answering(#""first""#)
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(first.url(), second.url())
+        first.stop()
+        #expect(try await Get<String>().startRequest(on: manager) == "second")
+        let again = try MockServer(port: first.port)
+        again.fallback { _ in .json(#""first""#) }
+        for _ in 1...3 { #expect(try await Get<String>().startRequest(on: manager) == "second") }
+        #expect(again.acceptedConnections == 0)
+        // Where the second does not answer either, the first is better than nothing.
+        second.stop()
+        #expect(try await Get<String>().startRequest(on: manager) == "first")
+        // It answered, so it is the first again.
+        #expect(try await Get<String>().startRequest(on: manager) == "first")
+        #expect(again.requestCount == 2)
+    }
+
+    /// Half a minute long, so that it is run only when asked for.
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_TEST_SLOW"] != nil, "set LAT_TEST_SLOW to run it"))
+    func theFirstIsAskedAgainWhenTheWhileIsOver() async throws {
+        let first = try MockServer.answering(#""first""#)
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(first.url(), second.url())
+        first.stop()
+        #expect(try await Get<String>().startRequest(on: manager) == "second")
+        let again = try MockServer(port: first.port)
+        again.fallback { _ in .json(#""first""#) }
+        try await Task.sleep(for: .seconds(31))
+        #expect(try await Get<String>().startRequest(on: manager) == "first")
+        #expect(second.requestCount == 1)
+    }
+
+    @Test func aRowThatWasChangedBeginsAnew() async throws {
+        let first = try MockServer.answering(#""first""#)
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(first.url(), second.url())
+        first.stop()
+        #expect(try await Get<String>().startRequest(on: manager) == "second")
+        let again = try MockServer(port: first.port)
+        again.fallback { _ in .json(#""first""#) }
+        let url = first.url()
+        let mirrors = [second.url("/other")]
+        try manager.updateDomains { table throws(NetworkError) in
+            var row = DomainRow(baseURL: url)
+            row.mirrors = mirrors
+            try table.setDomain("d", row)
+        }
+        #expect(try await Get<String>().startRequest(on: manager) == "first")
+    }
+
+    @Test func whatReachedTheServerIsNotSentElsewhere() async throws {
+        let first = try MockServer()
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(first.url(), second.url(), domain: #"timeout: "300ms""#)
+        let replies: [(MockReply, NetworkError.Kind)] = [
+            (.status(500), .httpStatus), (.status(503), .httpStatus), (.noReply, .connectionLost),
+            (.json("{}").stalling(.beforeHead), .timeout(.total)), (.raw("what is this\r\n\r\n"), .protocolViolation),
+        ]
+        for (reply, kind) in replies {
+            first.fallback { _ in reply }
+            #expect(await failure { try await Get<String>().startRequest(on: manager) }?.kind == kind)
+        }
+        #expect(second.acceptedConnections == 0)
+    }
+
+    @Test func whereNoneAnswersTheErrorIsOfTheFirstAndCountsTheAttempts() async throws {
+        let closed = [try ClosedPort(), try ClosedPort(), try ClosedPort()]
+        let manager = try manager(closed[0].url(), closed[1].url(), closed[2].url())
+        let error = await failure { try await Get<String>().startRequest(on: manager) }
+        #expect(error?.kind == .connect)
+        #expect(error?.attempts == 3)
+        #expect(error?.request?.url == closed[0].url("/x"))
+    }
+
+    @Test func providersAreAskedForEachAddress() async throws {
+        let closed = try ClosedPort()
+        let second = try MockServer.answering()
+        let urls = Log<String>()
+        let manager = try manager(closed.url(), second.url()) {
+            $0.headerProvider = { request in
+                urls.append(request.url)
+                return ["X-Attempt": "\(urls.count)"]
+            }
+        }
+        _ = try await Get<JSONValue>().startRequest(on: manager)
+        #expect(urls.elements == [closed.url("/x"), second.url("/x")])
+        #expect(second.requests.first?.headers["X-Attempt"] == "2")
+    }
+
+    @Test func anEnvironmentHasMirrorsOfItsOwn() async throws {
+        let closed = try ClosedPort()
+        let production = try MockServer.answering(#""production""#)
+        let staging = try MockServer.answering(#""staging""#)
+        let manager = try manager(
+            production.url(), production.url("/mirror"),
+            domain: #"environments: { one: "\#(closed.url())", two: ["\#(closed.url())", "\#(staging.url())"] }"#)
+        try manager.updateDomains { $0.environment = "one" }
+        #expect(await failure { try await Get<String>().startRequest(on: manager) }?.kind == .connect)
+        try manager.updateDomains { $0.environment = "two" }
+        #expect(try await Get<String>().startRequest(on: manager) == "staging")
+        #expect(production.acceptedConnections == 0)
+    }
+
+    /// The stream has not been begun when no connection came about, so that the next address gets all of it.
+    @Test func aStreamGoesToTheNextWhole() async throws {
+        struct Upload: RequestEntity {
+            static let route = Route("POST", domain: "d", path: "x")
+            var files: [UploadFile]
+        }
+        let closed = try ClosedPort()
+        let second = try MockServer.answering()
+        let manager = try manager(closed.url(), second.url())
+        let chunks = AsyncStream<Data> { continuation in
+            continuation.yield(Data("once".utf8))
+            continuation.finish()
+        }
+        let upload = Upload(files: [UploadFile(name: "f", fileName: "f.bin", stream: chunks)])
+        do {
+            _ = try await upload.startRequest(on: manager)
+            #expect(second.requests.first?.text.contains("once") == true)
+        } catch let error as NetworkError {
+            // Refusing is right too; half a body is not.
+            #expect(second.requestCount == 0, "\(error)")
+        }
+    }
+
+    @Test func manyCallsFindTheMirrorTogether() async throws {
+        let closed = try ClosedPort()
+        let second = try MockServer.answering(#""second""#)
+        let manager = try manager(closed.url(), second.url())
+        try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<100 { group.addTask { try await Get<String>().startRequest(on: manager) } }
+            for try await answer in group { #expect(answer == "second") }
+        }
+        #expect(second.requestCount == 100)
+    }
+}
