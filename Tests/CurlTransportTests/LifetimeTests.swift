@@ -111,7 +111,9 @@ private let dispatchSlack = 3
             let (descriptors, memory) = (ProcessFacts.descriptors, ProcessFacts.residentBytes)
             for _ in 0..<4 { try await live() }
             try await eventually("the end of the threads") { ProcessFacts.threads(named: "lat-engine") == 0 }
-            try await eventually("the end of the descriptors") { ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack }
+            try await eventually("the end of the descriptors") {
+                ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack
+            }
             #expect(
                 ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack,
                 "\(ProcessFacts.descriptors.subtracting(descriptors))")
@@ -141,7 +143,9 @@ private let dispatchSlack = 3
             }
             try await eventually("the end of the threads") { ProcessFacts.threads(named: "lat-engine") == 0 }
             try await server.waitUntilDisconnected()
-            try await eventually("the end of the descriptors") { ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack }
+            try await eventually("the end of the descriptors") {
+                ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack
+            }
             #expect(
                 ProcessFacts.descriptors.count <= descriptors.count + dispatchSlack,
                 "\(ProcessFacts.descriptors.subtracting(descriptors))")

@@ -139,6 +139,8 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
 struct EntityContent: Sendable {
     var route: Route
     var parameters: [String: JSONValue]
+    /// The encoded properties beside explicit parameters: they may fill the path.
+    var properties: [String: JSONValue] = [:]
     var files: [UploadFile]
 
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
@@ -146,6 +148,9 @@ struct EntityContent: Sendable {
         files = entity.files
         if let explicit = entity.parameters {
             parameters = try RequestBuilder.encoded(explicit)
+            if let encodable = entity as? any Encodable {
+                properties = (try? Self.properties(of: encodable, Entity.self)) ?? [:]
+            }
         } else if let encodable = entity as? any Encodable {
             parameters = try Self.properties(of: encodable, Entity.self)
         } else {

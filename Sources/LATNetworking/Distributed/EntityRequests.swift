@@ -30,12 +30,19 @@ extension CentralRequestManager {
         if case .url(let url) = plan.content.route.target {
             let template = RequestBuilder.absoluteURL(url, base: baseURL)
             context.addresses = [try PathParameters.fill(template, from: &members)]
-            context.path = url
+            context.path = SimulationInterceptor.path(of: url, withQuery: false)
         } else {
             let route = try resolve(plan.content.route.target)
             if plan.content.route.method == nil {
                 guard let method = route.method else { throw Self.noMethod(route) }
                 request.method = method
+            }
+            for name in route.pathParameters where members[name] == nil {
+                members[name] = plan.content.properties[name]
+            }
+            if !route.isAbsolute {
+                var values = members
+                context.filledPath = try? PathParameters.fill(route.path, from: &values)
             }
             let values = try PathParameters.take(route.pathParameters, from: &members)
             for index in route.baseURLs.indices { context.addresses.append(try route.url(values, base: index)) }

@@ -17,8 +17,10 @@ struct RequestContext: Sendable {
     var simulation: Simulation?
     /// Fields the domain declares secret, beside the manager's.
     var secretHeaders: SecretHeaders = []
-    /// The server's or entity's path, for fixtures.
+    /// The server's or entity's path, with its names in braces; for fixtures.
     var path: String?
+    /// The same with the names filled: what comes after the base URL.
+    var filledPath: String?
 }
 
 extension HTTPRequest {

@@ -68,24 +68,28 @@ struct SimulationInterceptor: Interceptor {
         case nil, .off:
             return try await next(request)
         case .server(let baseURL, let delay):
-            try await Task.sleep(for: delay)
+            try await Self.wait(delay, for: request)
             var elsewhere = request
-            elsewhere.url = RequestBuilder.join(baseURL, Self.path(of: request.url, withQuery: true))
+            let query = request.url.prefix { $0 != "#" }.drop { $0 != "?" }
+            elsewhere.url = RequestBuilder.join(
+                baseURL,
+                request.context.filledPath.map { $0 + query } ?? Self.path(of: request.url, withQuery: true))
             var response = try await next(elsewhere)
             response.source = .simulated
             return response
         case .reply(let status, let headers, let body, let delay):
-            try await Task.sleep(for: delay)
+            try await Self.wait(delay, for: request)
             return HTTPResponse(
                 status: status, headers: headers, body: ResponseBody(body), url: request.url, source: .simulated)
         case .fixtures(let directory, let delay):
-            try await Task.sleep(for: delay)
+            try await Self.wait(delay, for: request)
             return try fixture(for: request, in: directory)
         }
     }
 
     private func fixture(for request: HTTPRequest, in directory: String) throws -> HTTPResponse {
-        let paths = [Self.path(of: request.url, withQuery: false), request.context.path].compactMap { $0 }
+        let context = request.context
+        let paths = [context.filledPath, Self.path(of: request.url, withQuery: false), context.path].compactMap { $0 }
         var tried: [String] = []
         for path in paths {
             let name = String(path.drop { $0 == "/" })
@@ -106,7 +110,16 @@ struct SimulationInterceptor: Interceptor {
                 + tried.joined(separator: ", "), request: request)
     }
 
-    private static func path(of url: String, withQuery: Bool) -> String {
+    /// The delay of a simulated server, which may be longer than the caller waits.
+    private static func wait(_ delay: Duration, for request: HTTPRequest) async throws {
+        guard let timeout = request.timeout, timeout <= delay else { return try await Task.sleep(for: delay) }
+        try await Task.sleep(for: timeout)
+        throw NetworkError(
+            .timeout(.total), message: "the simulated answer takes \(delay), longer than the timeout of \(timeout)",
+            request: request)
+    }
+
+    static func path(of url: String, withQuery: Bool) -> String {
         var rest = Substring(url.prefix { $0 != "#" })
         if let slashes = rest.firstRange(of: "://") {
             rest = rest[slashes.upperBound...].drop { $0 != "/" && $0 != "?" }

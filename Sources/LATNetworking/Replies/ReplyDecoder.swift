@@ -34,8 +34,15 @@ struct ReplyDecoder: Sendable {
 
     /// Without an envelope: the body is the model.
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
-        if let empty = Empty() as? Model { return empty }
-        if response.hasNoContent, let nothing = Nothing.value(of: type) { return nothing }
+        if type == Empty.self, let empty = Empty() as? Model { return empty }
+        if response.hasNoContent {
+            if let nothing = Nothing.value(of: type) { return nothing }
+            throw NetworkError(
+                .decoding(path: ""),
+                message: "the answer has no content to make \(type) of; make the model optional, or Empty",
+                response: response)
+        }
+        if type == String.self, (try? response.json()) == nil, let text = response.text as? Model { return text }
         if type == JSONValue.self, let value = try response.json() as? Model { return value }
         return try response.decode(type)
     }
@@ -71,7 +78,7 @@ struct ReplyDecoder: Sendable {
         let failure = BusinessFailure(
             code: code, message: rule?.messages[code] ?? envelope.message, envelope: envelope)
         var message = "the server said no, \(failure)"
-        if let rule, envelope.code == nil {
+        if let rule, envelope.codeText == nil {
             message = "the answer has no code at \"\(rule.code)\"; look at the domain's envelope in the table"
         }
         return NetworkError(
@@ -92,10 +99,12 @@ extension HTTPResponse {
 /// What a model is when there is no content.
 private enum Nothing {
     static func value<Model>(of type: Model.Type) -> Model? {
+        // Optional first: a value of what it wraps would be taken for one of it.
+        if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
+            return optional.init(nilLiteral: ()) as? Model
+        }
         if let empty = Empty() as? Model { return empty }
-        if let null = JSONValue.null as? Model { return null }
-        if let optional = type as? any ExpressibleByNilLiteral.Type { return optional.init(nilLiteral: ()) as? Model }
-        return nil
+        return JSONValue.null as? Model
     }
 }
 
