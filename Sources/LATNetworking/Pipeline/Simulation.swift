@@ -70,10 +70,8 @@ struct SimulationInterceptor: Interceptor {
         case .server(let baseURL, let delay):
             try await Self.wait(delay, for: request)
             var elsewhere = request
-            let query = request.url.prefix { $0 != "#" }.drop { $0 != "?" }
-            elsewhere.url = RequestBuilder.join(
-                baseURL,
-                request.context.filledPath.map { $0 + query } ?? Self.path(of: request.url, withQuery: true))
+            let path = request.context.filledPath.map { $0 + Self.ownQuery(of: request) }
+            elsewhere.url = RequestBuilder.join(baseURL, path ?? Self.path(of: request.url, withQuery: true))
             var response = try await next(elsewhere)
             response.source = .simulated
             return response
@@ -117,6 +115,13 @@ struct SimulationInterceptor: Interceptor {
         throw NetworkError(
             .timeout(.total), message: "the simulated answer takes \(delay), longer than the timeout of \(timeout)",
             request: request)
+    }
+
+    /// The query that the parameters made, without that of the domain's base URL.
+    private static func ownQuery(of request: HTTPRequest) -> String {
+        let address = request.context.addresses.first { request.url.hasPrefix($0) } ?? request.url
+        let query = request.url.dropFirst(address.count).dropFirst()
+        return query.isEmpty ? "" : "?" + query
     }
 
     static func path(of url: String, withQuery: Bool) -> String {
