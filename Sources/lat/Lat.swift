@@ -19,6 +19,9 @@ struct Lat {
         } catch let error as UsageError {
             console.complain(error.message)
             return .usage
+        } catch let problem as TableProblem {
+            problem.show(on: console)
+            return .usage
         } catch let error as Output.Failure {
             return error.isClosed ? .closedPipe : console.fail(error)
         } catch is CancellationError {

@@ -49,9 +49,10 @@ final class LatProcess: Sendable {
     ///   - input: what it reads from standard input.
     ///   - columns: when given, both outputs are one terminal of that width, and all of it is ``Result/out``.
     ///   - closesOutput: whether nobody reads standard output.
+    ///   - folder: the current folder; `nil` for the one of the tests.
     init(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
-        closesOutput: Bool = false
+        closesOutput: Bool = false, in folder: String? = nil
     ) throws {
         let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"].merging(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
@@ -60,7 +61,7 @@ final class LatProcess: Sendable {
             let err = columns == nil ? try Self.openPipe() : nil
             defer { for end in [input, out.writing, err?.writing ?? -1] { close(end) } }
             let descriptors = [input, out.writing, err?.writing ?? out.writing]
-            return (try Self.spawn(arguments, variables, descriptors), out.reading, err?.reading)
+            return (try Self.spawn(arguments, variables, descriptors, folder), out.reading, err?.reading)
         }
         self.identifier = identifier
         if closesOutput { close(out) } else { read(out) { $0.out.append(contentsOf: $1) } }
@@ -71,10 +72,10 @@ final class LatProcess: Sendable {
     /// Runs it to its end.
     static func run(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
-        closesOutput: Bool = false
+        closesOutput: Bool = false, in folder: String? = nil
     ) async throws -> Result {
         try await LatProcess(
-            arguments, input: input, environment: environment, columns: columns, closesOutput: closesOutput
+            arguments, input: input, environment: environment, columns: columns, closesOutput: closesOutput, in: folder
         ).result
     }
 
@@ -170,7 +171,7 @@ final class LatProcess: Sendable {
     }()
 
     private static func spawn(
-        _ arguments: [String], _ environment: [String: String], _ descriptors: [Int32]
+        _ arguments: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -187,11 +188,13 @@ final class LatProcess: Sendable {
         posix_spawnattr_setsigdefault(&attributes, &signals)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
 
-        var words = ([path] + arguments).map { strdup($0) } + [nil]
+        // The call that sets the folder of a child is one that Swift does not see; env(1) does it and becomes the child.
+        let command = folder.map { ["/usr/bin/env", "-C", $0, path] } ?? [path]
+        var words = (command + arguments).map { strdup($0) } + [nil]
         var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { for text in words + variables { free(text) } }
         var identifier: pid_t = 0
-        let code = posix_spawn(&identifier, path, &actions, &attributes, &words, &variables)
+        let code = posix_spawn(&identifier, command[0], &actions, &attributes, &words, &variables)
         guard code == 0 else { throw Failure(what: "cannot start \(path): \(String(cString: strerror(code)))") }
         return identifier
     }

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "latency", "download", "waiting")
+ROWS = ("cpu", "entity", "latency", "download", "waiting")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -110,6 +110,14 @@ def run_cpu(turn):
         ("urlsession", lambda: program("urlsession-bench", "concurrent", url, *few)),
         ("c multi-bare", lambda: program("curlbench", "multi-bare", url, *many)),
         ("c multi-poll", lambda: program("curlbench", "multi-poll", url, *many)),
+    ])
+
+
+def run_entity(turn):
+    url, many = options.nginx + "/1k.json", (20000, 64, 1000) if options.quick else (100000, 64, 2000)
+    in_turn(turn, [
+        ("lat entity", lambda: program("lat-bench", "entity", url, *many)),
+        ("c multi json", lambda: program("curlbench", "multi", url, *many)),
     ])
 
 
@@ -228,6 +236,9 @@ if options.build:
 if "cpu" in rows:
     for reference, limit in (("c multi", 1.2), ("go", 0.8), ("urlsession", 0.10)):
         compare(f"CPU per request, 64 in flight: ours / {reference}", "lat", reference, "cpu_us_per_request", limit)
+if "entity" in rows:
+    compare("entity with table, provider and JSON decoding: ours / c multi", "lat entity", "c multi json",
+            "cpu_us_per_request", 2.0)
 if "latency" in rows:
     compare("latency one at a time, median: ours / curl_easy_perform", "lat latency", "c easy", "p50_us", 1.5)
 if "download" in rows:
@@ -255,7 +266,7 @@ for name in results:
           + (" " * 20 if single else cell("p50_us", 10, 0) + cell("p99_us", 10, 0))
           + cell("seconds", 9, 2) + cell("rss_peak_kb", 9, 1, 1 / 1024) + cell("kb_per_request", 8, 1))
 
-print(f"\n{'limit':66}{'ours':>10}{'at most':>10}  spread")
+print(f"\n{'limit':70}{'ours':>10}{'at most':>10}  spread")
 for verdict in verdicts:
     if "ratio" in verdict:
         value, limit = f"{verdict['ratio']:.3f}", f"{verdict['limit']:.2f}"
@@ -264,7 +275,7 @@ for verdict in verdicts:
         value, limit = f"{verdict['ours']:.1f} {verdict['unit']}", f"{verdict['limit']} {verdict['unit']}"
         spread = ""
     mark = "kept  " if verdict["kept"] else "MISSED"
-    print(f"{mark}  {verdict['what']:58}{value:>10}{limit:>10}  {spread}".rstrip())
+    print(f"{mark}  {verdict['what']:62}{value:>10}{limit:>10}  {spread}".rstrip())
 missed = sum(not verdict["kept"] for verdict in verdicts)
 print(f"\n{len(verdicts) - missed} limits kept, {missed} missed")
 

@@ -80,18 +80,30 @@ sys.exit(1)
 PYTHON
 }
 
-# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, a sparse 1g.bin, and empty.bin.
+# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, a sparse 1g.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
     chmod 1777 "$servers_dir/dav"
     python3 - "$files" <<'PYTHON'
-import os, sys
+import json, os, sys
 # Readable and not all the same, so that a byte lost or doubled shows up in a comparison.
 text = "".join(f"{n:07d}\n" for n in range(131072)).encode()
 for name, size in (("empty", 0), ("1k", 1 << 10), ("4k", 4 << 10), ("1m", 1 << 20)):
     with open(os.path.join(sys.argv[1], name + ".bin"), "wb") as file:
         file.write(text[:size])
+# An answer as apps get them, an article with members of every type, its text filled up to the size.
+document = {
+    "id": 42, "title": "Note G", "published": True, "rating": 4.5, "views": 1843,
+    "author": {"id": 1815, "name": "Ada Lovelace", "city": "London"},
+    "tags": ["mathematics", "engines", "poetry"],
+    "comments": [{"id": n, "name": f"reader {n}", "text": "Read with pleasure."} for n in range(1, 4)],
+    "text": "",
+}
+sentence = "The engine weaves algebraic patterns, just as the loom weaves flowers and leaves. "
+document["text"] = (sentence * 13)[:(1 << 10) - len(json.dumps(document))]
+with open(os.path.join(sys.argv[1], "1k.json"), "w") as file:
+    file.write(json.dumps(document))
 PYTHON
     truncate -s 1G "$files/1g.bin"
 }

@@ -1,6 +1,8 @@
 // What the work costs with LATNetworking, through the calls an application makes. Modes:
 //   central   IN_FLIGHT tasks, each: try await manager.startRequest("GET", url)
 //   latency   the same, one at a time
+//   entity    IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with a
+//             header provider, the JSON decoded into a struct
 //   download  a streamed body written to FILE
 //   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
 
@@ -8,7 +10,7 @@ import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-let arguments = Arguments(modes: ["central", "latency", "download", "waiting"])
+let arguments = Arguments(modes: ["central", "latency", "entity", "download", "waiting"])
 var configuration = CentralRequestManager.Configuration()
 configuration.maxConnectionsPerHost = arguments.inFlight
 let manager = try CentralRequestManager(configuration: configuration)
@@ -17,6 +19,8 @@ switch arguments.mode {
 case "download":
     guard let file = arguments.file else { throw Failure("download wants a FILE") }
     try await download(manager, arguments, to: file)
+case "entity":
+    try await entity(arguments)
 case "waiting":
     try await wait(manager, arguments)
 default:

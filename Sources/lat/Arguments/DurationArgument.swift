@@ -6,6 +6,14 @@ enum DurationArgument {
     /// What milliseconds in 31 bits hold, as timers of the system do.
     private static let longest = Duration.seconds(2_000_000)
 
+    /// The value of an option; `nil` when it was not given.
+    ///
+    /// - Throws: ``UsageError`` that names the option.
+    static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> Duration? {
+        guard let text = arguments.value(option) else { return nil }
+        return try parse(text, of: option)
+    }
+
     /// - Throws: ``UsageError`` that names the option.
     static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
         let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }

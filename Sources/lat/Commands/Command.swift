@@ -24,7 +24,9 @@ extension Command {
 
 /// The commands there are, in the order of help.
 enum Commands {
-    static let all: [any Command.Type] = [RequestCommand.self, DemoCommand.self, HelpCommand.self]
+    static let all: [any Command.Type] = [
+        RequestCommand.self, StartCommand.self, DomainsCommand.self, DemoCommand.self, HelpCommand.self,
+    ]
 
     /// - Throws: ``UsageError`` with the nearest name.
     static func named(_ name: String) throws(UsageError) -> any Command.Type {

@@ -10,7 +10,8 @@ struct DemoCommand: Command {
         Starts a server inside this process, on a free port of 127.0.0.1, and makes the
         calls of every day: each is shown as it stands in Swift, with what came of it
         and how long the stages took. Nothing leaves this machine. On a terminal two
-        transfers are slowed down, so that there is something to see.
+        transfers are slowed down, so that there is something to see. The table it
+        edits is a copy of Config/domains.json5, when that is below this folder.
 
         Exit codes: 0 when every step went as it should, 1 when one did not.
         """
@@ -28,8 +29,10 @@ struct DemoCommand: Command {
         configuration.baseURL = server.baseURL
         configuration.maxConnectionsPerHost = 8
         configuration.proxy = .none
+        let table = try DemoTable()
+        try table.set(up: &configuration, baseURL: server.baseURL)
         let central = try CentralRequestManager(configuration: configuration)
-        let steps = DemoSteps(central: central, server: server, stage: DemoStage(console))
+        let steps = DemoSteps(central: central, server: server, table: table, stage: DemoStage(console))
         let isAllRight = try await steps.run()
         await central.shutdown()
         server.stop()

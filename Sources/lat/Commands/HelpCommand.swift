@@ -38,8 +38,8 @@ enum HelpText {
             \(commands.joined(separator: "\n"))
 
             lat COMMAND --help explains a command, lat --version shows the version.
-            Exit codes: 0 ok, 1 the server answered with a failure, 2 the command line
-            cannot be used, 3 no answer, 130 interrupted.
+            Exit codes: 0 ok, 1 the server answered with a failure, 2 the command line or
+            the table cannot be used, 3 no answer, 130 interrupted.
 
             """
     }

@@ -24,14 +24,6 @@ struct RequestCommand: Command {
         var path: String
     }
 
-    /// How the answer is shown.
-    enum Format: String, Hashable, Sendable, CaseIterable {
-        /// For people: the body.
-        case text
-        /// For programs: one JSON object.
-        case json
-    }
-
     let method: String
     let url: String
     let parameters: [String: JSONValue]
@@ -48,7 +40,7 @@ struct RequestCommand: Command {
     let user: (name: String, password: String)?
     let usesHTTP2: Bool
     let unixSocket: String?
-    let format: Format
+    let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         (method, url) = try Self.target(arguments.operands)
@@ -56,9 +48,9 @@ struct RequestCommand: Command {
         headers = try HeaderArgument.parse(arguments.values(Self.header), of: Self.header)
         files = try Self.files(arguments)
         content = try Self.content(arguments, hasFiles: !files.isEmpty)
-        output = try Self.output(arguments)
-        timeout = try Self.duration(arguments, Self.timeout)
-        connectTimeout = try Self.duration(arguments, Self.connectTimeout)
+        output = try OutputArgument.parse(arguments)
+        timeout = try DurationArgument.parse(arguments, of: Self.timeout)
+        connectTimeout = try DurationArgument.parse(arguments, of: Self.connectTimeout)
         proxy = arguments.value(Self.proxy)
         followsRedirects = !arguments.contains(Self.noFollow)
         showsHead = arguments.contains(Self.include)
@@ -66,7 +58,7 @@ struct RequestCommand: Command {
         user = try Self.user(arguments)
         usesHTTP2 = arguments.contains(Self.http2)
         unixSocket = arguments.value(Self.unixSocket)
-        format = try Self.format(arguments)
+        format = try OutputFormat(arguments)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
@@ -95,9 +87,6 @@ extension RequestCommand {
     static let file = Option(
         "--file", "-F", value: "NAME=PATH", repeats: true,
         help: "Uploads a file as multipart/form-data, the parameters as fields with it.")
-    static let output = Option(
-        "--output", "-o", value: "FILE",
-        help: "Writes the body to a file, which appears when it is whole. The body of a failure does not go there.")
     static let timeout = Option(
         "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: as long as bytes move.")
     static let connectTimeout = Option(
@@ -114,12 +103,9 @@ extension RequestCommand {
     static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
     static let http2 = Option("--http2", help: "Speaks HTTP/2 from the start, also without TLS.")
     static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")
-    static let format = Option(
-        "--format", value: "text|json", help: "json: one object for programs, with everything that is known.")
-
     static let options = [
-        parameter, header, json, data, form, file, output, timeout, connectTimeout, proxy, noFollow, include, verbose,
-        user, http2, unixSocket, format,
+        parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
+        include, verbose, user, http2, unixSocket, OutputFormat.option,
     ]
 
     static let details = """
@@ -199,30 +185,11 @@ extension RequestCommand {
         return arguments.contains(form) && !hasFiles ? .form : nil
     }
 
-    private static func output(_ arguments: ParsedArguments) throws(UsageError) -> String? {
-        guard let name = arguments.value(output), name != "-" else { return nil }
-        guard !name.isEmpty else { throw UsageError("\(output.name) \"\" names no file; write -o FILE") }
-        return name
-    }
-
-    private static func duration(_ arguments: ParsedArguments, _ option: Option) throws(UsageError) -> Duration? {
-        guard let text = arguments.value(option) else { return nil }
-        return try DurationArgument.parse(text, of: option)
-    }
-
     private static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
         guard let text = arguments.value(user) else { return nil }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         // The value may be a password alone, so it is not repeated.
         guard parts.count == 2 else { throw UsageError("\(user.name) has no colon; write USER:PASSWORD") }
         return (String(parts[0]), String(parts[1]))
-    }
-
-    private static func format(_ arguments: ParsedArguments) throws(UsageError) -> Format {
-        guard let text = arguments.value(format) else { return .text }
-        guard let known = Format(rawValue: text) else {
-            throw UsageError("\(format.name) \"\(SafeText.line(text))\" is unknown; write text or json")
-        }
-        return known
     }
 }

@@ -11,6 +11,8 @@ enum DemoServer {
     /// - Parameter isUnhurried: whether transfers take about a second and a half, for somebody who watches.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
         server.echo(path: "/search")
+        server.echo(path: "/get")
+        server.echo(path: "/v2/get")
         server.route("POST", "/orders") { request in
             let order = try JSONValue(parsing: request.body)
             let reply: JSONValue = ["id": 7, "item": order["item"] ?? nil, "count": order["count"] ?? nil]

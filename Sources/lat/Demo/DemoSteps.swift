@@ -7,6 +7,7 @@ import Synchronization
 struct DemoSteps: Sendable {
     let central: CentralRequestManager
     let server: MockServer
+    let table: DemoTable
     let stage: DemoStage
 
     /// Runs all steps.
@@ -15,6 +16,7 @@ struct DemoSteps: Sendable {
     func run() async throws -> Bool {
         let steps: [Step] = [
             getWithParameters, postJSON, uploadFiles, downloadStream, timeOut, cancelInClosureForm, callInParallel,
+            editTheTable,
         ].map { $0() }
         let start = ContinuousClock.now
         try stage.open(address: server.baseURL)
@@ -246,6 +248,40 @@ struct DemoSteps: Sendable {
                 figures: [
                     ("total", Quantity.duration(time)), ("rate", "\(Quantity.grouped(rate)) requests/s"),
                 ])
+        }
+    }
+
+    private struct Search: RequestEntity, Encodable {
+        static let route = Route(server: DemoTable.server)
+        var q: String
+    }
+
+    private func editTheTable() -> Step {
+        Step(
+            title: "A request with a type of its own, its row edited between two calls",
+            call: """
+                struct Search: RequestEntity, Encodable {
+                    static let route = Route(server: "\(DemoTable.server)")   // a row of domains.json5
+                    var q: String
+                }
+                let before = try await Search(q: "tea").reply(on: central)
+                // In the file, path: "get" becomes path: "v2/get".
+                let after = try await Search(q: "tea").reply(on: central)
+                """
+        ) {
+            let before = try await Search(q: "tea").reply(on: central)
+            let edit = ContinuousClock.now
+            try await table.edit()
+            let delay = ContinuousClock.now - edit
+            let after = try await Search(q: "tea").reply(on: central)
+            let isAnswered = [before, after].allSatisfy {
+                $0.model["args"]["q"].string == "tea" && $0.model["headers"]["X-App"].string == "demo"
+            }
+            let paths = [before, after].map { $0.response.url.dropFirst(server.baseURL.count).prefix { $0 != "?" } }
+            return DemoOutcome(
+                isExpected: isAnswered && paths == ["/get", "/v2/get"],
+                text: "\(paths[0]) before, \(paths[1]) after, \(Quantity.duration(delay)) from the edit to the new row",
+                timings: after.response.timings)
         }
     }
 }

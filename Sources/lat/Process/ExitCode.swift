@@ -6,9 +6,9 @@ struct ExitCode: Hashable, Sendable {
 
     /// All went well.
     static let success = ExitCode(rawValue: 0)
-    /// The server answered with a status that is no success, or a step of the demo went wrong.
+    /// The server answered and said no, by its status or in its envelope, or a step of the demo went wrong.
     static let failure = ExitCode(rawValue: 1)
-    /// The command line, or a file it names, cannot be used.
+    /// The command line, the table, or a file that they name, cannot be used.
     static let usage = ExitCode(rawValue: 2)
     /// There was no answer, or it broke off.
     static let network = ExitCode(rawValue: 3)

@@ -14,6 +14,10 @@ struct RequestReport {
     /// The time of the whole.
     var total: Duration
     var error: NetworkError?
+    /// The row of the server table that was started; `nil` for a request without one.
+    var server: String?
+    /// What the answer was wrapped in, when its domain has an envelope.
+    var envelope: Envelope?
 
     /// One object. What is not known is null; the body is `body` when it is text, else `bodyBase64`.
     var json: JSONValue {
@@ -34,6 +38,11 @@ struct RequestReport {
             if let body { Self.add(body, of: response, to: &object) }
         }
         if let file { object["file"] = .string(file) }
+        if let server {
+            object["server"] = .string(server)
+            object["source"] = response.map { .string($0.source.rawValue) } ?? .null
+            object["envelope"] = envelope.map(Self.value) ?? .null
+        }
         return .object(object)
     }
 
@@ -65,6 +74,14 @@ struct RequestReport {
         duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
     }
 
+    private static func value(_ envelope: Envelope) -> JSONValue {
+        [
+            "code": envelope.code ?? .null,
+            "message": envelope.message.map { .string($0) } ?? .null,
+            "data": envelope.data ?? .null,
+        ]
+    }
+
     private static func value(_ error: NetworkError) -> JSONValue {
         let (kind, detail) = error.kind.names
         return [
@@ -79,12 +96,13 @@ struct RequestReport {
 
 extension NetworkError.Kind {
     /// The name of the kind, and what it says more closely: the phase of a timeout, the reason of TLS, the path of
-    /// decoding.
+    /// decoding, the code of a business failure.
     var names: (kind: String, detail: String?) {
         switch self {
         case .tls(let failure): ("tls", failure.rawValue)
         case .timeout(let phase): ("timeout", phase.rawValue)
         case .decoding(let path): ("decoding", path.isEmpty ? nil : path)
+        case .business(let code): ("business", code.isEmpty ? nil : code)
         default: ("\(self)", nil)
         }
     }
@@ -94,9 +112,9 @@ extension ExitCode {
     /// What an error of the library comes to.
     init(_ error: NetworkError) {
         switch error.kind {
-        case .httpStatus: self = .failure
-        // Nothing was sent: the command line asked for something that cannot be.
-        case .invalidRequest, .unsupported: self = .usage
+        case .httpStatus, .business, .decoding: self = .failure
+        // Nothing was sent: the command line or the table asked for something that cannot be.
+        case .invalidRequest, .unknownName, .unsupported, .simulation: self = .usage
         case .cancelled: self = .interrupted
         default: self = .network
         }

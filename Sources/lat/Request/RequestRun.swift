@@ -103,83 +103,13 @@ struct RequestRun {
         }
         var outcome = Outcome(error: verdict)
         do {
-            if let file {
-                try await save(response, to: file)
-            } else if command.format == .json {
-                outcome.body = try await response.body.collect(upTo: 1 << 31)
-            } else if console.outTerminal.isTerminal {
-                try await show(response)
-            } else {
-                try await copy(response)
-            }
+            let receiver = BodyReceiver(console)
+            outcome.body = try await receiver.receive(response, into: receiver.sink(file, command.format))
         } catch let error as NetworkError {
             // The status is the news, also when its body broke off.
             outcome.error = verdict ?? error
         }
         return outcome
-    }
-
-    private func save(_ response: HTTPResponse, to file: OutputFile) async throws {
-        let total = Self.length(of: response)
-        let label = Self.label(file.name)
-        let progress = ProgressLine(label, on: console.err, console.errTerminal, isActive: true)
-        defer { progress.clear() }
-        let start = ContinuousClock.now
-        var completed: Int64 = 0
-        for try await chunk in response.body {
-            try file.write(chunk)
-            completed += Int64(chunk.count)
-            progress.update(completed, of: total)
-        }
-        try Task.checkCancellation()
-        try file.complete()
-        progress.clear()
-        guard console.errTerminal.isTerminal else { return }
-        let time = ContinuousClock.now - start
-        let rate = Quantity.bytes(Int64(Double(completed) / max(time.inSeconds, 0.000_1)))
-        console.note("\(label)  \(Quantity.bytes(completed)) in \(Quantity.duration(time)) (\(rate)/s)")
-    }
-
-    private func copy(_ response: HTTPResponse) async throws {
-        let total = Self.length(of: response)
-        let progress = ProgressLine("receiving", on: console.err, console.errTerminal, isActive: true)
-        defer { progress.clear() }
-        var completed: Int64 = 0
-        for try await chunk in response.body {
-            try console.out.write(chunk)
-            completed += Int64(chunk.count)
-            progress.update(completed, of: total)
-        }
-    }
-
-    private func show(_ response: HTTPResponse) async throws {
-        var body = TerminalBody(response, console)
-        do {
-            for try await chunk in response.body {
-                try body.write(chunk)
-                if body.isBinary { break }
-            }
-        } catch {
-            try body.finish()
-            throw error
-        }
-        try body.finish()
-        if body.isBinary {
-            let size = Self.length(of: response).map { " of \(Quantity.bytes($0))" } ?? ""
-            console.note("lat: a binary body\(size) is not shown here; write it to a file with -o FILE")
-        }
-    }
-
-    /// The bytes to come, when known: the length tells of the bytes on the wire, not of what they decompress to.
-    private static func length(of response: HTTPResponse) -> Int64? {
-        guard !response.headers.contains("Content-Encoding") else { return nil }
-        return response.headers["Content-Length"].flatMap { Int64($0) }
-    }
-
-    /// The last component of a path, cut to what a line can spare.
-    private static func label(_ path: String) -> String {
-        let name = SafeText.line(path.split(separator: "/").last.map(String.init) ?? path)
-        return name.count <= 24 ? name : name.prefix(12) + "…" + name.suffix(11)
     }
 
     // MARK: Reporting
@@ -190,9 +120,6 @@ struct RequestRun {
             response: answer.response ?? outcome.error?.response, body: outcome.body,
             file: outcome.error == nil ? file : nil, timings: answer.timings, total: total,
             error: outcome.error)
-        let data = try report.json.data()
-        let isForPerson = console.outTerminal.isTerminal
-        let text = isForPerson ? JSONLayout.text(of: data, style: console.outStyle) : nil
-        try console.print(text ?? String(decoding: data, as: UTF8.self))
+        try console.print(report.json)
     }
 }

@@ -106,3 +106,12 @@ struct JSONLayout {
         }
     }
 }
+
+extension Console {
+    /// Prints a JSON document: laid out for a person, in one line for a program.
+    func print(_ document: JSONValue) throws {
+        let data = try document.data()
+        let text = outTerminal.isTerminal ? JSONLayout.text(of: data, style: outStyle) : nil
+        try print(text ?? String(decoding: data, as: UTF8.self))
+    }
+}

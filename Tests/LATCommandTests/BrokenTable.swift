@@ -1,0 +1,194 @@
+import Testing
+
+/// A table with a mistake, and what `lat domains check` prints of it.
+struct BrokenTable: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let text: String
+    /// Without the file's name in front.
+    let printed: String
+
+    init(_ name: String, _ text: String, _ printed: String) {
+        testDescription = name
+        self.text = text
+        self.printed = printed
+    }
+
+    static let all = [
+        BrokenTable(
+            "an empty file",
+            #"""
+
+            """#,
+            #"""
+            1:1: error: the file is empty; expected { … }
+
+            ^
+            """#),
+        BrokenTable(
+            "an object that is not closed",
+            #"""
+            {
+              domains: {
+            """#,
+            #"""
+            2:13: error: the file ends inside the object that begins in line 2; expected "}"
+              domains: {
+                        ^
+            """#),
+        BrokenTable(
+            "a comma that is missing",
+            #"""
+            { domains: { a: { baseURL: "http://h" timeout: "5s" } } }
+            """#,
+            #"""
+            1:39: error: expected "," before "timeout"
+            { domains: { a: { baseURL: "http://h" timeout: "5s" } } }
+                                                  ^~~~~~~
+            """#),
+        BrokenTable(
+            "a key that is unknown",
+            #"""
+            {
+              domains: {
+                a: { basURL: "http://h" },
+              },
+            }
+            """#,
+            #"""
+            3:10: error: unknown key "basURL"; did you mean "baseURL"?
+                a: { basURL: "http://h" },
+                     ^~~~~~
+            """#),
+        BrokenTable(
+            "a number for a duration",
+            #"""
+            { domains: { a: { baseURL: "http://h", timeout: 5 } } }
+            """#,
+            #"""
+            1:49: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "2d", found the \#
+            number 5; write "5s" for seconds
+            { domains: { a: { baseURL: "http://h", timeout: 5 } } }
+                                                            ^
+            """#),
+        BrokenTable(
+            "a duration that is none",
+            #"""
+            { domains: { a: { baseURL: "http://h", timeout: "soon" } } }
+            """#,
+            #"""
+            1:49: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "2d", found the \#
+            text "soon"
+            { domains: { a: { baseURL: "http://h", timeout: "soon" } } }
+                                                            ^~~~~~
+            """#),
+        BrokenTable(
+            "an address that is none",
+            #"""
+            { domains: { a: { baseURL: "ftp://h" } } }
+            """#,
+            #"""
+            1:28: error: "baseURL" must be an absolute http or https URL; "ftp://h" has the scheme "ftp"
+            { domains: { a: { baseURL: "ftp://h" } } }
+                                       ^~~~~~~~~
+            """#),
+        BrokenTable(
+            "a domain twice",
+            #"""
+            {
+             domains: {
+              a: { baseURL: "http://h" },
+              a: { baseURL: "http://i" } } }
+            """#,
+            #"""
+            4:3: error: duplicate domain "a"; the first is in line 3
+              a: { baseURL: "http://i" } } }
+              ^
+            """#),
+        BrokenTable(
+            "a domain that is not there",
+            #"""
+            { domains: { demo: { baseURL: "http://h" } },
+              servers: { s: { domain: "dmo", path: "x" } } }
+            """#,
+            #"""
+            2:27: error: unknown domain "dmo"; did you mean "demo"?
+              servers: { s: { domain: "dmo", path: "x" } } }
+                                      ^~~~~
+            """#),
+        BrokenTable(
+            "a word that is unknown",
+            #"""
+            { domains: { a: { baseURL: "http://h", cache: "htp" } } }
+            """#,
+            #"""
+            1:47: error: unknown value "htp" of "cache"; did you mean "http"?
+            { domains: { a: { baseURL: "http://h", cache: "htp" } } }
+                                                          ^~~~~
+            """#),
+        BrokenTable(
+            "an absolute path",
+            #"""
+            { domains: { a: { baseURL: "http://h" } },
+              servers: { s: { domain: "a", path: "http://evil/x" } } }
+            """#,
+            #"""
+            2:38: error: the path "http://evil/x" is an absolute URL and would leave the domain; write a path, or \#
+            allowsAbsolute: true when that is meant
+              servers: { s: { domain: "a", path: "http://evil/x" } } }
+                                                 ^~~~~~~~~~~~~~~
+            """#),
+        BrokenTable(
+            "a brace that is not closed in a path",
+            #"""
+            { domains: { a: { baseURL: "http://h" } },
+              servers: { s: { domain: "a", path: "x/{id" } } }
+            """#,
+            #"""
+            2:41: error: the path "x/{id" cannot be used: { is not closed; write {name}
+              servers: { s: { domain: "a", path: "x/{id" } } }
+                                                    ^
+            """#),
+        BrokenTable(
+            "a pin that is none",
+            #"""
+            { domains: { a: { baseURL: "http://h", pins: ["abc"] } } }
+            """#,
+            #"""
+            1:47: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "abc"
+            { domains: { a: { baseURL: "http://h", pins: ["abc"] } } }
+                                                          ^~~~~
+            """#),
+        BrokenTable(
+            "a header with a line break",
+            #"""
+            { domains: { a: { baseURL: "http://h",
+             headers: { "X": "a\nb" } } } }
+            """#,
+            #"""
+            2:18: error: the header "X" holds a line break or another control character
+             headers: { "X": "a\nb" } } } }
+                             ^~~~~~
+            """#),
+        BrokenTable(
+            "an envelope without code",
+            #"""
+            { domains: { a: { baseURL: "http://h",
+            	envelope: { message: "m", success: [1] } } } }
+            """#,
+            #"""
+            2:12: error: the envelope has no "code"; write where it stands, as code: "status"
+            	envelope: { message: "m", success: [1] } } } }
+            	          ^
+            """#),
+        BrokenTable(
+            "a domain that is no object",
+            #"""
+            { domains: { "大象": "http://h" } }
+            """#,
+            #"""
+            1:20: error: the domain "大象" must be an object { … }, found the text "http://h"
+            { domains: { "大象": "http://h" } }
+                                 ^~~~~~~~~~
+            """#),
+    ]
+}

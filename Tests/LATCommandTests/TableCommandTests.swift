@@ -1,0 +1,56 @@
+import LATNetworking
+import Testing
+
+@testable import lat
+
+@Suite struct TableCommandTests {
+    private func start(_ arguments: String...) throws -> StartCommand {
+        try #require(try Invocation(["start"] + arguments).command as? StartCommand)
+    }
+
+    private func domains(_ arguments: String...) throws -> DomainsCommand {
+        try #require(try Invocation(["domains"] + arguments).command as? DomainsCommand)
+    }
+
+    @Test func theShortestCallsHaveOnlyDefaults() throws {
+        let command = try start("user.detail")
+        #expect(command.server == "user.detail" && command.parameters.isEmpty && command.headers.isEmpty)
+        #expect(command.timeout == nil && command.output == nil && !command.isVerbose && command.format == .text)
+        #expect(command.table.path == "Config/domains.json5" && command.table.environment == nil)
+        #expect(try domains("check").action == .check && domains("list").action == .list)
+    }
+
+    @Test func everyOptionReachesTheValue() throws {
+        let command = try start(
+            "-p", "id:=42", "user.detail", "--table", "t.json5", "--environment=dev", "-H", "X: y", "--timeout", "2s",
+            "-o", "out", "-v", "--format", "json")
+        #expect(command.parameters == ["id": 42] && command.headers["X"] == "y" && command.table.path == "t.json5")
+        #expect(command.table.environment == "dev" && command.timeout == .seconds(2) && command.output == "out")
+        #expect(command.isVerbose && command.format == .json)
+        let explain = try domains("explain", "user.detail", "--table=t.json5", "--format=json")
+        #expect(explain.action == .explain("user.detail") && explain.table.path == "t.json5")
+        #expect(try domains("check", "t.json5").table.path == "t.json5" && explain.format == .json)
+    }
+
+    @Test(arguments: [
+        (["start"], "SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42"),
+        (["start", "http://h/"], "\"http://h/\" is a URL, not a server; write lat request GET http://h/"),
+        (["start", "a", "b"], "\"b\" is one argument too many; parameters are given with -p name=value"),
+        (["start", "a", "--table", ""], "--table \"\" names no file; write --table FILE"),
+        (["start", "a", "--tabel", "t"], "unknown option --tabel; did you mean --table?"),
+        (["start", "a", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
+        (["domains"], "what to do with the table is missing; write lat domains check, list or explain NAME"),
+        (["domains", "chekc"], "lat domains knows no \"chekc\"; did you mean check?"),
+        (["domains", "x"], "lat domains knows no \"x\"; write lat domains check, list or explain NAME"),
+        (["domains", "explain"], "what to explain is missing; write lat domains explain NAME, or a URL in its place"),
+        (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows how it is written"),
+        (
+            ["domains", "check", "a", "--table", "b"],
+            "\"a\" is one argument too many; lat domains --help shows how it is written"
+        ),
+        (["domians"], "unknown command \"domians\"; did you mean \"domains\"?"),
+    ])
+    func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
+        #expect(throws: UsageError(message)) { try Invocation(arguments) }
+    }
+}

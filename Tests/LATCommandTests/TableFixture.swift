@@ -1,0 +1,9 @@
+import FoundationEssentials
+import LATTesting
+
+extension TemporaryDirectory {
+    /// Writes `Config/domains.json5`.
+    ///
+    /// - Returns: Its path.
+    func writeTable(_ text: String) throws -> String { try write(Data(text.utf8), to: "Config/domains.json5") }
+}
