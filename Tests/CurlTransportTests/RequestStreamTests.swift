@@ -113,7 +113,7 @@ import Testing
                 task.cancel()
             }
             _ = try await within { await task.value }
-            try await within(.seconds(5), "the end of the stream") { await isTold.wait() }
+            try await within(.seconds(30), "the end of the stream") { await isTold.wait() }
         }
     }
 
@@ -173,7 +173,7 @@ import Testing
                 let body = HTTPBody.stream(AsyncStream<Data> { $0.yield(Data(count: 10)) }, length: length)
                 let request = HTTPRequest("POST", server.url(), body: body)
                 let isRefused = Box(false)
-                try await within(.seconds(5), "the end of a refused upload") {
+                try await within(.seconds(30), "the end of a refused upload") {
                     do {
                         let response = try await transport.send(request)
                         isRefused.change { $0 = response.status == 413 }

@@ -51,7 +51,7 @@ extension MockServer {
     ///
     /// - Returns: The requests recorded so far.
     @discardableResult
-    public func waitForRequests(_ count: Int, timeout: Duration = .seconds(5)) async throws -> [RecordedRequest] {
+    public func waitForRequests(_ count: Int, timeout: Duration = .seconds(30)) async throws -> [RecordedRequest] {
         try await shared.wait(timeout: timeout) { contents in
             let last = contents.requests.last.map { "; the last one is \($0)" } ?? ""
             return "\(count) requests, got \(contents.requestCount)\(last)"
@@ -62,7 +62,7 @@ extension MockServer {
     }
 
     /// Waits until so many connections were accepted in all.
-    public func waitForConnections(_ count: Int, timeout: Duration = .seconds(5)) async throws {
+    public func waitForConnections(_ count: Int, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) connections, got \($0.acceptedConnections)"
         } until: {
@@ -71,7 +71,7 @@ extension MockServer {
     }
 
     /// Waits until so many connections were closed in all, by either side.
-    public func waitForClosedConnections(_ count: Int, timeout: Duration = .seconds(5)) async throws {
+    public func waitForClosedConnections(_ count: Int, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) closed connections, got \($0.closedConnections) and \($0.openConnections) open"
         } until: {
@@ -80,7 +80,7 @@ extension MockServer {
     }
 
     /// Waits until so many bytes of request bodies have been read in all.
-    public func waitForBodyBytes(_ count: Int64, timeout: Duration = .seconds(5)) async throws {
+    public func waitForBodyBytes(_ count: Int64, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) bytes of request bodies, got \($0.receivedBodyBytes)"
         } until: {
@@ -90,7 +90,7 @@ extension MockServer {
 
     /// Waits until no request is being read or answered. Open connections may remain. A stalled reply is
     /// being answered until its connection closes.
-    public func waitUntilIdle(timeout: Duration = .seconds(5)) async throws {
+    public func waitUntilIdle(timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "the end of all requests, \($0.activeExchanges) go on"
         } until: {
@@ -99,7 +99,7 @@ extension MockServer {
     }
 
     /// Waits until no connection is open: the client has let go of everything.
-    public func waitUntilDisconnected(timeout: Duration = .seconds(5)) async throws {
+    public func waitUntilDisconnected(timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "the end of all connections, \($0.openConnections) are open"
         } until: {
