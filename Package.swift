@@ -1,11 +1,12 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// One product for apps, one for their tests, one command. Every target below may import only targets above it.
+// One product for apps, one for what they keep, one for their tests, one command. Every target below may import only targets above it.
 let package = Package(
     name: "LATNetworking",
     products: [
         .library(name: "LATNetworking", targets: ["LATNetworking"]),
+        .library(name: "LATStorage", targets: ["LATStorage"]),
         .library(name: "LATTesting", targets: ["LATTesting"]),
         .executable(name: "lat", targets: ["lat"]),
         .plugin(name: "DomainTablePlugin", targets: ["DomainTablePlugin"]),
@@ -16,16 +17,26 @@ let package = Package(
             pkgConfig: "libcurl",
             providers: [.apt(["libcurl4-openssl-dev"])]
         ),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
         .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl"]),
-        .target(name: "LATNetworking", dependencies: ["HTTPCore", "CurlTransport", "DomainTableFormat"]),
+        .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography"]),
+        .target(
+            name: "LATNetworking",
+            dependencies: ["HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "ResponseCache"]),
+        .target(name: "LATStorage", dependencies: ["HTTPCore", "CSQLite", "Cryptography"]),
         .target(name: "LATTesting", dependencies: ["HTTPCore"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
-        .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATTesting"]),
+        .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
 
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
+        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
+        .testTarget(name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting"]),
+        .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting"]),
         .testTarget(name: "LATNetworkingTests", dependencies: ["LATNetworking", "LATTesting"]),

@@ -1,0 +1,115 @@
+import CLibcrypto
+package import FoundationEssentials
+
+/// A digest that is computed as the bytes come, through libcrypto's `EVP_DigestUpdate`.
+///
+/// One value belongs to one task at a time.
+package struct MessageDigest: ~Copyable {
+    /// The functions on offer. MD5 and SHA-1 are for comparing with what others published, not for secrets.
+    package enum Algorithm: String, CaseIterable, Sendable {
+        case md5, sha1, sha256, sha384, sha512
+
+        /// The bytes of a digest.
+        package var byteCount: Int {
+            switch self {
+            case .md5: 16
+            case .sha1: 20
+            case .sha256: 32
+            case .sha384: 48
+            case .sha512: 64
+            }
+        }
+
+        var function: OpaquePointer? {
+            switch self {
+            case .md5: EVP_md5()
+            case .sha1: EVP_sha1()
+            case .sha256: EVP_sha256()
+            case .sha384: EVP_sha384()
+            case .sha512: EVP_sha512()
+            }
+        }
+    }
+
+    private let context: OpaquePointer?
+    private var isSound: Bool
+
+    /// Starts a digest.
+    package init(_ algorithm: Algorithm) {
+        context = EVP_MD_CTX_new()
+        isSound = context != nil && EVP_DigestInit_ex(context, algorithm.function, nil) == 1
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    /// Adds bytes.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
+        guard isSound, let base = bytes.baseAddress else { return }
+        isSound = EVP_DigestUpdate(context, base, bytes.count) == 1
+    }
+
+    /// Adds bytes.
+    package mutating func update(_ data: some ContiguousBytes) { data.withUnsafeBytes { update($0) } }
+
+    /// The digest of all bytes added.
+    ///
+    /// - Throws: ``CryptographyError/unavailable`` when libcrypto does not offer the function, MD5 in a restricted
+    ///   build for one.
+    package consuming func finalize() throws(CryptographyError) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        guard isSound, EVP_DigestFinal_ex(context, &digest, &count) == 1 else { throw .unavailable }
+        return Array(digest.prefix(Int(count)))
+    }
+
+    /// The digest of some bytes.
+    package static func of(_ data: some ContiguousBytes, _ algorithm: Algorithm) throws(CryptographyError) -> [UInt8] {
+        var digest = MessageDigest(algorithm)
+        digest.update(data)
+        return try digest.finalize()
+    }
+
+    /// HMAC (RFC 2104).
+    package static func hmac(
+        _ data: some ContiguousBytes, key: some ContiguousBytes, _ algorithm: Algorithm = .sha256
+    ) throws(CryptographyError) -> [UInt8] {
+        var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        let isDone = key.withUnsafeBytes { key in
+            data.withUnsafeBytes { data in
+                // A null key would mean "the key of before"; an empty one is none of length zero.
+                let none: [UInt8] = [0]
+                return none.withUnsafeBytes { none in
+                    HMAC(
+                        algorithm.function, key.baseAddress ?? none.baseAddress, Int32(key.count),
+                        data.baseAddress?.assumingMemoryBound(to: UInt8.self), data.count, &code, &count) != nil
+                }
+            }
+        }
+        guard isDone else { throw .unavailable }
+        return Array(code.prefix(Int(count)))
+    }
+
+    /// Bytes as lower-case hexadecimal digits.
+    package static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        var text: [UInt8] = []
+        for byte in bytes {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 15)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+/// Why something of libcrypto did not work.
+package enum CryptographyError: Error, Equatable {
+    /// libcrypto does not offer it here, or has no memory or randomness left.
+    case unavailable
+    /// The key has not the length that the cipher wants.
+    case keyLength(expected: Int, found: Int)
+    /// The nonce has not the length that the cipher wants.
+    case nonceLength(expected: Int, found: Int)
+    /// The sealed bytes are not what was sealed with this key, nonce and associated data.
+    case authentication
+}

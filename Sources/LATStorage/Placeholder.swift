@@ -1,0 +1,1 @@
+package let storageVersion = 1
