@@ -101,11 +101,20 @@ public struct HTTPResponse: Sendable {
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``; the path tells where in
     ///   the document the value did not fit, as in `items[3].price`.
+    ///
+    /// - Parameter decoder: for other strategies, of dates for one; `nil`, the default, for a quicker decoder with the
+    ///   rules of `JSONDecoder`'s defaults.
     public func decode<Value: Decodable>(
-        _ type: Value.Type = Value.self, decoder: JSONDecoder = JSONDecoder()
+        _ type: Value.Type = Value.self, decoder: JSONDecoder? = nil
     ) throws -> Value {
         do {
-            return try decoder.decode(type, from: data)
+            if let decoder { return try decoder.decode(type, from: data) }
+            return try JSONValue(parsing: data).decode(type)
+        } catch let error as JSONValue.ParsingError {
+            throw decodingFailure(
+                DecodingError.dataCorrupted(
+                    .init(codingPath: [], debugDescription: "\(error)", underlyingError: error)),
+                expecting: "\(type)")
         } catch {
             throw decodingFailure(error, expecting: "\(type)")
         }

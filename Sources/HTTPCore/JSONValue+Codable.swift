@@ -69,8 +69,7 @@ extension JSONValue: Codable {
     ///
     /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        if let value = self as? T { return value }
-        return try JSONDecoder().decode(type, from: data(sortedKeys: false))
+        try JSONValueDecoder(self).decode(type)
     }
 }
 

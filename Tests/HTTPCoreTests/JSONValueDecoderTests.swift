@@ -1,0 +1,121 @@
+import Foundation
+import HTTPCore
+import Testing
+
+/// The same as `JSONDecoder` with its defaults, from values.
+struct JSONValueDecoderTests {
+    private struct Everything: Codable, Equatable {
+        enum Color: String, Codable { case red, blue }
+        struct Nested: Codable, Equatable {
+            var a: Int?
+            var list: [[Double]]
+        }
+        var text: String
+        var flag: Bool
+        var small: Int8
+        var large: UInt64
+        var fraction: Float
+        var price: Decimal
+        var when: Date
+        var bytes: Data
+        var link: URL
+        var id: UUID
+        var color: Color
+        var nested: Nested?
+        var absent: String?
+        var table: [String: Int]
+        var numbers: [Int: String]
+        var any: JSONValue
+    }
+
+    private let everything = Everything(
+        text: "é\u{0}", flag: true, small: -128, large: .max, fraction: 0.1, price: Decimal(string: "12.34") ?? 0,
+        when: Date(timeIntervalSinceReferenceDate: 12.5), bytes: Data([0, 255]), link: URL(filePath: "/a b"),
+        id: UUID(), color: .blue, nested: .init(a: nil, list: [[1, 2.5], []]), absent: nil, table: ["a": 1],
+        numbers: [1: "x"], any: ["k": [1, nil]])
+
+    @Test func decodesWhatJSONEncoderWrites() throws {
+        let data = try JSONEncoder().encode(everything)
+        #expect(try JSONValue(parsing: data).decode(Everything.self) == everything)
+        #expect(try JSONDecoder().decode(Everything.self, from: data) == everything)
+    }
+
+    @Test(arguments: ["1.0", "1e2", "255", "-0"])
+    func wholeNumbersFitHoweverTheyAreWritten(text: String) throws {
+        let expected = try JSONDecoder().decode([UInt8].self, from: Data("[\(text)]".utf8))
+        #expect(try JSONValue(parsing: "[\(text)]").decode([UInt8].self) == expected)
+    }
+
+    @Test func theTopMayBeAnything() throws {
+        #expect(try JSONValue.int(3).decode(Int.self) == 3)
+        #expect(try JSONValue.null.decode(Int?.self) == nil)
+        #expect(try JSONValue.string("x").decode(String?.self) == "x")
+        #expect(try JSONValue.array([1, nil]).decode([Int?].self) == [1, nil])
+    }
+
+    /// Where and why, as `JSONDecoder` says it.
+    @Test(arguments: [
+        (#"{"a": 1}"#, "keyNotFound list"), (#"{"a": "x", "list": []}"#, "typeMismatch a"),
+        (#"{"a": 1.5, "list": []}"#, "dataCorrupted a"), (#"{"list": null}"#, "valueNotFound list"),
+        (#"{"list": [[1], [true]]}"#, "typeMismatch list.1.0"), (#"[1]"#, "typeMismatch "),
+        (#"{"a": 9223372036854775808, "list": []}"#, "dataCorrupted a"),
+        (#"{"list": [[1], 2]}"#, "typeMismatch list.1"),
+    ])
+    func errorsNameThePlace(text: String, expected: String) throws {
+        #expect(place { try JSONValue(parsing: text).decode(Everything.Nested.self) } == expected)
+        // JSONDecoder says of a number that does not fit that, but not where.
+        guard !expected.hasPrefix("dataCorrupted") else { return }
+        #expect(place { try JSONDecoder().decode(Everything.Nested.self, from: Data(text.utf8)) } == expected)
+    }
+
+    private func place(_ decode: () throws -> Everything.Nested) -> String? {
+        func text(_ context: DecodingError.Context, _ key: (any CodingKey)? = nil) -> String {
+            (context.codingPath + (key.map { [$0] } ?? []))
+                .map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
+        }
+        do {
+            _ = try decode()
+            return nil
+        } catch DecodingError.keyNotFound(let key, let context) {
+            return "keyNotFound \(text(context, key))"
+        } catch DecodingError.typeMismatch(_, let context) {
+            return "typeMismatch \(text(context))"
+        } catch DecodingError.valueNotFound(_, let context) {
+            return "valueNotFound \(text(context))"
+        } catch DecodingError.dataCorrupted(let context) {
+            return "dataCorrupted \(text(context))"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    private class Base: Codable {
+        var id: Int
+        init(id: Int) { self.id = id }
+    }
+
+    private final class Derived: Base {
+        var name: String
+        init(id: Int, name: String) {
+            self.name = name
+            super.init(id: id)
+        }
+        private enum CodingKeys: CodingKey { case name }
+        required init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            name = try container.decode(String.self, forKey: .name)
+            try super.init(from: container.superDecoder())
+        }
+        override func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(name, forKey: .name)
+            try super.encode(to: container.superEncoder())
+        }
+    }
+
+    @Test func classesReachTheirSuperclass() throws {
+        let data = try JSONEncoder().encode(Derived(id: 7, name: "x"))
+        let decoded = try JSONValue(parsing: data).decode(Derived.self)
+        #expect(decoded.id == 7 && decoded.name == "x")
+    }
+}
