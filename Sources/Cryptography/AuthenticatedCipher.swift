@@ -34,9 +34,11 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
         sealed.withUnsafeMutableBufferPointer { buffer in
             guard isDone, let base = buffer.baseAddress else { return }
             isDone = EVP_EncryptFinal_ex(context, base + count, &written) == 1
-            isDone = isDone
+            isDone =
+                isDone
                 && EVP_CIPHER_CTX_ctrl(
-                    context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagByteCount), UnsafeMutableRawPointer(base + count)) == 1
+                    context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagByteCount), UnsafeMutableRawPointer(base + count))
+                    == 1
         }
         guard isDone else { throw .unavailable }
         return sealed

@@ -123,7 +123,7 @@ private struct Room: Interceptor {
         #expect(server.requestCount == 3)
     }
 
-    @Test func theManagersHeadersAreAddedFurtherIn() async throws {
+    @Test func theManagersHeadersAreThereForThemToSee() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("") }
         let seen = Log<String?>()
@@ -137,7 +137,7 @@ private struct Room: Interceptor {
             ]
         }
         _ = try await manager.startRequest("GET", server.url())
-        #expect(seen.elements == [nil])
+        #expect(seen.elements == ["1"])
         #expect(server.requests.first?.headers["X-Default"] == "1")
     }
 

@@ -88,8 +88,10 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
-        var request = try request(
-            method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+        var request = try await checked(method, url) {
+            try self.request(
+                method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+        }
         if let cache { request.cachePolicy = cache }
         return try await reporting(progress, &request) { try await judged($0) }
     }
@@ -107,8 +109,10 @@ public final class CentralRequestManager: Sendable {
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
         startCall { [self] task in
-            var request = try request(
-                method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+            var request = try await checked(method, url) {
+                try self.request(
+                    method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+            }
             if let cache { request.cachePolicy = cache }
             request.control = task.control
             request.progressHandler = gated(progress, task)
@@ -188,6 +192,17 @@ public final class CentralRequestManager: Sendable {
             request.context.content = content
         }
         return request
+    }
+
+    /// Makes a request, and tells the observers when that fails.
+    private func checked(_ method: String, _ url: String, _ make: () throws -> HTTPRequest) async throws -> HTTPRequest
+    {
+        do {
+            return try make()
+        } catch let error as NetworkError {
+            await tell(error, HTTPRequest(method, url))
+            throw error
+        }
     }
 
     private func judged(_ request: HTTPRequest) async throws -> HTTPResponse {

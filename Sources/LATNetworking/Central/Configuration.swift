@@ -31,7 +31,7 @@ extension CentralRequestManager {
         /// Headers of every request. Default none. Later wins: these, then the domain's, the server row's, the
         /// provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
-        /// Asked for headers before each attempt. Default `nil`.
+        /// Asked for headers before each attempt; one that takes longer than the request's timeout ends it. Default `nil`.
         public var headerProvider: HeaderProvider?
         /// Asked for parameters that all requests have in common, before each attempt; the request's own win. Does not
         /// apply to ``CentralRequestManager/send(_:)``. Default `nil`.
@@ -47,8 +47,20 @@ extension CentralRequestManager {
         public var resolver: (any FailureResolver)?
         /// How often a call is sent again at most on the resolver's word. Default 1.
         public var maxReplays = 1
-        /// Rooms of the app along the corridor, the first outermost. Default none.
+        /// Rooms of the app around each call, the first outermost. Default none.
+        ///
+        /// They see one request and its final answer, whatever repetitions and redirects lie between. The request has
+        /// the headers of manager, rows and call, and the body; what the providers add is not there yet, for they are
+        /// asked anew each time an interceptor calls `next`.
         public var interceptors: [any Interceptor] = []
+        /// Rooms of the app next to the network, the first outermost. Default none.
+        ///
+        /// They see every attempt and every hop of a redirect as it is sent, the providers' headers and parameters in
+        /// it: the place to sign requests.
+        public var networkInterceptors: [any Interceptor] = []
+        /// How long an address of a domain is passed over after no connection to it came about, and its mirrors are
+        /// asked instead; then one request tries it again. Default 30 s.
+        public var mirrorMemory = Duration.seconds(30)
         /// Fields that hold secrets: they never follow a redirect to another origin. Default
         /// ``SecretHeaders/standard``.
         public var secretHeaders = SecretHeaders.standard

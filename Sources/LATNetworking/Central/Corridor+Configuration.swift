@@ -6,13 +6,15 @@ extension Corridor {
         self.init(
             interceptors: configuration.interceptors,
             retry: RetryInterceptor(retries: configuration.retries),
+            mirrors: MirrorInterceptor(memory: configuration.mirrorMemory),
             compose: ComposeInterceptor(
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,
-                parameterProvider: configuration.parameterProvider),
+                parameterProvider: configuration.parameterProvider, timeout: configuration.engine.timeout),
             simulation: SimulationInterceptor(standard: configuration.simulation),
             redirect: RedirectInterceptor(
                 policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
                 timeout: configuration.engine.timeout),
+            networkInterceptors: configuration.networkInterceptors,
             transport: transport)
     }
 }

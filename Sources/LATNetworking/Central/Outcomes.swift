@@ -19,7 +19,8 @@ public enum CallOutcome: Sendable {
     }
 }
 
-/// Is told how calls ended, before their callers are: to note an expired token, an untrusted certificate.
+/// Is told how calls ended, before their callers are: to note an expired token, an untrusted certificate. What is
+/// refused before there is a request, a name that the table does not have for one, comes with a request without a URL.
 public typealias OutcomeObserver = @Sendable (_ outcome: CallOutcome, _ request: HTTPRequest) async -> Void
 
 /// Mends what made a call fail, and has it sent again.
@@ -78,7 +79,8 @@ extension CentralRequestManager {
         }
     }
 
-    private func tell(_ error: NetworkError, _ request: HTTPRequest) async {
+    /// Tells the observers of a failure.
+    func tell(_ error: NetworkError, _ request: HTTPRequest) async {
         for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
     }
 

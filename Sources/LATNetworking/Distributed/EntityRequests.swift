@@ -5,7 +5,13 @@ extension CentralRequestManager {
     func reply<Model: Decodable & Sendable>(
         to plan: EntityPlan, as model: Model.Type, progress: ProgressHandler?, control task: RequestTask?
     ) async throws -> Reply<Model> {
-        var (request, decoder) = try prepare(plan)
+        var (request, decoder): (HTTPRequest, ReplyDecoder)
+        do {
+            (request, decoder) = try prepare(plan)
+        } catch {
+            await tell(error, HTTPRequest(plan.content.route.method?.rawValue ?? "GET", ""))
+            throw error
+        }
         request.control = task?.control
         if let task {
             request.progressHandler = gated(progress, task)

@@ -1,5 +1,4 @@
 public import HTTPCore
-import Synchronization
 
 /// Puts a request together for one attempt: headers by precedence, common parameters, address.
 ///
@@ -9,6 +8,19 @@ struct ComposeInterceptor: Interceptor {
     let defaults: HTTPHeaders
     let headerProvider: HeaderProvider?
     let parameterProvider: ParameterProvider?
+    /// The total timeout of a request that names none; no provider is waited for longer.
+    let timeout: Duration?
+    private let watch = DeadlineWatch()
+
+    init(
+        defaults: HTTPHeaders, headerProvider: HeaderProvider?, parameterProvider: ParameterProvider?,
+        timeout: Duration?
+    ) {
+        self.defaults = defaults
+        self.headerProvider = headerProvider
+        self.parameterProvider = parameterProvider
+        self.timeout = timeout
+    }
 
     /// Whether it would leave a request as it is.
     func isIdle(for request: HTTPRequest) -> Bool {
@@ -33,19 +45,51 @@ struct ComposeInterceptor: Interceptor {
             var headers = defaults
             headers.merge(context.rowHeaders)
             if let headerProvider { headers.merge(try await ask(headerProvider, "header", for: composed)) }
-            headers.merge(request.headers)
+            headers.merge(context.preview?.own(in: request.headers) ?? request.headers)
             composed.headers = headers
         }
         return try await next(composed)
     }
 
-    private func ask<Answer>(
-        _ provider: @Sendable (HTTPRequest) async throws -> Answer, _ name: String, for request: HTTPRequest
+    /// The request as the app's interceptors see it: the headers of manager and rows laid under its own, and the body
+    /// put in. What only the providers know is not there yet; a parameter provider's parameters come into the body
+    /// after the interceptors, so that with one there is none yet.
+    func preview(of request: HTTPRequest) throws(NetworkError) -> HTTPRequest {
+        guard !isIdle(for: request) else { return request }
+        var shown = request
+        var context = request.context
+        if parameterProvider == nil, let content = context.content {
+            try RequestBuilder.put(content, into: &shown)
+            context.ownQuery = String(shown.url.dropFirst(request.url.count))
+            for index in context.addresses.indices {
+                var elsewhere = request
+                elsewhere.url = context.addresses[index]
+                try RequestBuilder.put(content, into: &elsewhere)
+                context.addresses[index] = elsewhere.url
+            }
+            context.content = nil
+        }
+        if !context.replacesGlobalHeaders {
+            shown.headers = defaults.merging(context.rowHeaders).merging(request.headers)
+            context.preview = HeaderPreview(own: request.headers, shown: shown.headers)
+        }
+        shown.context = context
+        return shown
+    }
+
+    private func ask<Answer: Sendable>(
+        _ provider: @escaping @Sendable (HTTPRequest) async throws -> Answer, _ name: String,
+        for request: HTTPRequest
     ) async throws -> Answer {
         do {
-            return try await provider(request)
+            guard let limit = request.timeout ?? timeout else { return try await provider(request) }
+            return try await watch.limit(limit) { try await provider(request) }
         } catch let error as CancellationError {
             throw error
+        } catch is DeadlineWatch.Exceeded {
+            throw NetworkError(
+                .timeout(.total), message: "the \(name) provider took longer than the timeout; nothing was sent",
+                request: request)
         } catch {
             throw NetworkError(
                 .provider, message: "the \(name) provider threw: \(error); nothing was sent", request: request,

@@ -2,37 +2,30 @@
 ///
 /// The order is the behaviour, so it is written in one place, here:
 ///
-/// 1. the app's interceptors, the first one outermost: they see one request and its final answer;
+/// 1. the app's interceptors, the first one outermost: they see one request, with all that is known of it before the
+///    providers are asked, and its final answer;
 /// 2. retry: repeats what follows after a failure of the network;
 /// 3. mirrors: goes to a domain's next address when one cannot be connected to;
 /// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
 /// 5. simulation: answers in the server's place;
-/// 6. redirect: innermost, so that every hop is a request of its own to the transport.
+/// 6. redirect: so that every hop is a request of its own to what follows;
+/// 7. the app's network interceptors: they see each attempt and each hop as it is sent.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
     /// The app's own rooms, the first outermost.
     let interceptors: [any Interceptor]
     let retry: RetryInterceptor
+    let mirrors: MirrorInterceptor
     let compose: ComposeInterceptor
     let simulation: SimulationInterceptor
     let redirect: RedirectInterceptor
+    /// The app's rooms next to the network, the first outermost.
+    let networkInterceptors: [any Interceptor]
     let transport: any Transport
-    private let mirrors = MirrorInterceptor()
-
-    init(
-        interceptors: [any Interceptor], retry: RetryInterceptor, compose: ComposeInterceptor,
-        simulation: SimulationInterceptor, redirect: RedirectInterceptor, transport: any Transport
-    ) {
-        self.interceptors = interceptors
-        self.retry = retry
-        self.compose = compose
-        self.simulation = simulation
-        self.redirect = redirect
-        self.transport = transport
-    }
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let request = interceptors.isEmpty ? request : try compose.preview(of: request)
         let rooms = rooms(for: request)
         return rooms.isEmpty ? try await hop(request) : try await proceed(request, through: rooms[...])
     }
@@ -54,6 +47,14 @@ struct Corridor: Sendable {
     }
 
     private func hop(_ request: HTTPRequest) async throws -> HTTPResponse {
-        try await redirect.intercept(request) { try await transport.send($0) }
+        if networkInterceptors.isEmpty { return try await redirect.intercept(request) { try await transport.send($0) } }
+        return try await redirect.intercept(request) { try await transmit($0, through: networkInterceptors[...]) }
+    }
+
+    private func transmit(
+        _ request: HTTPRequest, through rooms: ArraySlice<any Interceptor>
+    ) async throws -> HTTPResponse {
+        guard let room = rooms.first else { return try await transport.send(request) }
+        return try await room.intercept(request) { try await transmit($0, through: rooms.dropFirst()) }
     }
 }

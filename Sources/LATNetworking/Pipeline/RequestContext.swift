@@ -13,6 +13,10 @@ struct RequestContext: Sendable {
     var replacesGlobalHeaders = false
     /// Parameters, files and body that are put together for each attempt.
     var content: RequestContent?
+    /// What was shown to the app's interceptors of the headers that are laid later; `nil` when there are none to see it.
+    var preview: HeaderPreview?
+    /// The query that the parameters made, once it is in the addresses.
+    var ownQuery: String?
     /// Answers in the server's place.
     var simulation: Simulation?
     /// Fields the domain declares secret, beside the manager's.

@@ -70,7 +70,8 @@ struct SimulationInterceptor: Interceptor {
         case .server(let baseURL, let delay):
             try await Self.wait(delay, for: request)
             var elsewhere = request
-            let path = request.context.filledPath.map { $0 + Self.ownQuery(of: request) }
+            let isOwn = request.context.addresses.contains { request.url.hasPrefix($0) }
+            let path = isOwn ? request.context.filledPath.map { $0 + Self.ownQuery(of: request) } : nil
             elsewhere.url = RequestBuilder.join(baseURL, path ?? Self.path(of: request.url, withQuery: true))
             var response = try await next(elsewhere)
             response.source = .simulated
@@ -119,6 +120,7 @@ struct SimulationInterceptor: Interceptor {
 
     /// The query that the parameters made, without that of the domain's base URL.
     private static func ownQuery(of request: HTTPRequest) -> String {
+        if let query = request.context.ownQuery { return query.isEmpty ? "" : "?" + query.dropFirst() }
         let address = request.context.addresses.first { request.url.hasPrefix($0) } ?? request.url
         let query = request.url.dropFirst(address.count).dropFirst()
         return query.isEmpty ? "" : "?" + query

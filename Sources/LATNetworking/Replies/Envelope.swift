@@ -22,11 +22,7 @@ public struct Envelope: Hashable, Sendable {
 
     /// The code as text: `10001` for the number and for the text.
     public var codeText: String? {
-        switch code {
-        case nil, .null: nil
-        case .string(let text): text
-        case let code?: code.description
-        }
+        code.flatMap(EnvelopeRule.text)
     }
 }
 
@@ -59,13 +55,22 @@ public struct EnvelopeRule: Hashable, Sendable {
     public func envelope(in document: JSONValue) -> Envelope {
         Envelope(
             code: Self.value(at: code, in: document),
-            message: message.flatMap { Self.value(at: $0, in: document) }?.string,
+            message: message.flatMap { Self.value(at: $0, in: document) }.flatMap(Self.text),
             data: data.map { Self.value(at: $0, in: document) } ?? document)
     }
 
     /// Whether the envelope's code is one of success.
     public func isSuccess(_ envelope: Envelope) -> Bool {
         envelope.codeText.map(success.contains) ?? false
+    }
+
+    /// A code or message as text, whatever its type; `nil` for null.
+    static func text(_ value: JSONValue) -> String? {
+        switch value {
+        case .null: nil
+        case .string(let text): text
+        default: value.description
+        }
     }
 
     private static func value(at path: String, in document: JSONValue) -> JSONValue? {

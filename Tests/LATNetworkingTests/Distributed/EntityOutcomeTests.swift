@@ -130,7 +130,7 @@ private final class Fixer: FailureResolver {
         #expect(events.elements == ["networkError cancelled", "networkError cancelled"])
     }
 
-    @Test(.disabled("open: what is refused before it is sent reaches no observer"))
+    @Test
     func observersAreToldOfWhatIsRefusedBeforeItIsSent() async throws {
         let events = Log<String>()
         let (_, manager) = try start { $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }] }
