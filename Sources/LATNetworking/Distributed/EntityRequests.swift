@@ -46,19 +46,21 @@ extension CentralRequestManager {
             for name in route.pathParameters where members[name] == nil {
                 members[name] = plan.content.properties[name]
             }
-            if !route.isAbsolute {
+            let settings = route.settings
+            let isSimulated = (plan.simulation ?? configuration.simulation) != nil || settings.simulation != nil
+            if isSimulated, !route.isAbsolute {
                 var values = members
                 context.filledPath = try? PathParameters.fill(route.path, from: &values)
             }
             let values = try PathParameters.take(route.pathParameters, from: &members)
-            for index in route.baseURLs.indices { context.addresses.append(try route.url(values, base: index)) }
-            context.mirrorKey = ([route.domain.rawValue] + route.baseURLs).joined(separator: " ")
+            for index in route.bases.indices { context.addresses.append(try route.url(values, base: index)) }
+            context.mirrorKey = route.key
             context.path = route.path
             request.pinnedPublicKeys = route.pins
-            apply(route.settings, to: &request, &context)
-            members = route.settings.parameters.merging(members) { $1 }
-            if let choice = route.settings.parameterEncoding { encoding = choice }
-            if case .rule(let rule) = route.settings.envelope { decoder.envelope = rule }
+            apply(settings, to: &request, &context)
+            if !settings.parameters.isEmpty { members = settings.parameters.merging(members) { $1 } }
+            if let choice = settings.parameterEncoding { encoding = choice }
+            if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
         }
         apply(plan.options, to: &request)
         context.replacesGlobalHeaders = plan.options.replacesGlobalHeaders

@@ -23,13 +23,15 @@ public struct ResolvedRoute: Sendable {
         /// For each base the whole URL with its parameters.
         let templates: [PathTemplate]
         let pathParameters: [String]
+        let isAbsolute: Bool
+        let key: String
 
         init(
             server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings,
             pins: Tracked<[String]>
         ) throws(PathTemplate.Problem) {
             let path = row.path ?? ""
-            let isAbsolute = HTTPAddress.isAbsolute(path)
+            isAbsolute = HTTPAddress.isAbsolute(path)
             let own = RouteBase(url: path, role: .base, origin: row.$path.origin ?? .code)
             pathParameters = try PathTemplate(path).parameters
             self.bases = isAbsolute ? [own] : bases
@@ -38,6 +40,7 @@ public struct ResolvedRoute: Sendable {
                 templates.append(try PathTemplate(RequestBuilder.join(base.url, path)))
             }
             self.templates = isAbsolute ? [try PathTemplate(path)] : templates
+            key = ([domain.rawValue] + self.bases.map(\.url)).joined(separator: " ")
             self.server = server
             self.domain = domain
             self.path = path
@@ -73,7 +76,10 @@ public struct ResolvedRoute: Sendable {
     /// The pins of the domain; empty for none.
     public var pins: [String] { storage.pins.wrappedValue ?? [] }
     /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
-    public var isAbsolute: Bool { HTTPAddress.isAbsolute(path) }
+    public var isAbsolute: Bool { storage.isAbsolute }
+
+    /// The domain and its base URLs in one text: what is remembered of mirrors ends when the row is changed.
+    var key: String { storage.key }
 
     var bases: [RouteBase] { storage.bases }
     var row: ServerRow { storage.row }
