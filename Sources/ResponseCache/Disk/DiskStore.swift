@@ -67,6 +67,7 @@ public final class DiskStore: CacheStore {
 
     deinit { core.flush() }
 
+    /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
         let damaged = rows.filter { $0.entry == nil }.map(\.id)
@@ -79,6 +80,7 @@ public final class DiskStore: CacheStore {
         }
     }
 
+    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         guard let stored = entry.mark.body else {
             // Not from here: what is stored under the key is meant; or from memory, which knows the row.
@@ -116,6 +118,7 @@ public final class DiskStore: CacheStore {
         return (try? cipher.open(bytes)).map { ResponseBody($0) }
     }
 
+    /// Begins to store a response; see ``CacheStore/writer(for:)``.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter { try diskWriter(for: entry) }
 
     func diskWriter(for entry: CacheEntry) throws -> DiskWriter {
@@ -126,6 +129,7 @@ public final class DiskStore: CacheStore {
         }
     }
 
+    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
     public func update(_ entry: CacheEntry) async throws { _ = try await updateForMark(entry) }
 
     /// - Returns: Where the entry is now; `nil` when it is not there any more.
@@ -133,8 +137,10 @@ public final class DiskStore: CacheStore {
         try await withCheckedThrowingContinuation { core.write(.update(entry, $0)) }
     }
 
+    /// Notes that an entry was used. Written with the next batch, after a second at the latest.
     public func touch(_ key: CacheKey, at time: Date) async throws { core.touch(key, at: time) }
 
+    /// Removes what is selected, pinned entries too, and says how much that was.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
@@ -144,15 +150,18 @@ public final class DiskStore: CacheStore {
         return removed
     }
 
+    /// The entries that are selected, without an order.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         let rows = try await core.read(core.scans, core.scanIndex) { try $0.rows(selection) } ?? []
         return rows.compactMap { $0.entry }
     }
 
+    /// How much is stored.
     public func usage() async throws -> CacheUsage {
         try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
     }
 
+    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }
 }

@@ -47,25 +47,32 @@ public final class MemoryStore: CacheStore {
 
     // MARK: CacheStore
 
+    /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey).entries }
 
+    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? { data(of: entry).map { ResponseBody($0) } }
 
+    /// Begins to store a response; see ``CacheStore/writer(for:)``.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter { MemoryWriter(entry, self) }
 
+    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
     public func update(_ entry: CacheEntry) async throws {
         update(entry, mark: nil)
     }
 
+    /// Notes that an entry was used.
     public func touch(_ key: CacheKey, at time: Date) async throws {
         change(key.primary) { shard, moment in
             if let index = shard.index(of: key) { shard.use(index, at: moment, time: time) }
         }
     }
 
+    /// Removes what is selected, pinned entries too, and says how much that was.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage { removeAll(selection) }
 
+    /// The entries that are selected, without an order.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         shards.flatMap { shard in
             shard.state.withLock { state in
@@ -74,10 +81,12 @@ public final class MemoryStore: CacheStore {
         }
     }
 
+    /// How much is stored.
     public func usage() async throws -> CacheUsage {
         CacheUsage(entryCount: count.load(ordering: .relaxed), byteCount: cost.load(ordering: .relaxed))
     }
 
+    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { makeRoom() }
 

@@ -37,6 +37,7 @@ public final class TieredStore: CacheStore {
         self.memoryEntryLimit = min(memoryEntryLimit ?? .max, memory.byteLimit / 8, FileBody.wholeByteCount)
     }
 
+    /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         let epoch = disk.core.watch.epoch()
         let found = memory.lookUp(primaryKey)
@@ -87,6 +88,7 @@ public final class TieredStore: CacheStore {
         return merged
     }
 
+    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if entry.tier == .memory, entry.mark.memoryRevision != 0 {
             if let data = memory.data(of: entry) { return ResponseBody(data) }
@@ -100,10 +102,12 @@ public final class TieredStore: CacheStore {
         return body
     }
 
+    /// Begins to store a response; see ``CacheStore/writer(for:)``.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter {
         TieredWriter(entry, try disk.diskWriter(for: entry), self)
     }
 
+    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
     public func update(_ entry: CacheEntry) async throws {
         guard entry.mark.row != 0 || entry.mark.memoryRevision == 0 else {
             // It is in memory only.
@@ -121,11 +125,13 @@ public final class TieredStore: CacheStore {
         }
     }
 
+    /// Notes that an entry was used.
     public func touch(_ key: CacheKey, at time: Date) async throws {
         try await memory.touch(key, at: time)
         disk.core.touch(key, at: time)
     }
 
+    /// Removes what is selected, pinned entries too, and says how much that was.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         // Also when the disk cannot be written; and after it, so that nothing is copied from it in between.
@@ -133,6 +139,7 @@ public final class TieredStore: CacheStore {
         return try await disk.remove(selection)
     }
 
+    /// The entries that are selected, without an order.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         let stored = try await disk.entries(selection)
         let keys = Set(stored.map(\.key))
@@ -140,8 +147,10 @@ public final class TieredStore: CacheStore {
         return stored + own
     }
 
+    /// How much is stored.
     public func usage() async throws -> CacheUsage { try await disk.usage() }
 
+    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await disk.collectGarbage() }
 }
