@@ -40,6 +40,9 @@ public struct CacheEntry: Sendable {
     /// Where it was found. A store sets it when it hands the entry out.
     public var tier = Tier.memory
 
+    /// What the store that gave it out noted on it.
+    var mark = StorageMark()
+
     /// Where an entry was found.
     public enum Tier: String, Hashable, Sendable {
         /// In the memory of the process.

@@ -1,5 +1,7 @@
 /// What a stored response is found by: a digest of what makes two requests the same, never the secrets themselves.
-public struct CacheKey: Hashable, Sendable {
+///
+/// Keys are equal when their bytes are: unlike two texts, which are when they look the same.
+public struct CacheKey: Sendable {
     /// The digest of method, URL, parameters, partition and schema version: 64 hexadecimal digits.
     public let primary: String
     /// The digest of the request's fields that `Vary` selects (RFC 9111 §4.1); empty when it selects none.
@@ -9,5 +11,29 @@ public struct CacheKey: Hashable, Sendable {
     public init(primary: String, variant: String = "") {
         self.primary = primary
         self.variant = variant
+    }
+}
+
+extension CacheKey: Hashable {
+    /// Whether the bytes of both parts are the same.
+    public static func == (a: CacheKey, b: CacheKey) -> Bool {
+        a.primary.utf8.elementsEqual(b.primary.utf8) && a.variant.utf8.elementsEqual(b.variant.utf8)
+    }
+
+    /// Hashes the bytes of both parts.
+    public func hash(into hasher: inout Hasher) {
+        primary.hashBytes(into: &hasher)
+        variant.hashBytes(into: &hasher)
+    }
+}
+
+extension String {
+    /// Hashes the bytes, with an end that no text has.
+    func hashBytes(into hasher: inout Hasher) {
+        let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in
+            hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
+        }
+        if isDone == nil { for byte in utf8 { hasher.combine(byte) } }
+        hasher.combine(0xFF as UInt8)
     }
 }

@@ -15,10 +15,14 @@ public protocol CacheStore: Sendable {
     func body(of entry: CacheEntry) async throws -> ResponseBody?
 
     /// Begins to store a response. Nothing is seen of it until the writer has committed.
+    ///
+    /// An entry that is larger than the store's limit, or than what pinned entries leave of it, is refused by the
+    /// writer: ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throw an error whose ``NetworkError/underlying``
+    /// is a ``CacheEntryTooLarge``, and all that is stored stays.
     func writer(for entry: CacheEntry) async throws -> any CacheWriter
 
     /// Replaces what is kept of an entry besides its body, if it is there still: fields after a 304, the expired mark,
-    /// the pin.
+    /// the pin. An entry that was stored anew since it was given out stays as it is.
     func update(_ entry: CacheEntry) async throws
 
     /// Notes that an entry was used, for the order in which room is made and for sliding times to live.
@@ -70,7 +74,7 @@ public enum CacheSelection: Hashable, Sendable {
     case domain(String)
     /// Those of a user.
     case partition(String)
-    /// Those stored before a time.
+    /// Those whose answer came before a time (``CacheEntry/responseTime``).
     case storedBefore(Date)
 }
 

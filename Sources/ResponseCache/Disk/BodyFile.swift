@@ -1,0 +1,71 @@
+import FoundationEssentials
+import Glibc
+
+/// A body on its way to disk: a file with a lock on it, removed again unless it is kept.
+///
+/// `@unchecked Sendable`: it has one owner at a time, the writer of the body, then the batch that stores it.
+final class BodyFile: @unchecked Sendable {
+    let layout: DiskLayout
+    let name: String
+    private let descriptor: Int32
+    private var isPublished = false
+    private var isKept = false
+
+    private init(layout: DiskLayout, name: String, descriptor: Int32) {
+        self.layout = layout
+        self.name = name
+        self.descriptor = descriptor
+    }
+
+    /// Makes the file under a name nobody can foretell, and locks it.
+    static func make(_ layout: DiskLayout, name: String) throws -> BodyFile {
+        try layout.makeFolders()
+        let path = layout.path(ofBody: name) + DiskLayout.partSuffix
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw SystemError("making \(path)") }
+        // Until here somebody may take it for left behind; then there is no name to it any more.
+        var facts = stat()
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0, fstat(descriptor, &facts) == 0, facts.st_nlink > 0 else {
+            let error = SystemError("locking \(path)")
+            unlink(path)
+            close(descriptor)
+            throw error
+        }
+        return BodyFile(layout: layout, name: name, descriptor: descriptor)
+    }
+
+    deinit {
+        if !isKept {
+            unlink(layout.path(ofBody: name) + (isPublished ? "" : DiskLayout.partSuffix))
+        }
+        close(descriptor)
+    }
+
+    /// Writes bytes, and takes from them what was written, also when it throws.
+    func write(_ bytes: inout Data) throws {
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                throw SystemError("writing \(layout.path(ofBody: name))", code: count == 0 ? ENOSPC : errno)
+            }
+            bytes = count == bytes.count ? Data() : Data(bytes.dropFirst(count))
+        }
+    }
+
+    /// Waits until the bytes are on disk.
+    func synchronize() throws {
+        guard fsync(descriptor) == 0 else { throw SystemError("writing \(layout.path(ofBody: name))") }
+    }
+
+    /// Gives it the name the index will know. The folder is to be synchronized then.
+    func publish() throws {
+        guard !isPublished else { return }
+        let path = layout.path(ofBody: name)
+        guard rename(path + DiskLayout.partSuffix, path) == 0 else { throw SystemError("renaming \(path).part") }
+        isPublished = true
+    }
+
+    /// Keeps it: the index knows it.
+    func keep() { isKept = true }
+}

@@ -1,0 +1,48 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// What the system answered instead of doing what it was asked.
+struct SystemError: Error, CustomStringConvertible {
+    /// `errno`.
+    let code: Int32
+    /// What was attempted, with the path.
+    let attempt: String
+
+    /// Takes `errno` as it is now.
+    init(_ attempt: String, code: Int32 = errno) {
+        self.code = code
+        self.attempt = attempt
+    }
+
+    var isFull: Bool { code == ENOSPC || code == EDQUOT }
+
+    var description: String { "\(String(cString: strerror(code))) while \(attempt)" }
+}
+
+/// Makes of what went wrong below an error for those above: with the folder and the next step.
+enum CacheFault {
+    static func error(_ error: any Error, in directory: String) -> any Error {
+        if error is NetworkError || error is CancellationError { return error }
+        if let refusal = error as? CacheEntryTooLarge { return refusal.error }
+        return NetworkError(
+            .cache, message: "the cache in \(directory): \(error); \(nextStep(error))", underlying: error)
+    }
+
+    private static func nextStep(_ error: any Error) -> String {
+        switch error {
+        case let error as SQLiteError where error.isFull: full
+        case let error as SystemError where error.isFull: full
+        case let error as SQLiteError where error.isRefusal: refused
+        case let error as SystemError where [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(error.code): refused
+        case let error as SQLiteError where error.primaryCode == 5:
+            "another process holds its index for long; end it, or give this one a folder of its own"
+        case let error as SystemError where [EMFILE, ENFILE].contains(error.code):
+            "raise the limit of open files (ulimit -n)"
+        default: "requests go on without it; see whether the disk is in order, or name another folder"
+        }
+    }
+
+    private static let full = "free room on that disk, or name a folder on another; what is stored can still be read"
+    private static let refused = "make the folder writable for this user, or name another as cacheDirectory"
+}

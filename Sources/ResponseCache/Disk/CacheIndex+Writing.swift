@@ -1,0 +1,254 @@
+import FoundationEssentials
+import HTTPCore
+
+/// A response that is ready to be stored.
+struct PreparedEntry: Sendable {
+    var entry: CacheEntry
+    /// The bytes as they are to lie on disk; empty when they are in a file already.
+    var inline: Data
+    var file: BodyFile?
+    var storedByteCount: Int64
+    var checksum: [UInt8]
+    var salt: [UInt8]
+}
+
+/// What changes of the index. All of it within a transaction that others began.
+extension CacheIndex {
+    /// What is to be done once the transaction is on disk.
+    struct Effects {
+        /// Bodies that nobody refers to any more.
+        var unusedFiles: [String] = []
+        /// Whether something was stored, updated or removed.
+        var isChange = false
+        /// The next moment of use, once it was asked for.
+        fileprivate var clock: Int64?
+    }
+
+    /// Puts an entry in place of any under its key. A pin outlives that.
+    ///
+    /// - Returns: The number of the row.
+    func insert(_ prepared: PreparedEntry, _ effects: inout Effects) throws -> Int64 {
+        var entry = prepared.entry
+        let before = try remove(.key(entry.key), &effects)
+        if before.hasPin { entry.isPinned = true }
+        let statement = try connection.statement(
+            """
+            INSERT INTO entries(key, variant, version, used, used_at, stored_at, pinned, expired, size, body_size,
+              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head)
+            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+            """)
+        statement.bind(1, try sealer.column("key", entry.key.primary))
+        statement.bind(2, try sealer.column("variant", entry.key.variant))
+        statement.bind(3, try moment(&effects))
+        statement.bind(4, Self.seconds(entry.lastUse))
+        statement.bind(5, Self.seconds(entry.responseTime))
+        statement.bind(6, entry.isPinned ? 1 : 0 as Int64)
+        statement.bind(7, entry.isExpired ? 1 : 0 as Int64)
+        statement.bind(8, entry.byteCount)
+        statement.bind(9, entry.bodyByteCount)
+        statement.bind(10, prepared.storedByteCount)
+        statement.bind(11, prepared.checksum)
+        if let file = prepared.file { statement.bind(12, utf8: file.name) }
+        statement.bind(13, sealer.keyNumber)
+        statement.bind(14, prepared.salt)
+        try bindTexts(entry, statement, from: 15)
+        statement.bind(19, try sealer.seal(entry, salt: prepared.salt))
+        try statement.run()
+        let row = connection.lastInsertedRow
+        if prepared.file == nil {
+            let statement = try connection.statement("INSERT OR REPLACE INTO bodies(id, bytes) VALUES(?1, ?2)")
+            statement.bind(1, row)
+            statement.bind(2, prepared.inline)
+            try statement.run()
+        }
+        effects.isChange = true
+        return row
+    }
+
+    /// Replaces what is kept of an entry besides its body.
+    ///
+    /// - Returns: Where it is now; `nil` when it is not there any more.
+    func update(_ entry: CacheEntry, _ effects: inout Effects) throws -> StorageMark? {
+        let found: SQLiteStatement
+        if entry.mark.row != 0 {
+            found = try connection.statement(
+                "SELECT id, version, salt, body_size FROM entries WHERE id = ?1 AND sealer = ?2")
+            found.bind(1, entry.mark.row)
+            found.bind(2, sealer.keyNumber)
+        } else {
+            found = try connection.statement(
+                "SELECT id, version, salt, body_size FROM entries WHERE key = ?1 AND variant = ?2 AND sealer = ?3")
+            found.bind(1, try sealer.column("key", entry.key.primary))
+            found.bind(2, try sealer.column("variant", entry.key.variant))
+            found.bind(3, sealer.keyNumber)
+        }
+        guard try found.step() else { return nil }
+        let (row, version, salt) = (found.integer(0), found.integer(1), found.bytes(2))
+        var entry = entry
+        entry.bodyByteCount = found.integer(3)
+        found.reset()
+        // One that is pinned or unpinned counts as used now.
+        let statement = try connection.statement(
+            """
+            UPDATE entries SET version = ?2, used = CASE WHEN pinned = ?6 THEN used ELSE ?3 END, used_at = ?4,
+              stored_at = ?5, pinned = ?6, expired = ?7, size = ?8, url = ?9, domain = ?10, server = ?11,
+              partition = ?12, head = ?13 WHERE id = ?1
+            """)
+        statement.bind(1, row)
+        statement.bind(2, version + 1)
+        statement.bind(3, try moment(&effects))
+        statement.bind(4, Self.seconds(entry.lastUse))
+        statement.bind(5, Self.seconds(entry.responseTime))
+        statement.bind(6, entry.isPinned ? 1 : 0 as Int64)
+        statement.bind(7, entry.isExpired ? 1 : 0 as Int64)
+        statement.bind(8, entry.byteCount)
+        try bindTexts(entry, statement, from: 9)
+        statement.bind(13, try sealer.seal(entry, salt: salt))
+        try statement.run()
+        effects.isChange = true
+        return StorageMark(row: row, version: version + 1)
+    }
+
+    private func bindTexts(_ entry: CacheEntry, _ statement: SQLiteStatement, from index: Int32) throws {
+        statement.bind(index, try sealer.column("url", entry.url))
+        if let domain = entry.domain { statement.bind(index + 1, try sealer.column("domain", domain)) }
+        if let server = entry.server { statement.bind(index + 2, try sealer.column("server", server)) }
+        if let partition = entry.partition { statement.bind(index + 3, try sealer.column("partition", partition)) }
+    }
+
+    /// Notes uses. The order of use is counted, not told from the clock, which may be put back.
+    func touch(_ uses: [(key: CacheKey, time: Date)], _ effects: inout Effects) throws {
+        for (key, time) in uses {
+            let statement = try connection.statement(
+                "UPDATE entries SET used = ?1, used_at = ?2 WHERE key = ?3 AND variant = ?4")
+            statement.bind(1, try moment(&effects))
+            statement.bind(2, Self.seconds(time))
+            statement.bind(3, try sealer.column("key", key.primary))
+            statement.bind(4, try sealer.column("variant", key.variant))
+            try statement.run()
+        }
+    }
+
+    /// Removes what is selected.
+    @discardableResult
+    func remove(
+        _ selection: CacheSelection, _ effects: inout Effects
+    ) throws -> (usage: CacheUsage, hasPin: Bool) {
+        let condition = try condition(selection)
+        guard condition.isExact else {
+            return try remove(rows: rows(selection).map(\.id), &effects)
+        }
+        let counting = try connection.statement(
+            "SELECT count(*), coalesce(sum(size), 0), coalesce(max(pinned), 0), count(file) FROM entries "
+                + "WHERE \(condition.sql)")
+        condition.bind(counting)
+        guard try counting.step() else { return (CacheUsage(), false) }
+        let usage = CacheUsage(entryCount: Int(counting.integer(0)), byteCount: counting.integer(1))
+        let (hasPin, fileCount) = (counting.integer(2) != 0, counting.integer(3))
+        counting.reset()
+        guard usage.entryCount > 0 else { return (usage, false) }
+        if fileCount > 0 {
+            let files = try connection.statement("SELECT file FROM entries WHERE \(condition.sql) AND file IS NOT NULL")
+            condition.bind(files)
+            while try files.step() { effects.unusedFiles.append(String(decoding: files.bytes(0), as: UTF8.self)) }
+            files.reset()
+        }
+        let deletion = try connection.statement("DELETE FROM entries WHERE \(condition.sql)")
+        condition.bind(deletion)
+        try deletion.run()
+        effects.isChange = true
+        return (usage, hasPin)
+    }
+
+    /// Removes rows by their numbers.
+    @discardableResult
+    func remove(rows: [Int64], _ effects: inout Effects) throws -> (usage: CacheUsage, hasPin: Bool) {
+        var usage = CacheUsage()
+        var hasPin = false
+        for row in rows {
+            let found = try connection.statement("SELECT size, file, pinned FROM entries WHERE id = ?1")
+            found.bind(1, row)
+            guard try found.step() else { continue }
+            usage.entryCount += 1
+            usage.byteCount += found.integer(0)
+            if !found.isNull(1) { effects.unusedFiles.append(String(decoding: found.bytes(1), as: UTF8.self)) }
+            hasPin = hasPin || found.integer(2) != 0
+            found.reset()
+            let deletion = try connection.statement("DELETE FROM entries WHERE id = ?1")
+            deletion.bind(1, row)
+            try deletion.run()
+            effects.isChange = true
+        }
+        return (usage, hasPin)
+    }
+
+    /// Removes what was not used for the longest time and is not pinned, until no more than a limit is left.
+    func prune(to limit: Int64, _ effects: inout Effects) throws -> CacheUsage {
+        var removed = CacheUsage()
+        while true {
+            let excess = try totals().usage.byteCount - limit
+            guard excess > 0 else { return removed }
+            let victims = try victims(excess)
+            guard !victims.isEmpty else { return removed }
+            let (usage, _) = try remove(rows: victims, &effects)
+            removed.entryCount += usage.entryCount
+            removed.byteCount += usage.byteCount
+        }
+    }
+
+    private func victims(_ excess: Int64) throws -> [Int64] {
+        let statement = try connection.statement(
+            "SELECT id, size FROM entries WHERE pinned = 0 ORDER BY used LIMIT 64")
+        defer { statement.reset() }
+        var victims: [Int64] = []
+        var rest = excess
+        while rest > 0, try statement.step() {
+            victims.append(statement.integer(0))
+            rest -= statement.integer(1)
+        }
+        return victims
+    }
+
+    // MARK: Bookkeeping
+
+    /// Writes down what the effects counted, as the last thing of a transaction.
+    func finish(_ effects: Effects, writer: Int64) throws {
+        if let clock = effects.clock {
+            let statement = try connection.statement("UPDATE state SET clock = ?1")
+            statement.bind(1, clock)
+            try statement.run()
+        }
+        if effects.isChange {
+            let statement = try connection.statement(
+                "INSERT OR REPLACE INTO changes(writer, at) VALUES(?1, (SELECT coalesce(max(at), 0) + 1 FROM changes))")
+            statement.bind(1, writer)
+            try statement.run()
+        }
+    }
+
+    /// Forgets the writers that are gone for long.
+    func forgetOldWriters() throws {
+        try connection.execute(
+            "DELETE FROM changes WHERE writer NOT IN (SELECT writer FROM changes ORDER BY at DESC LIMIT 64)")
+    }
+
+    /// The last change that somebody else made.
+    func lastChange(exceptBy writer: Int64) throws -> Int64 {
+        let statement = try connection.statement("SELECT coalesce(max(at), 0) FROM changes WHERE writer <> ?1")
+        defer { statement.reset() }
+        statement.bind(1, writer)
+        return try statement.step() ? statement.integer(0) : 0
+    }
+
+    private func moment(_ effects: inout Effects) throws -> Int64 {
+        let last = if let clock = effects.clock { clock } else { try connection.number("SELECT clock FROM state") ?? 0 }
+        effects.clock = last + 1
+        return last + 1
+    }
+
+    /// SQLite has no NaN.
+    private static func seconds(_ date: Date) -> Double {
+        let seconds = date.timeIntervalSinceReferenceDate
+        return seconds.isNaN ? 0 : seconds
+    }
+}

@@ -1,0 +1,265 @@
+import CSQLite
+import FoundationEssentials
+import HTTPCore
+
+/// The index on disk: what is stored, in one SQLite database. Used from one queue at a time.
+///
+/// Each row is a storing. Its number is never used again, so whoever holds one can tell whether it is still there.
+/// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
+final class CacheIndex {
+    /// `PRAGMA user_version`. An index of another version is set aside.
+    static let schemaVersion: Int64 = 1
+    /// `PRAGMA application_id`: "LATc".
+    static let applicationID: Int64 = 0x4C41_5463
+
+    let connection: SQLiteConnection
+    let sealer: EntrySealer
+
+    init(_ connection: SQLiteConnection, _ sealer: EntrySealer) {
+        self.connection = connection
+        self.sealer = sealer
+    }
+
+    // MARK: Opening
+
+    /// Makes the tables, if the file is new, and sets how it is written.
+    func prepareForWriting() throws {
+        if try connection.number("PRAGMA user_version") == 0 {
+            try connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        }
+        _ = try connection.number("PRAGMA journal_mode = WAL")
+        // Each commit is on disk when it returns.
+        try connection.execute(
+            "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -8192; "
+                + "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
+        try connection.execute("BEGIN IMMEDIATE")
+        do {
+            if try connection.number("PRAGMA user_version") == 0 { try connection.execute(Self.schema) }
+            try connection.execute("COMMIT")
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+        try checkVersion()
+    }
+
+    /// - Returns: `false` when the tables are not there yet.
+    func prepareForReading() throws -> Bool {
+        try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -16384; PRAGMA trusted_schema = OFF")
+        if try connection.number("PRAGMA user_version") == 0 { return false }
+        try checkVersion()
+        return true
+    }
+
+    private func checkVersion() throws {
+        let version = try connection.number("PRAGMA user_version")
+        let application = try connection.number("PRAGMA application_id")
+        guard version == Self.schemaVersion, application == Self.applicationID else {
+            throw SQLiteError(
+                code: SQLITE_NOTADB, message: "the index is of another kind or version", attempt: "opening the index")
+        }
+    }
+
+    private static let schema = """
+        CREATE TABLE entries(
+          id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
+          used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL,
+          pinned INTEGER NOT NULL, expired INTEGER NOT NULL, size INTEGER NOT NULL, body_size INTEGER NOT NULL,
+          stored_size INTEGER NOT NULL, checksum BLOB NOT NULL, file BLOB,
+          sealer INTEGER NOT NULL, salt BLOB NOT NULL, url BLOB NOT NULL, domain BLOB, server BLOB, partition BLOB,
+          head BLOB NOT NULL, UNIQUE(key, variant));
+        CREATE TABLE bodies(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE INDEX entries_used ON entries(pinned, used);
+        CREATE INDEX entries_stored_at ON entries(stored_at);
+        CREATE INDEX entries_url ON entries(url);
+        CREATE INDEX entries_domain ON entries(domain) WHERE domain IS NOT NULL;
+        CREATE INDEX entries_server ON entries(server) WHERE server IS NOT NULL;
+        CREATE INDEX entries_partition ON entries(partition) WHERE partition IS NOT NULL;
+        CREATE INDEX entries_file ON entries(file) WHERE file IS NOT NULL;
+        CREATE TABLE state(
+          id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER NOT NULL,
+          entries INTEGER NOT NULL, bytes INTEGER NOT NULL, pinned_bytes INTEGER NOT NULL);
+        INSERT INTO state VALUES(1, 0, 0, 0, 0);
+        CREATE TABLE changes(writer INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+        CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN
+          UPDATE state SET entries = entries + 1, bytes = bytes + new.size,
+            pinned_bytes = pinned_bytes + new.size * new.pinned;
+        END;
+        CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN
+          UPDATE state SET entries = entries - 1, bytes = bytes - old.size,
+            pinned_bytes = pinned_bytes - old.size * old.pinned;
+          DELETE FROM bodies WHERE id = old.id;
+        END;
+        CREATE TRIGGER entry_changed AFTER UPDATE OF size, pinned ON entries BEGIN
+          UPDATE state SET bytes = bytes + new.size - old.size,
+            pinned_bytes = pinned_bytes + new.size * new.pinned - old.size * old.pinned;
+        END;
+        PRAGMA application_id = \(applicationID);
+        PRAGMA user_version = \(schemaVersion);
+        """
+
+    // MARK: Reading
+
+    /// Bodies in the index that are read along with their row.
+    private static let attachedByteCount: Int64 = 64 << 10
+
+    private static let columns = """
+        SELECT e.id, e.version, e.used_at, e.pinned, e.expired, e.body_size, e.stored_size, e.checksum, e.file, e.salt,
+          e.head, e.sealer
+        """
+
+    /// A row, and what became of it.
+    struct Row {
+        var id: Int64
+        /// `nil` when it is damaged, or a stranger's.
+        var entry: CacheEntry?
+    }
+
+    /// The rows under a primary key, the one stored last first, with bodies that lie in the index.
+    func rows(primaryKey: String) throws -> [Row] {
+        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.key = ?1 ORDER BY e.id DESC")
+        defer { statement.reset() }
+        statement.bind(1, try sealer.column("key", primaryKey))
+        var rows: [Row] = []
+        var attached: Int64 = 0
+        while try statement.step() {
+            var row = row(statement)
+            if let entry = row.entry, !entry.key.primary.utf8.elementsEqual(primaryKey.utf8) { row.entry = nil }
+            if var body = row.entry?.mark.body, case .inline = body.place,
+                attached + body.storedByteCount <= Self.attachedByteCount
+            {
+                attached += body.storedByteCount
+                body.place = .attached(try inlineBody(row.id) ?? Data())
+                row.entry?.mark.body = body
+            }
+            rows.append(row)
+        }
+        return rows
+    }
+
+    /// A body that lies in the index.
+    func inlineBody(_ row: Int64) throws -> Data? {
+        let statement = try connection.statement("SELECT bytes FROM bodies WHERE id = ?1")
+        defer { statement.reset() }
+        statement.bind(1, row)
+        return try statement.step() ? statement.data(0) : nil
+    }
+
+    /// The rows that are selected. With a key, a prefix is looked for in every row.
+    func rows(_ selection: CacheSelection) throws -> [Row] {
+        let condition = try condition(selection)
+        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE \(condition.sql)")
+        defer { statement.reset() }
+        condition.bind(statement)
+        var rows: [Row] = []
+        while try statement.step() {
+            let row = row(statement)
+            if condition.isExact || row.entry.map(selection.selects) ?? false { rows.append(row) }
+        }
+        return rows
+    }
+
+    private func row(_ statement: SQLiteStatement) -> Row {
+        let salt = statement.bytes(9)
+        var row = Row(id: statement.integer(0))
+        guard statement.integer(11) == sealer.keyNumber, var entry = sealer.open(statement.bytes(10), salt: salt) else {
+            return row
+        }
+        entry.lastUse = Date(timeIntervalSinceReferenceDate: statement.real(2))
+        entry.isPinned = statement.integer(3) != 0
+        entry.isExpired = statement.integer(4) != 0
+        entry.bodyByteCount = statement.integer(5)
+        entry.tier = .disk
+        entry.mark = StorageMark(
+            row: row.id, version: statement.integer(1),
+            body: StoredBody(
+                place: statement.isNull(8) ? .inline : .file(String(decoding: statement.bytes(8), as: UTF8.self)),
+                storedByteCount: statement.integer(6), checksum: statement.bytes(7), salt: salt))
+        row.entry = entry
+        return row
+    }
+
+    /// All that is counted.
+    func totals() throws -> (usage: CacheUsage, pinnedByteCount: Int64) {
+        let statement = try connection.statement("SELECT entries, bytes, pinned_bytes FROM state")
+        defer { statement.reset() }
+        guard try statement.step() else { throw Self.damage("there is no count of what is stored") }
+        return (
+            CacheUsage(entryCount: Int(statement.integer(0)), byteCount: statement.integer(1)), statement.integer(2)
+        )
+    }
+
+    func isKnown(file: String) throws -> Bool {
+        let statement = try connection.statement("SELECT 1 FROM entries WHERE file = ?1")
+        defer { statement.reset() }
+        statement.bind(1, utf8: file)
+        return try statement.step()
+    }
+
+    /// The rows with a file of their own.
+    func files() throws -> [(row: Int64, name: String)] {
+        let statement = try connection.statement("SELECT id, file FROM entries WHERE file IS NOT NULL")
+        defer { statement.reset() }
+        var files: [(row: Int64, name: String)] = []
+        while try statement.step() {
+            files.append((statement.integer(0), String(decoding: statement.bytes(1), as: UTF8.self)))
+        }
+        return files
+    }
+
+    // MARK: Selecting
+
+    struct Condition {
+        var sql: String
+        var bind: (SQLiteStatement) -> Void = { _ in }
+        /// Whether every row it finds is meant.
+        var isExact = true
+    }
+
+    func condition(_ selection: CacheSelection) throws -> Condition {
+        switch selection {
+        case .all: return Condition(sql: "1")
+        case .key(let key):
+            let columns = (try sealer.column("key", key.primary), try sealer.column("variant", key.variant))
+            return Condition(sql: "key = ?1 AND variant = ?2") { statement in
+                statement.bind(1, columns.0)
+                statement.bind(2, columns.1)
+            }
+        case .primaryKey(let key): return try equality("key", key)
+        case .url(let url): return try equality("url", url)
+        case .server(let name): return try equality("server", name)
+        case .domain(let name): return try equality("domain", name)
+        case .partition(let name): return try equality("partition", name)
+        case .storedBefore(let time):
+            let seconds = time.timeIntervalSinceReferenceDate
+            return Condition(sql: "stored_at < ?1") { $0.bind(1, seconds) }
+        case .urlPrefix(let prefix):
+            let number = sealer.keyNumber
+            guard !sealer.isSealing else {
+                return Condition(sql: "sealer = ?1", bind: { $0.bind(1, number) }, isExact: false)
+            }
+            let lower = Array(prefix.utf8)
+            // The first text behind all that begin so: bytes of UTF-8 are never 255.
+            let upper = lower.last.map { lower.dropLast() + [$0 + 1] } ?? []
+            return Condition(
+                sql: "url >= ?1 AND sealer = 0" + (upper.isEmpty ? "" : " AND url < ?2"),
+                bind: { statement in
+                    statement.bind(1, lower)
+                    if !upper.isEmpty { statement.bind(2, upper) }
+                })
+        }
+    }
+
+    private func equality(_ column: String, _ text: String) throws -> Condition {
+        let bytes = try sealer.column(column, text)
+        let number = sealer.keyNumber
+        return Condition(sql: "\(column) = ?1 AND sealer = ?2") { statement in
+            statement.bind(1, bytes)
+            statement.bind(2, number)
+        }
+    }
+
+    static func damage(_ message: String) -> SQLiteError {
+        SQLiteError(code: SQLITE_CORRUPT, message: message, attempt: "reading the index")
+    }
+}

@@ -1,0 +1,43 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+extension DiskCore {
+    /// Collects garbage from time to time, for as long as somebody uses the store.
+    func scheduleCollection(after delay: Duration, then interval: Duration) {
+        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay / .milliseconds(1)))) { [weak self] in
+            guard let self else { return }
+            Task {
+                // What is wrong shows where it is in the way, at the next call of the store.
+                _ = try? await self.collectGarbage()
+                self.scheduleCollection(after: interval, then: interval)
+            }
+        }
+    }
+
+    /// Prunes, removes bodies without rows and rows without bodies, and gives free pages back to the disk.
+    func collectGarbage() async throws -> CacheUsage {
+        guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }
+        var removed = try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
+        do {
+            removed.byteCount += try await scans.run { [self] in
+                let orphans = try layout.removeOrphans { name in
+                    try scanIndex.value.index()?.isKnown(file: name) ?? false
+                }
+                let files = try scanIndex.value.index()?.files() ?? []
+                let incomplete = files.filter { access(layout.path(ofBody: $0.name), F_OK) != 0 && errno == ENOENT }
+                if !incomplete.isEmpty { write(.drop(incomplete.map { $0.row })) }
+                return orphans
+            }
+            try await writes.run { [self] in
+                guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
+                try index.connection.execute("PRAGMA incremental_vacuum(4096)")
+                _ = try index.connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
+            }
+        } catch {
+            throw CacheFault.error(error, in: layout.directory)
+        }
+        return removed
+    }
+}

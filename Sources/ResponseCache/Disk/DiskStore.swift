@@ -1,0 +1,167 @@
+import Cryptography
+import Dispatch
+public import FoundationEssentials
+import Glibc
+public import HTTPCore
+
+/// Responses in a folder: an SQLite index in WAL mode, and a file for each body over 16 KiB.
+///
+/// ```swift
+/// var options = DiskStore.Options()
+/// options.byteLimit = 1 << 30
+/// let store = try DiskStore(directory: "/var/cache/app", options: options)
+/// let writer = try await store.writer(for: entry)
+/// for try await chunk in body { try await writer.append(chunk) }
+/// try await writer.commit()                  // on disk when this returns
+/// ```
+///
+/// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
+/// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
+/// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
+/// `index.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+///
+/// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
+///
+/// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
+/// reports, and one for bodies.
+public final class DiskStore: CacheStore {
+    /// How a folder is used.
+    public struct Options: Sendable {
+        /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
+        public var byteLimit: Int64 = 512 << 20
+        /// The bytes that are left free on the disk: entries go for it, and when none are left nothing is stored.
+        /// Default: `nil`, a twentieth of the disk, at most 1 GiB.
+        public var minimumFreeBytes: Int64?
+        /// 32 bytes to seal what is stored with AES-256-GCM; default: `nil`, for nothing.
+        ///
+        /// Bodies, headers and URLs are sealed; columns to search by equality hold HMAC-SHA256 of the text. Whoever asks
+        /// for ``CacheSelection/urlPrefix(_:)`` makes the store decrypt one entry after the other. With another key
+        /// entries are not found; they go when room is needed.
+        public var encryptionKey: Data?
+        /// How often ``DiskStore/collectGarbage()`` is done by itself; `nil` for never. Default: 10 minutes, and for the
+        /// first time after one.
+        public var collectionInterval: Duration? = .seconds(600)
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// The folder.
+    public var directory: String { core.layout.directory }
+
+    let core: DiskCore
+
+    /// A store in a folder, which need not be there.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the key has not 32 bytes.
+    public init(directory: String, options: Options = Options()) throws {
+        let disk = DiskLayout(directory).diskBytes ?? .max
+        let floor = options.minimumFreeBytes ?? min(1 << 30, disk / 20)
+        core = try DiskCore(
+            directory: directory, rule: PruneRule(byteLimit: max(0, options.byteLimit), freeFloor: max(0, floor)),
+            key: options.encryptionKey)
+        if let interval = options.collectionInterval, interval > .zero {
+            core.scheduleCollection(after: min(interval, .seconds(60)), then: interval)
+        }
+    }
+
+    deinit { core.flush() }
+
+    /// The entries under a primary key, one for each variant, the one stored last first.
+    public func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
+        let damaged = rows.filter { $0.entry == nil }.map(\.id)
+        if !damaged.isEmpty { core.write(.drop(damaged)) }
+        return rows.compactMap { $0.entry }.map { entry in
+            guard let time = core.recentUse(of: entry.key) else { return entry }
+            var entry = entry
+            entry.lastUse = time
+            return entry
+        }
+    }
+
+    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
+    public func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        guard let stored = entry.mark.body else {
+            // Not from here: what is stored under the key is meant; or from memory, which knows the row.
+            let row = entry.mark.row
+            let found = try await entries(for: entry.key.primary).first {
+                $0.key == entry.key && (row == 0 || $0.mark.row == row)
+            }
+            guard let found, found.mark.body != nil else { return nil }
+            return try await body(of: found)
+        }
+        let body: ResponseBody?
+        switch stored.place {
+        case .attached(let bytes):
+            body = check(bytes, stored)
+        case .inline:
+            let row = entry.mark.row
+            let bytes = try await core.read(core.lookups, core.lookupIndex) { try $0.inlineBody(row) } ?? nil
+            body = bytes.flatMap { check($0, stored) }
+        case .file(let name):
+            do {
+                body = try await FileBody.open(name, stored, core)
+            } catch {
+                throw CacheFault.error(error, in: directory)
+            }
+        }
+        if body == nil { core.write(.drop([entry.mark.row])) }
+        return body
+    }
+
+    private func check(_ bytes: Data, _ stored: StoredBody) -> ResponseBody? {
+        guard let digest = try? MessageDigest.of(bytes, .sha256), digest == stored.checksum else { return nil }
+        guard let cipher = try? core.sealer.bodyCipher(salt: stored.salt) else {
+            return core.sealer.isSealing ? nil : ResponseBody(bytes)
+        }
+        return (try? cipher.open(bytes)).map { ResponseBody($0) }
+    }
+
+    /// Begins to store a response; see ``CacheStore/writer(for:)``.
+    public func writer(for entry: CacheEntry) async throws -> any CacheWriter { try diskWriter(for: entry) }
+
+    func diskWriter(for entry: CacheEntry) throws -> DiskWriter {
+        do {
+            return try DiskWriter(entry, core)
+        } catch {
+            throw CacheFault.error(error, in: directory)
+        }
+    }
+
+    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
+    public func update(_ entry: CacheEntry) async throws { _ = try await updateForMark(entry) }
+
+    /// - Returns: Where the entry is now; `nil` when it is not there any more.
+    func updateForMark(_ entry: CacheEntry) async throws -> StorageMark? {
+        try await withCheckedThrowingContinuation { core.write(.update(entry, $0)) }
+    }
+
+    /// Notes that an entry was used. Written with the next batch, after a second at the latest.
+    public func touch(_ key: CacheKey, at time: Date) async throws { core.touch(key, at: time) }
+
+    /// Removes what is selected, pinned entries too, and says how much that was.
+    @discardableResult
+    public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
+        if selection == .all {
+            try await core.bodies.run { [layout = core.layout] in _ = unlink(layout.damagedIndex) }
+        }
+        return removed
+    }
+
+    /// The entries that are selected, without an order.
+    public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
+        let rows = try await core.read(core.scans, core.scanIndex) { try $0.rows(selection) } ?? []
+        return rows.compactMap { $0.entry }
+    }
+
+    /// How much is stored.
+    public func usage() async throws -> CacheUsage {
+        try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
+    }
+
+    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+    @discardableResult
+    public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }
+}

@@ -1,0 +1,165 @@
+import Cryptography
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// Takes a body for ``DiskStore``: in memory as long as it is small, then in a file.
+///
+/// It holds some hundred kilobytes at most, however large the body is.
+final class DiskWriter: CacheWriter {
+    /// Larger bodies lie in files of their own.
+    static let inlineByteCount: Int64 = 16 << 10
+    /// So much is collected before the disk is asked.
+    private static let bufferByteCount = 128 << 10
+
+    private struct State: ~Copyable {
+        /// As it was appended.
+        var plain = Data()
+        /// As it is to lie on disk, and does not yet.
+        var stored = Data()
+        var digest: MessageDigest? = MessageDigest(.sha256)
+        var chunkNumber: UInt64 = 0
+        var file: BodyFile?
+        var byteCount: Int64 = 0
+        var storedByteCount: Int64 = 0
+        var isOver = false
+    }
+
+    private let core: DiskCore
+    private let entry: CacheEntry
+    private let salt: [UInt8]
+    private let cipher: BodyCipher?
+    private let state = Mutex(State())
+
+    init(_ entry: CacheEntry, _ core: DiskCore) throws {
+        self.core = core
+        var entry = entry
+        entry.mark = StorageMark()
+        self.entry = entry
+        salt = try core.sealer.salt()
+        cipher = try core.sealer.bodyCipher(salt: salt)
+    }
+
+    func append(_ data: Data) async throws {
+        let (isDue, size) = try state.withLock { state in
+            guard !state.isOver else { throw Self.isOverError }
+            state.plain.append(data)
+            state.byteCount += Int64(data.count)
+            return (state.plain.count > Self.bufferByteCount, state.byteCount + entry.headByteCount)
+        }
+        guard size <= core.rule.byteLimit else {
+            await discard()
+            throw CacheEntryTooLarge(byteCount: size, limit: core.rule.byteLimit).error
+        }
+        if isDue { try await work(isLast: false) }
+    }
+
+    func commit() async throws { _ = try await commitForMark() }
+
+    /// Commits.
+    ///
+    /// - Returns: Where the entry is now.
+    func commitForMark() async throws -> StorageMark {
+        let isSmall = try state.withLock { state in
+            guard !state.isOver else { throw Self.isOverError }
+            return state.byteCount <= Self.inlineByteCount
+        }
+        // A small body needs neither a file nor another thread.
+        if isSmall { try translate(isLast: true) } else { try await work(isLast: true) }
+        do {
+            let prepared = try finish()
+            return try await withCheckedThrowingContinuation { core.write(.store(prepared, $0)) }
+        } catch {
+            throw CacheFault.error(error, in: core.layout.directory)
+        }
+    }
+
+    func discard() async {
+        state.withLock { state in
+            state.isOver = true
+            state.plain = Data()
+            state.stored = Data()
+            state.file = nil
+        }
+    }
+
+    private static var isOverError: NetworkError {
+        NetworkError(.cache, message: "a cache writer takes nothing after commit or discard; make another")
+    }
+
+    // MARK: Work
+
+    /// Brings what was collected to disk. When that is full, room is made once.
+    private func work(isLast: Bool) async throws {
+        do {
+            do {
+                try await core.bodies.run { try self.spill(isLast: isLast) }
+            } catch let error as SystemError where error.isFull {
+                let needed = state.withLock { $0.byteCount }
+                _ = try await withCheckedThrowingContinuation { core.write(.prune(max(needed, 1 << 20), $0)) }
+                try await core.bodies.run { try self.spill(isLast: isLast) }
+            }
+        } catch {
+            await discard()
+            throw CacheFault.error(error, in: core.layout.directory)
+        }
+    }
+
+    /// Seals and digests what was appended.
+    private func translate(isLast: Bool) throws {
+        try state.withLock { state in try translate(&state, isLast: isLast) }
+    }
+
+    private func translate(_ state: inout State, isLast: Bool) throws {
+        var translated = Data()
+        if let cipher {
+            // A whole chunk is held back: it may be the last one.
+            while state.plain.count > BodyCipher.chunkByteCount {
+                let chunk = Data(state.plain.prefix(BodyCipher.chunkByteCount))
+                translated.append(contentsOf: try cipher.seal(chunk, number: state.chunkNumber, isLast: false))
+                state.chunkNumber += 1
+                state.plain = Data(state.plain.dropFirst(BodyCipher.chunkByteCount))
+            }
+            if isLast, !state.isOver {
+                translated.append(contentsOf: try cipher.seal(state.plain, number: state.chunkNumber, isLast: true))
+                state.plain = Data()
+            }
+        } else {
+            swap(&translated, &state.plain)
+        }
+        if isLast { state.isOver = true }
+        state.digest?.update(translated)
+        state.storedByteCount += Int64(translated.count)
+        if state.stored.isEmpty { state.stored = translated } else { state.stored.append(translated) }
+    }
+
+    private func spill(isLast: Bool) throws {
+        try state.withLock { state in
+            // The second attempt finds all translated.
+            if !(isLast && state.isOver) { try translate(&state, isLast: isLast) }
+            let layout = core.layout
+            if let free = layout.freeBytes, free - Int64(state.stored.count) < core.rule.freeFloor {
+                throw SystemError(
+                    "writing a body into \(layout.bodies), the room to be left free considered", code: ENOSPC)
+            }
+            if state.file == nil {
+                state.file = try BodyFile.make(layout, name: MessageDigest.hexadecimal(randomBytes(16)))
+            }
+            try state.file?.write(&state.stored)
+            if isLast { try state.file?.synchronize() }
+        }
+    }
+
+    private func finish() throws -> PreparedEntry {
+        try state.withLock { state in
+            guard let digest = state.digest.take() else { throw Self.isOverError }
+            var entry = entry
+            entry.bodyByteCount = state.byteCount
+            defer { state.file = nil }
+            return PreparedEntry(
+                entry: entry, inline: state.file == nil ? state.stored : Data(), file: state.file,
+                storedByteCount: state.storedByteCount, checksum: try digest.finalize(), salt: salt)
+        }
+    }
+}

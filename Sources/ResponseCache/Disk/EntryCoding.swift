@@ -1,0 +1,126 @@
+import FoundationEssentials
+import HTTPCore
+
+/// An entry as bytes and back: all of it but what has a column of its own in the index.
+///
+/// A format number, then numbers as LEB128 and texts with their length before them.
+enum EntryCoding {
+    private static let format: UInt8 = 1
+
+    static func encode(_ entry: CacheEntry) -> [UInt8] {
+        var bytes: [UInt8] = [format]
+        bytes.reserveCapacity(512)
+        append(entry.key.primary, to: &bytes)
+        append(entry.key.variant, to: &bytes)
+        append(entry.method, to: &bytes)
+        append(entry.url, to: &bytes)
+        for text in [entry.domain, entry.server, entry.partition] {
+            bytes.append(text == nil ? 0 : 1)
+            if let text { append(text, to: &bytes) }
+        }
+        append(UInt64(bitPattern: Int64(entry.status)), to: &bytes)
+        append(entry.reason, to: &bytes)
+        append(entry.requestTime, to: &bytes)
+        append(entry.responseTime, to: &bytes)
+        append(UInt64(entry.varyFields.count), to: &bytes)
+        for field in entry.varyFields { append(field, to: &bytes) }
+        let fields = entry.headers.fields
+        append(UInt64(fields.count), to: &bytes)
+        for field in fields {
+            append(field.name, to: &bytes)
+            bytes.append(field.value == nil ? 0 : 1)
+            if let value = field.value { append(value, to: &bytes) }
+        }
+        return bytes
+    }
+
+    /// `nil` when the bytes are no entry.
+    static func decode(_ bytes: [UInt8]) -> CacheEntry? {
+        var reader = Reader(bytes: bytes[...])
+        guard reader.byte() == format, let primary = reader.text(), let variant = reader.text(),
+            let method = reader.text(), let url = reader.text(),
+            let domain = reader.optionalText(), let server = reader.optionalText(),
+            let partition = reader.optionalText(), let status = reader.number(), let reason = reader.text(),
+            let requestTime = reader.date(), let responseTime = reader.date(), let varyCount = reader.number()
+        else { return nil }
+        var varyFields: [String] = []
+        for _ in 0..<min(varyCount, UInt64(bytes.count)) {
+            guard let field = reader.text() else { return nil }
+            varyFields.append(field)
+        }
+        guard let count = reader.number() else { return nil }
+        var headers = HTTPHeaders()
+        var lines: [(String, String)] = []
+        var removals: [String] = []
+        for _ in 0..<min(count, UInt64(bytes.count)) {
+            guard let name = reader.text(), let value = reader.optionalText() else { return nil }
+            if let value { lines.append((name, value)) } else { removals.append(name) }
+        }
+        guard reader.bytes.isEmpty else { return nil }
+        headers = HTTPHeaders(lines)
+        for name in removals { headers[name] = nil }
+        var entry = CacheEntry(
+            key: CacheKey(primary: primary, variant: variant), method: method, url: url,
+            status: Int(truncatingIfNeeded: Int64(bitPattern: status)), reason: reason, headers: headers,
+            requestTime: requestTime, responseTime: responseTime)
+        entry.domain = domain
+        entry.server = server
+        entry.partition = partition
+        entry.varyFields = varyFields
+        return entry
+    }
+
+    private static func append(_ number: UInt64, to bytes: inout [UInt8]) {
+        var rest = number
+        while rest >= 0x80 {
+            bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
+            rest >>= 7
+        }
+        bytes.append(UInt8(rest))
+    }
+
+    private static func append(_ text: String, to bytes: inout [UInt8]) {
+        append(UInt64(text.utf8.count), to: &bytes)
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    private static func append(_ date: Date, to bytes: inout [UInt8]) {
+        append(date.timeIntervalSinceReferenceDate.bitPattern, to: &bytes)
+    }
+
+    private struct Reader {
+        var bytes: ArraySlice<UInt8>
+
+        mutating func byte() -> UInt8? { bytes.popFirst() }
+
+        mutating func number() -> UInt64? {
+            var number: UInt64 = 0
+            var shift: UInt64 = 0
+            while shift < 64, let byte = bytes.popFirst() {
+                number |= UInt64(byte & 0x7F) << shift
+                if byte < 0x80 { return number }
+                shift += 7
+            }
+            return nil
+        }
+
+        mutating func text() -> String? {
+            guard let count = number(), count <= UInt64(bytes.count) else { return nil }
+            let end = bytes.startIndex + Int(count)
+            defer { bytes = bytes[end...] }
+            return String(decoding: bytes[bytes.startIndex..<end], as: UTF8.self)
+        }
+
+        mutating func optionalText() -> String?? {
+            switch byte() {
+            case 0: return .some(nil)
+            case 1: return text().map { .some($0) }
+            default: return nil
+            }
+        }
+
+        mutating func date() -> Date? {
+            number().map { Date(timeIntervalSinceReferenceDate: Double(bitPattern: $0)) }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Cryptography
+import FoundationEssentials
+import HTTPCore
+
+/// Makes of texts what stands in the columns of the index, and of entries what stands in its rows.
+///
+/// Without a key: texts as their bytes, entries with their SHA-256 digest behind them. With a key nothing of an entry
+/// is in clear but its size, its times and its flags:
+/// - columns that are looked up by equality hold HMAC-SHA256 of the text, so that a guess cannot be confirmed without
+///   the key. Order and prefixes are gone with that: those who ask for a prefix decrypt one row after the other;
+/// - the entry is sealed with AES-256-GCM, bound to the columns of its key;
+/// - the body is sealed in chunks (``BodyCipher``).
+///
+/// Each storing has keys of its own, derived from a random salt, so that nonces never meet.
+struct EntrySealer: Sendable {
+    /// Who sealed: 0 for nobody, else a number from the key. Rows of another key are strangers' rows.
+    let keyNumber: Int64
+    private let keys: (columns: [UInt8], entries: [UInt8])?
+
+    /// - Parameter key: 32 bytes; `nil` seals nothing.
+    init(key: Data?) throws {
+        guard let key else {
+            keyNumber = 0
+            keys = nil
+            return
+        }
+        guard key.count == AuthenticatedCipher.keyByteCount else {
+            throw NetworkError(
+                .cache,
+                message: "the cache's encryption key has \(key.count) bytes; give \(AuthenticatedCipher.keyByteCount)"
+            )
+        }
+        keys = (
+            columns: try MessageDigest.hmac(Array("columns".utf8), key: key),
+            entries: try MessageDigest.hmac(Array("entries".utf8), key: key)
+        )
+        let number = try MessageDigest.hmac(Array("number".utf8), key: key).prefix(8)
+        keyNumber = Int64(number.reduce(0 as UInt64) { $0 << 8 | UInt64($1) } >> 1) | 1
+    }
+
+    var isSealing: Bool { keys != nil }
+
+    /// What stands in a column for a text.
+    func column(_ name: String, _ text: String) throws -> [UInt8] {
+        guard let keys else { return Array(text.utf8) }
+        return try MessageDigest.hmac(Array((name + "\0" + text).utf8), key: keys.columns)
+    }
+
+    /// A salt for one storing; empty when nothing is sealed.
+    func salt() throws -> [UInt8] { isSealing ? try randomBytes(16) : [] }
+
+    /// The cipher of the body of one storing; `nil` when nothing is sealed.
+    func bodyCipher(salt: [UInt8]) throws -> BodyCipher? {
+        guard let keys else { return nil }
+        return BodyCipher(key: try MessageDigest.hmac(Array("body".utf8) + salt, key: keys.entries))
+    }
+
+    /// An entry for its row.
+    func seal(_ entry: CacheEntry, salt: [UInt8]) throws -> [UInt8] {
+        let bytes = EntryCoding.encode(entry)
+        guard let keys else { return bytes + (try MessageDigest.of(bytes, .sha256)) }
+        let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
+        let key = try MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries)
+        return nonce + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: key, nonce: nonce))
+    }
+
+    /// An entry from its row; `nil` when it is not what was stored, or sealed with another key.
+    func open(_ sealed: [UInt8], salt: [UInt8]) -> CacheEntry? {
+        guard let keys else {
+            guard sealed.count > 32 else { return nil }
+            let bytes = Array(sealed.dropLast(32))
+            guard let digest = try? MessageDigest.of(bytes, .sha256), digest.elementsEqual(sealed.suffix(32)) else {
+                return nil
+            }
+            return EntryCoding.decode(bytes)
+        }
+        guard sealed.count > AuthenticatedCipher.nonceByteCount,
+            let key = try? MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries),
+            let bytes = try? AuthenticatedCipher.aes256GCM.open(
+                Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: key,
+                nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)))
+        else { return nil }
+        return EntryCoding.decode(bytes)
+    }
+}
+
+/// Seals a body in chunks, so that it can be read as it was written: one chunk in memory at a time.
+///
+/// Each chunk has AES-256-GCM's tag, its number in the nonce, and whether it is the last one: none can be left out,
+/// added or moved (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár).
+struct BodyCipher: Sendable {
+    /// The bytes of a chunk before it is sealed; the last one may have fewer.
+    static let chunkByteCount = 64 << 10
+    /// The bytes of a whole chunk when it is sealed.
+    static let sealedChunkByteCount = chunkByteCount + AuthenticatedCipher.tagByteCount
+
+    fileprivate let key: [UInt8]
+
+    func seal(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
+        try AuthenticatedCipher.aes256GCM.seal(chunk, key: key, nonce: Self.nonce(number, isLast))
+    }
+
+    func open(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
+        try AuthenticatedCipher.aes256GCM.open(chunk, key: key, nonce: Self.nonce(number, isLast))
+    }
+
+    /// All chunks of a whole body.
+    func open(_ body: Data) throws -> Data {
+        var plain = Data(capacity: body.count)
+        var rest = body[...]
+        var number: UInt64 = 0
+        repeat {
+            let chunk = rest.prefix(Self.sealedChunkByteCount)
+            rest = rest.dropFirst(chunk.count)
+            plain.append(contentsOf: try open(Data(chunk), number: number, isLast: rest.isEmpty))
+            number += 1
+        } while !rest.isEmpty
+        return plain
+    }
+
+    private static func nonce(_ number: UInt64, _ isLast: Bool) -> [UInt8] {
+        [0, 0, 0] + (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * UInt64($0))) } + [isLast ? 1 : 0]
+    }
+}

@@ -1,0 +1,177 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// Something to be written into the index, and who waits for it.
+enum WriteTask: Sendable {
+    case store(PreparedEntry, CheckedContinuation<StorageMark, any Error>)
+    case update(CacheEntry, CheckedContinuation<StorageMark?, any Error>)
+    case remove(CacheSelection, CheckedContinuation<CacheUsage, any Error>)
+    /// Rows that were found damaged, or without their body.
+    case drop([Int64])
+    case touch(Confined<Uses>)
+    /// Makes room beyond the limits: so many bytes.
+    case prune(Int64, CheckedContinuation<CacheUsage, any Error>)
+
+    func finishWithNothing() {
+        switch self {
+        case .update(_, let waiting): waiting.resume(returning: nil)
+        case .remove(_, let waiting), .prune(_, let waiting): waiting.resume(returning: CacheUsage())
+        case .store, .drop, .touch: break
+        }
+    }
+
+    func fail(_ error: any Error) {
+        switch self {
+        case .store(_, let waiting): waiting.resume(throwing: error)
+        case .update(_, let waiting): waiting.resume(throwing: error)
+        case .remove(_, let waiting), .prune(_, let waiting): waiting.resume(throwing: error)
+        case .drop, .touch: break
+        }
+    }
+}
+
+/// Tasks that share one transaction, and with it one wait for the disk. Only on the queue of writes.
+///
+/// Bodies get their names first, and the folder is on disk before the transaction begins: a row never names a body that
+/// is not there. What is left over when the process ends in between is a body without a row, which is cleared away.
+struct WriteBatch {
+    private let core: DiskCore
+    private let tasks: [WriteTask]
+
+    init(_ core: DiskCore, _ tasks: [WriteTask]) {
+        self.core = core
+        self.tasks = tasks
+    }
+
+    func run() {
+        let isStoring = tasks.contains { if case .store = $0 { true } else { false } }
+        // Nothing is made only to remove what is not there.
+        if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.finishWithNothing() } }
+        do {
+            try attempt(tasks)
+        } catch {
+            mend(error)
+            // Each for itself: what is wrong with one, or too much for the disk, is no reason for the others to fail.
+            for task in tasks {
+                do {
+                    try attempt([task])
+                } catch {
+                    task.fail(CacheFault.error(error, in: core.layout.directory))
+                }
+            }
+        }
+    }
+
+    /// Does what helps before the second attempt.
+    private func mend(_ error: any Error) {
+        let handle = core.writeIndex.value
+        switch error {
+        case let error as SQLiteError where error.isDamage:
+            try? core.layout.setAside(handle.takeDamagedFile())
+        case let error as SQLiteError where error.isFull:
+            makeRoomOnDisk()
+        case let error as SystemError where error.isFull:
+            makeRoomOnDisk()
+        case is SQLiteError, is SystemError:
+            // The folder may have been removed under it.
+            handle.close()
+        default:
+            break
+        }
+    }
+
+    /// On a disk that is full, removing takes room too: the log is emptied first.
+    private func makeRoomOnDisk() {
+        guard let index = try? core.writeIndex.value.index() else { return }
+        _ = try? index.connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
+        _ = try? transaction(index) { effects in
+            let used = try index.totals().usage.byteCount
+            return try index.prune(to: max(0, used - max(used / 10, needed)), &effects)
+        }
+    }
+
+    private var needed: Int64 {
+        tasks.reduce(0) { sum, task in
+            if case .store(let prepared, _) = task { sum + prepared.storedByteCount } else { sum }
+        }
+    }
+
+    /// Does all of it, or nothing.
+    private func attempt(_ tasks: [WriteTask]) throws {
+        guard let index = try core.writeIndex.value.index() else { return }
+        let files = tasks.compactMap { if case .store(let prepared, _) = $0 { prepared.file } else { nil } }
+        for file in files { try file.publish() }
+        if !files.isEmpty { try core.layout.synchronize(folder: core.layout.bodies) }
+        let finishes = try transaction(index) { effects in
+            var finishes: [() -> Void] = []
+            for task in tasks { finishes.append(try apply(task, index, &effects)) }
+            if effects.isChange {
+                _ = try index.prune(to: core.limit(index.totals().usage), &effects)
+            }
+            return finishes
+        }
+        for finish in finishes { finish() }
+    }
+
+    /// A transaction, and what is to be done after it.
+    private func transaction<Result>(
+        _ index: CacheIndex, _ body: (inout CacheIndex.Effects) throws -> Result
+    ) throws -> Result {
+        let connection = index.connection
+        try connection.execute("BEGIN IMMEDIATE")
+        var effects = CacheIndex.Effects()
+        let result: Result
+        do {
+            result = try body(&effects)
+            try index.finish(effects, writer: core.writer)
+            try connection.execute("COMMIT")
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+        for name in effects.unusedFiles { unlink(core.layout.path(ofBody: name)) }
+        return result
+    }
+
+    /// - Returns: What tells those who wait, once it is on disk.
+    private func apply(
+        _ task: WriteTask, _ index: CacheIndex, _ effects: inout CacheIndex.Effects
+    ) throws -> () -> Void {
+        switch task {
+        case .store(let prepared, let waiting):
+            let totals = try index.totals()
+            // A body in a file is on the disk already.
+            var used = totals.usage
+            if prepared.file != nil { used.byteCount += prepared.storedByteCount }
+            let limit = core.limit(used) - totals.pinnedByteCount
+            let size = prepared.entry.byteCount
+            guard size <= limit else {
+                let refusal = CacheEntryTooLarge(byteCount: size, limit: max(0, limit))
+                return { waiting.resume(throwing: refusal.error) }
+            }
+            let mark = StorageMark(row: try index.insert(prepared, &effects))
+            return {
+                prepared.file?.keep()
+                waiting.resume(returning: mark)
+            }
+        case .update(let entry, let waiting):
+            let mark = try index.update(entry, &effects)
+            return { waiting.resume(returning: mark) }
+        case .remove(let selection, let waiting):
+            let usage = try index.remove(selection, &effects).usage
+            return { waiting.resume(returning: usage) }
+        case .drop(let rows):
+            try index.remove(rows: rows, &effects)
+            return {}
+        case .touch(let uses):
+            try index.touch(uses.value.list, &effects)
+            return {}
+        case .prune(let byteCount, let waiting):
+            let usage = try index.totals().usage
+            let target = min(core.limit(usage), usage.byteCount - byteCount)
+            let removed = try index.prune(to: max(0, target), &effects)
+            return { waiting.resume(returning: removed) }
+        }
+    }
+}
