@@ -43,7 +43,7 @@ public final class CurlTransport: Transport {
     public init(configuration: Configuration = Configuration()) throws {
         try configuration.validate()
         standardPlan = TransferPlan(configuration)
-        headerLines = HeaderLines(userAgent: configuration.userAgent ?? "LATNetworking/\(Self.version)")
+        headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
         let engine = try Engine(configuration, proxies: proxies)
         mailbox = engine.mailbox

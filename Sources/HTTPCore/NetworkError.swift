@@ -46,6 +46,8 @@ public struct NetworkError: Error, Sendable {
         case proxy
         /// The cache has no answer and the network may not be asked.
         case cache
+        /// A file that holds what the program keeps could not be read, written or understood.
+        case storage
         /// A body to send could not be read, or broke off.
         case requestBody
         /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
@@ -203,6 +205,7 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .protocolViolation: "protocolViolation"
         case .proxy: "proxy"
         case .cache: "cache"
+        case .storage: "storage"
         case .requestBody: "requestBody"
         case .provider: "provider"
         case .simulation: "simulation"

@@ -23,7 +23,8 @@ public struct EngineConfiguration: Sendable {
     public var maxBodySize: Int64 = 2 << 30
     /// By how much a body may grow when its compression is taken off, looked at after 32 MiB. Default 200.
     public var maxDecompressionRatio = 200
-    /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version>`.
+    /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`, as
+    /// in `LATNetworking/1.0 (Debian 12; x86_64)`.
     public var userAgent: String?
     /// Where requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment

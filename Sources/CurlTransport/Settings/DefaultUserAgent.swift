@@ -1,0 +1,40 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// The `User-Agent` of requests that name none: `LATNetworking/1.0 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
+enum DefaultUserAgent {
+    /// Worked out once per process.
+    static let value: String = {
+        let files = ["/etc/os-release", "/usr/lib/os-release"]
+        let content = files.lazy.compactMap { FileManager.default.contents(atPath: $0) }.first
+        var names = utsname()
+        let architecture = uname(&names) == 0 ? string(of: names.machine) : nil
+        return text(
+            version: CurlTransport.version, release: content.map { String(decoding: $0, as: UTF8.self) },
+            architecture: architecture)
+    }()
+
+    /// - Parameter release: the content of os-release, when there is one.
+    static func text(version: String, release: String?, architecture: String?) -> String {
+        let release = release.map { SystemRelease(parsing: $0) }
+        let system = [release?.name ?? "Linux", release?.version].compactMap { $0 }.joined(separator: " ")
+        let comment = [system, architecture].compactMap { $0.map(plain) }.filter { !$0.isEmpty }
+        return "LATNetworking/\(version) (\(comment.joined(separator: "; ")))"
+    }
+
+    /// What may stand in a comment without an escape, and separates nothing.
+    private static func plain(_ text: String) -> String {
+        String(
+            decoding: text.utf8.filter { byte in
+                (0x20...0x7E).contains(byte) && !"()\\;".utf8.contains(byte)
+            }, as: UTF8.self)
+    }
+
+    private static func string<Field>(of field: Field) -> String? {
+        withUnsafeBytes(of: field) { bytes in
+            let text = String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            return text.isEmpty ? nil : text
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/// What an os-release file says (os-release(5)). Parsing only: who has the file reads it.
+package struct SystemRelease: Sendable {
+    /// All values by name, quotes and escapes resolved.
+    package let values: [String: String]
+
+    /// - Parameter text: the file's content; what is no assignment is passed over, as the manual page asks for.
+    package init(parsing text: String) {
+        var values: [String: String] = [:]
+        for line in text.split(whereSeparator: \.isNewline) {
+            let line = Self.trimmed(line)
+            guard !line.hasPrefix("#"), let equals = line.firstIndex(of: "=") else { continue }
+            values[String(Self.trimmed(line[..<equals]))] = Self.value(line[line.index(after: equals)...])
+        }
+        self.values = values
+    }
+
+    /// The system's name without `GNU/Linux` after it: `Debian`, `Ubuntu`, `Alpine`. `nil` when the file has none.
+    package var name: String? {
+        guard let name = present("NAME") ?? present("ID") else { return nil }
+        for suffix in [" GNU/Linux", " Linux"] where name.hasSuffix(suffix) {
+            return String(name.dropLast(suffix.count))
+        }
+        return name
+    }
+
+    /// The version, `12` or `24.04`; `nil` for a system that has none, a rolling one.
+    package var version: String? { present("VERSION_ID") ?? present("VERSION") }
+
+    /// Name and version for people: `Debian GNU/Linux 12 (bookworm)`.
+    package var title: String? { present("PRETTY_NAME") ?? present("NAME") }
+
+    private func present(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
+
+    private static func trimmed(_ text: Substring) -> Substring {
+        var text = text
+        while let first = text.first, first == " " || first == "\t" || first == "\r" { text.removeFirst() }
+        while let last = text.last, last == " " || last == "\t" || last == "\r" { text.removeLast() }
+        return text
+    }
+
+    /// The value with its quotes taken off, as a shell would.
+    private static func value(_ text: Substring) -> String {
+        guard let quote = text.first, quote == "\"" || quote == "'" else { return String(text) }
+        var value = ""
+        var rest = text.dropFirst()
+        while let character = rest.popFirst(), character != quote {
+            if character == "\\", quote == "\"", let next = rest.first, "\"\\$`".contains(next) {
+                value.append(next)
+                rest.removeFirst()
+            } else {
+                value.append(character)
+            }
+        }
+        return value
+    }
+}

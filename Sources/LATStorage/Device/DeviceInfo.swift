@@ -1,0 +1,117 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// What the system tells of the machine and the program: live values, each `nil` when it does not tell.
+///
+/// ```swift
+/// let device = DeviceInfo.current
+/// device.operatingSystem.title        // "Debian GNU/Linux 12 (bookworm)"
+/// device.memory?.available            // bytes that programs can have now
+/// device.interfaces.filter(\.isUp).flatMap(\.addresses)
+/// try JSONEncoder().encode(device.snapshot)
+/// ```
+///
+/// Sources: `/etc/os-release`, `uname(2)`, `/proc`, `/sys`, `statvfs(3)`, `getifaddrs(3)`, the control groups of a
+/// container. Every property looks anew, in some microseconds to a millisecond.
+public struct DeviceInfo: Sendable {
+    /// This machine and program.
+    public static let current = DeviceInfo()
+
+    let files: SystemFiles
+    let told: Application
+
+    /// Makes the facts of a system.
+    ///
+    /// - Parameters:
+    ///   - root: where its files are. With another than `/` nothing is asked of the running kernel, so that the
+    ///     files alone decide.
+    ///   - application: what the program says of itself; Linux has no place where versions of programs are kept.
+    ///     Default: only the name, that of the executable.
+    public init(root: String = "/", application: Application = Application()) {
+        files = SystemFiles(root: root)
+        told = application
+    }
+
+    // MARK: System
+
+    /// The operating system.
+    public var operatingSystem: OperatingSystem {
+        let text = files.text("etc/os-release") ?? files.text("usr/lib/os-release")
+        let release = text.map { SystemRelease(parsing: $0) }
+        return OperatingSystem(
+            name: release?.name, version: release?.version, title: release?.title,
+            kernel: files.line("proc/sys/kernel/osrelease") ?? files.uname { $0.release })
+    }
+
+    /// What the maker calls the machine: `Raspberry Pi 4 Model B Rev 1.4`, `ThinkPad X1 Carbon`. `nil` in most
+    /// containers.
+    public var model: String? {
+        if let model = files.line("proc/device-tree/model") { return model }
+        let product = files.line("sys/class/dmi/id/product_name").flatMap { Self.meaningless.contains($0) ? nil : $0 }
+        let maker = files.line("sys/class/dmi/id/sys_vendor").flatMap { Self.meaningless.contains($0) ? nil : $0 }
+        guard let product else { return nil }
+        guard let maker, !product.hasPrefix(maker) else { return product }
+        return "\(maker) \(product)"
+    }
+
+    /// What makers write who have nothing to say.
+    private static let meaningless: Set<String> = [
+        "To Be Filled By O.E.M.", "System Product Name", "System manufacturer", "Default string", "None", "Not Specified",
+    ]
+
+    /// The name of the host.
+    public var hostName: String? { files.line("proc/sys/kernel/hostname") ?? files.uname { $0.nodename } }
+
+    /// The architecture of the kernel: `x86_64`, `aarch64`.
+    public var architecture: String? { files.line("proc/sys/kernel/arch") ?? files.uname { $0.machine } }
+
+    /// How long the system has been up.
+    public var uptime: Duration? {
+        guard let text = files.line("proc/uptime")?.split(separator: " ").first, let seconds = Double(text),
+            seconds.isFinite, seconds >= 0, seconds < 1e12
+        else { return nil }
+        return .milliseconds(Int64(seconds * 1_000))
+    }
+
+    // MARK: Hardware
+
+    /// The processor.
+    public var processor: Processor { ProcessorFacts(files).processor }
+
+    /// The memory, in a container that of the container.
+    public var memory: Memory? { MemoryFacts(files).memory }
+
+    /// The file system that a path lies on; `nil` when there is no such path.
+    ///
+    /// - Parameter path: from the root of the system. Default: the root itself.
+    public func disk(at path: String = "/") -> Disk? {
+        var status = statvfs()
+        guard statvfs(files.path(path), &status) == 0, status.f_blocks > 0 else { return nil }
+        let size = Int64(clamping: status.f_frsize)
+        func bytes(_ blocks: some FixedWidthInteger) -> Int64 {
+            Int64(clamping: blocks).multipliedReportingOverflow(by: size).partialValue
+        }
+        return Disk(total: bytes(status.f_blocks), free: bytes(status.f_bfree), available: bytes(status.f_bavail))
+    }
+
+    /// The network interfaces, sorted by name.
+    public var interfaces: [Interface] { InterfaceFacts(files).interfaces }
+
+    // MARK: Program
+
+    /// The program.
+    public var application: Application {
+        var application = told
+        if application.name == nil { application.name = files.executableName }
+        return application
+    }
+
+    /// All of it at one time.
+    public var snapshot: Snapshot {
+        Snapshot(
+            operatingSystem: operatingSystem, model: model, hostName: hostName, architecture: architecture,
+            uptimeSeconds: uptime.map { Double($0.components.seconds) + Double($0.components.attoseconds) / 1e18 },
+            processor: processor, memory: memory, disk: disk(), interfaces: interfaces, application: application)
+    }
+}

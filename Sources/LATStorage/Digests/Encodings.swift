@@ -1,0 +1,97 @@
+import Cryptography
+public import FoundationEssentials
+import HTTPCore
+
+extension String {
+    /// The digest of the text's UTF-8 as lower-case digits: `try "hello".digest(.sha256)`.
+    ///
+    /// - Throws: as ``Digest/bytes(of:)``.
+    public func digest(_ digest: Digest) throws -> String { try digest.hexadecimal(of: self) }
+
+    /// The text's UTF-8 in Base64 (RFC 4648 §4), with padding.
+    public var base64: String { Data(utf8).base64EncodedString() }
+
+    /// The text's UTF-8 in Base64 for URLs and file names (RFC 4648 §5), without padding.
+    public var base64URL: String { Data(utf8).base64URL }
+
+    /// The text that this is the Base64 of, in either alphabet, with padding or without; `nil` when it is none, or the
+    /// bytes are no UTF-8.
+    public var base64Decoded: String? {
+        Data(base64Text: self).flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// The text's UTF-8 as lower-case digits.
+    public var hexadecimal: String { Data(utf8).hexadecimal }
+
+    /// The text as a part of a URL: everything but letters, digits and `-._~` is `%XX` of its UTF-8 (RFC 3986 §2.3), a
+    /// space `%20`.
+    public var urlEncoded: String { percentEncodedComponent }
+
+    /// The text that this is the URL encoding of. A `+` stays one: only forms write spaces so. `nil` when a `%` begins no
+    /// escape, or the bytes are no UTF-8.
+    public var urlDecoded: String? {
+        var bytes: [UInt8] = []
+        var rest = Array(utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Data.digit), let low = rest.popFirst().flatMap(Data.digit)
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+extension Data {
+    /// Lower-case digits, two for each byte (RFC 4648 §8, in lower case).
+    public var hexadecimal: String { MessageDigest.hexadecimal(self) }
+
+    /// The bytes of digits in either case; `nil` when another character is among them, or their number is odd.
+    public init?(hexadecimal text: String) {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let high = rest.popFirst() {
+            guard let high = Self.digit(high), let low = rest.popFirst().flatMap(Self.digit) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        self.init(bytes)
+    }
+
+    /// Base64 for URLs and file names (RFC 4648 §5), without padding.
+    public var base64URL: String {
+        let bytes = base64EncodedString().utf8.compactMap { byte -> UInt8? in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            case UInt8(ascii: "="): nil
+            default: byte
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The bytes of Base64 in either alphabet, with padding or without; `nil` when it is none.
+    public init?(base64Text text: String) {
+        var bytes = Array(text.utf8)
+        while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
+        guard text.utf8.count - bytes.count <= 2, bytes.count % 4 != 1 else { return nil }
+        for (index, byte) in bytes.enumerated() {
+            if byte == UInt8(ascii: "-") { bytes[index] = UInt8(ascii: "+") }
+            if byte == UInt8(ascii: "_") { bytes[index] = UInt8(ascii: "/") }
+        }
+        bytes += [UInt8](repeating: UInt8(ascii: "="), count: (4 - bytes.count % 4) % 4)
+        self.init(base64Encoded: String(decoding: bytes, as: UTF8.self))
+    }
+
+    fileprivate static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

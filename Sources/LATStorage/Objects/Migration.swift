@@ -1,0 +1,159 @@
+import CSQLite
+import FoundationEssentials
+import HTTPCore
+
+/// A change of stored types that the store cannot settle by itself: fields that were renamed, removed or retyped.
+///
+/// ```swift
+/// let store = try ObjectStore(path: path, migrations: [
+///     Migration("2026-03 names") { migrator in
+///         try migrator.renameField("nick", of: "User", to: "nickname")
+///         try migrator.removeField("legacy", of: "User")
+///         try migrator.changeField("age", of: "User", to: Int.self) { old in
+///             if case .text(let text) = old, let age = Int64(text) { .integer(age) } else { .null }
+///         }
+///     },
+/// ])
+/// ```
+///
+/// Each runs once per file, in one transaction with the others that are due, when a store is opened; when it throws the
+/// file stays as it was and the store does not open. Types are named as their tables: the type may be gone by then.
+/// New fields need no migration.
+public struct Migration: Sendable {
+    let name: String
+    let change: @Sendable (Migrator) throws -> Void
+
+    /// Makes a migration.
+    ///
+    /// - Parameters:
+    ///   - name: by which the file remembers that it has run; never change it.
+    ///   - change: what it does.
+    public init(_ name: String, _ change: @escaping @Sendable (Migrator) throws -> Void) {
+        self.name = name
+        self.change = change
+    }
+}
+
+/// Changes tables, during a ``Migration``.
+///
+/// What a file does not have is no failure: a migration also runs on a file that is new.
+public final class Migrator {
+    private let transaction: Transaction
+    private var connection: Connection { transaction.connection }
+
+    private init(_ transaction: Transaction) { self.transaction = transaction }
+
+    static func run(_ migrations: [Migration], in transaction: Transaction) throws {
+        let connection = transaction.connection
+        let operation = "look for migrations"
+        try connection.execute(
+            "CREATE TABLE IF NOT EXISTS lat_store_migrations (name TEXT PRIMARY KEY NOT NULL, time REAL NOT NULL)",
+            operation: operation)
+        for migration in migrations {
+            let statement = try connection.statement(
+                "INSERT OR IGNORE INTO lat_store_migrations (name, time) VALUES (?1, ?2)", operation: operation)
+            try statement.bind(.text(migration.name), at: 1, operation)
+            try statement.bind(.real(Date().timeIntervalSinceReferenceDate), at: 2, operation)
+            _ = try statement.step(operation)
+            statement.reset()
+            if connection.changes > 0 { try migration.change(Migrator(transaction)) }
+        }
+    }
+
+    /// The names of the types that are stored.
+    public func types() throws -> [String] {
+        let operation = "list the types"
+        let statement = try connection.prepare(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", operation: operation, isLasting: false)
+        defer { statement.finalize() }
+        var names: [String] = []
+        while try statement.step(operation) { names.append(Statement.text(0, of: statement.pointer)) }
+        return names.filter { !$0.hasPrefix(TableLayout.ownPrefix) && !$0.hasPrefix("sqlite_") }
+    }
+
+    /// The names of a type's fields; empty when it is not stored.
+    public func fields(of type: String) throws -> [String] {
+        try layout(type)?.columns.map(\.name).filter { $0 != TableLayout.ownKey } ?? []
+    }
+
+    /// Gives a type another name.
+    public func renameType(_ type: String, to name: String) throws {
+        guard try layout(type) != nil else { return }
+        try execute(
+            "ALTER TABLE \(Identifier.quoted(type)) RENAME TO \(Identifier.quoted(name))",
+            "rename the type \(Identifier.shown(type))")
+    }
+
+    /// Removes a type with all its values.
+    public func removeType(_ type: String) throws {
+        guard try layout(type) != nil else { return }
+        try execute("DROP TABLE \(Identifier.quoted(type))", "remove the type \(Identifier.shown(type))")
+    }
+
+    /// Gives a field another name.
+    public func renameField(_ field: String, of type: String, to name: String) throws {
+        guard try layout(type)?.index(of: field) != nil else { return }
+        try TypeChange.validate([name], of: type)
+        try execute(
+            "ALTER TABLE \(Identifier.quoted(type)) RENAME COLUMN \(Identifier.quoted(field)) "
+                + "TO \(Identifier.quoted(name))",
+            "rename the field \(Identifier.shown(field)) of \(Identifier.shown(type))")
+    }
+
+    /// Removes a field with its values. The id cannot be removed.
+    public func removeField(_ field: String, of type: String) throws {
+        guard try layout(type)?.index(of: field) != nil else { return }
+        try execute(
+            "ALTER TABLE \(Identifier.quoted(type)) DROP COLUMN \(Identifier.quoted(field))",
+            "remove the field \(Identifier.shown(field)) of \(Identifier.shown(type))")
+    }
+
+    /// Makes a field one of another type.
+    ///
+    /// - Parameters:
+    ///   - newType: the type of the field from now on; what it is wrapped in (`Optional`) does not matter.
+    ///   - change: makes the new value of an old one, for every row.
+    public func changeField<Value: Codable>(
+        _ field: String, of type: String, to newType: Value.Type, _ change: (StoredValue) throws -> StoredValue
+    ) throws {
+        guard let layout = try layout(type), let index = layout.index(of: field) else { return }
+        let operation = "change the field \(Identifier.shown(field)) of \(Identifier.shown(type))"
+        if index == layout.key {
+            throw NetworkError.storage(.schema, operation, "it is the id; remove the type and insert its values anew")
+        }
+        let table = Identifier.quoted(type)
+        var temporary = "lat_changed"
+        while layout.index(of: temporary) != nil { temporary += "_" }
+        let new = Column(name: temporary, kind: ColumnCoding.kind(of: newType))
+        try TableLayout.add([new], to: type, on: connection)
+        let taken = Set(layout.columns.map { $0.name.lowercased() })
+        guard let row = ["rowid", "_rowid_", "oid"].first(where: { !taken.contains($0) }) else {
+            throw NetworkError.storage(.schema, operation, "fields are called rowid, _rowid_ and oid; rename one first")
+        }
+        let reading = try connection.prepare(
+            "SELECT \(row), \(Identifier.quoted(field)) FROM \(table)", operation: operation, isLasting: false)
+        defer { reading.finalize() }
+        let writing = try connection.prepare(
+            "UPDATE \(table) SET \(Identifier.quoted(temporary)) = ?1 WHERE \(row) = ?2", operation: operation,
+            isLasting: false)
+        defer { writing.finalize() }
+        while try reading.step(operation) {
+            try writing.bind(change(reading.value(1)), at: 1, operation)
+            try writing.bind(reading.value(0), at: 2, operation)
+            _ = try writing.step(operation)
+            writing.reset()
+        }
+        reading.finalize()
+        try removeField(field, of: type)
+        try renameField(temporary, of: type, to: field)
+    }
+
+    private func layout(_ type: String) throws -> TableLayout? {
+        try transaction.check("migrate \(Identifier.shown(type))")
+        return try TableLayout.read(type, from: connection)
+    }
+
+    private func execute(_ sql: String, _ operation: String) throws {
+        try connection.execute(sql, operation: operation)
+    }
+}

@@ -1,0 +1,210 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// What is known of a type in a store. A change of its table makes another.
+final class TypeEntry: Sendable {
+    let layout: TableLayout
+    /// Whether the type has been asked for every name in the table.
+    let isChecked = Atomic<Bool>(false)
+    private let places = Mutex<[PathKey: ResolvedPlace]>([:])
+
+    /// `@unchecked Sendable`: key paths never change.
+    private struct PathKey: Hashable, @unchecked Sendable {
+        let path: AnyKeyPath
+    }
+
+    init(_ layout: TableLayout) { self.layout = layout }
+
+    func place(of path: AnyKeyPath, or resolve: () throws -> ResolvedPlace) throws -> ResolvedPlace {
+        let key = PathKey(path: path)
+        if let place = places.withLock({ $0[key] }) { return place }
+        let place = try resolve()
+        places.withLock { $0[key] = place }
+        return place
+    }
+}
+
+/// The connections of a store and what it knows of the types in it.
+///
+/// `@unchecked Sendable`: ``writer`` is used only under ``writing``, each reader only by the call that took it.
+final class StoreCore: @unchecked Sendable {
+    let path: String
+    let options: Connection.Options
+    let changes: ChangeHub
+    private let writing = Mutex(())
+    private var writer: Connection?
+    /// The thread that is in a transaction, so that a second one on it is an error and not an endless wait.
+    private let owner = Atomic<UInt>(0)
+    private let readers = Mutex<[Reader]>([])
+    private let isClosed = Atomic<Bool>(false)
+    private let entries = Mutex<[ObjectIdentifier: TypeEntry]>([:])
+    private let names = Mutex<[String: (type: ObjectIdentifier, name: String)]>([:])
+
+    /// `@unchecked Sendable`: only who took it out of ``StoreCore/readers`` uses it.
+    private struct Reader: @unchecked Sendable {
+        let connection: Connection
+    }
+
+    /// More that nobody uses are closed.
+    private static let readerLimit = 4
+
+    init(path: String, options: Connection.Options, writer: Connection) {
+        self.path = path
+        self.options = options
+        self.writer = writer
+        changes = ChangeHub(path: path)
+    }
+
+    var isInMemory: Bool { path == ":memory:" }
+
+    private var closed: NetworkError {
+        .storage(.closed, "use \(path)", "the store is closed; open another ObjectStore")
+    }
+
+    func close() {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        changes.close()
+        let idle = readers.withLock { readers in
+            defer { readers = [] }
+            return readers
+        }
+        for reader in idle { reader.connection.close() }
+        let close = {
+            self.writer?.close()
+            self.writer = nil
+        }
+        // From inside a transaction: the lock is held already, and the transaction rolls back for want of a connection.
+        if owner.load(ordering: .relaxed) == Self.thread { return close() }
+        writing.withLock { _ in close() }
+    }
+
+    private static var thread: UInt { UInt(pthread_self()) }
+
+    // MARK: Taking turns
+
+    /// Runs a body with the connection that writes, in a transaction.
+    func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
+        let thread = Self.thread
+        if owner.load(ordering: .relaxed) == thread {
+            throw NetworkError.storage(
+                .query, "use the store", "this thread is in one of its transactions; call the functions of that one")
+        }
+        var result: Swift.Result<Result, any Error>?
+        try writing.withLock { _ in
+            guard let writer else { throw closed }
+            owner.store(thread, ordering: .relaxed)
+            defer { owner.store(0, ordering: .relaxed) }
+            result = Swift.Result { try self.transaction(on: writer, body) }
+        }
+        guard let result else { throw closed }
+        return try checked { try result.get() }
+    }
+
+    private func transaction<Result>(
+        on connection: Connection, _ body: (Transaction) throws -> Result
+    ) throws -> Result {
+        // At once for writing: a reader that turns writer cannot wait for another one (SQLITE_BUSY_SNAPSHOT).
+        try connection.execute("BEGIN IMMEDIATE", operation: "begin a transaction in \(path)")
+        let transaction = Transaction(core: self, connection: connection, isWriting: true)
+        defer { transaction.end() }
+        do {
+            let result = try body(transaction)
+            try transaction.refuseWhenFailed()
+            try connection.execute("COMMIT", operation: "commit to \(path)")
+            let pending = transaction.pending
+            entries.withLock { $0.merge(pending) { $1 } }
+            changes.report(transaction.changed)
+            return result
+        } catch {
+            // SQLite may have rolled back by itself.
+            if connection.handle != nil, connection.isInTransaction {
+                try? connection.execute("ROLLBACK", operation: "roll back")
+            }
+            throw error
+        }
+    }
+
+    /// Runs a body with a connection that reads.
+    func read<Result>(inSnapshot: Bool = false, _ body: (Transaction) throws -> Result) throws -> Result {
+        if isInMemory { return try write(body) }
+        let connection = try takeReader()
+        defer { give(back: connection) }
+        let transaction = Transaction(core: self, connection: connection, isWriting: false)
+        defer { transaction.end() }
+        return try checked {
+            guard inSnapshot else { return try body(transaction) }
+            try connection.execute("BEGIN", operation: "begin to read \(path)")
+            defer { try? connection.execute("COMMIT", operation: "end reading") }
+            return try body(transaction)
+        }
+    }
+
+    private func takeReader() throws -> Connection {
+        if isClosed.load(ordering: .acquiring) { throw closed }
+        if let reader = readers.withLock({ $0.popLast() }) { return reader.connection }
+        return try Connection(path: path, options: options)
+    }
+
+    private func give(back connection: Connection) {
+        let reader = Reader(connection: connection)
+        let isKept = readers.withLock { readers in
+            if isClosed.load(ordering: .acquiring) || readers.count >= Self.readerLimit { return false }
+            readers.append(reader)
+            return true
+        }
+        if !isKept { connection.close() }
+    }
+
+    /// After a failure that may come from a change by another process the tables are looked at again.
+    private func checked<Result>(_ work: () throws -> Result) throws -> Result {
+        do { return try work() } catch let error as NetworkError {
+            if error.storageFailure?.reason == .query { entries.withLock { $0 = [:] } }
+            throw error
+        }
+    }
+
+    /// Calls with the connection that writes, when nobody uses it; for a look that can wait.
+    func withIdleWriter(_ body: (Connection) -> Void) {
+        if owner.load(ordering: .relaxed) == Self.thread { return }
+        writing.withLock { _ in
+            if let writer { body(writer) }
+        }
+    }
+
+    // MARK: Types
+
+    func entry(of type: ObjectIdentifier) -> TypeEntry? { entries.withLock { $0[type] } }
+
+    func keep(_ entry: TypeEntry, for type: ObjectIdentifier) { entries.withLock { $0[type] = entry } }
+
+    /// The table of a type.
+    ///
+    /// - Throws: when another type of this program has it, or it cannot be one.
+    func table(of type: Any.Type) throws -> String {
+        let table = TableLayout.table(of: type)
+        if table.isEmpty || table.utf8.contains(0) || table.lowercased().hasPrefix(TableLayout.ownPrefix)
+            || table.lowercased().hasPrefix("sqlite_")
+        {
+            throw NetworkError.storage(
+                .schema, "store \(type)",
+                "its storedName \(Identifier.shown(table)) is empty, holds a NUL or begins with a word that is taken")
+        }
+        let identifier = ObjectIdentifier(type)
+        let name = String(reflecting: type)
+        let other = names.withLock { names in
+            // SQLite compares the names of tables without regard to case, in ASCII.
+            let key = String(decoding: table.utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }, as: UTF8.self)
+            if let known = names[key] { return known }
+            names[key] = (identifier, name)
+            return (identifier, name)
+        }
+        guard other.0 == identifier else {
+            throw NetworkError.storage(
+                .schema, "store \(name)",
+                "\(other.1) is stored as \(Identifier.shown(table)) already; give one of them another storedName")
+        }
+        return table
+    }
+}

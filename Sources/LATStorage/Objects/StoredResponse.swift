@@ -1,0 +1,159 @@
+import CSQLite
+public import FoundationEssentials
+public import HTTPCore
+
+/// A response as it was kept, with the time.
+///
+/// ```swift
+/// try store.keep(response, forKey: "users?page=2")
+/// if let kept = try store.response(forKey: "users?page=2"), kept.time > Date(timeIntervalSinceNow: -3600) {
+///     show(try kept.json())
+/// }
+/// ```
+///
+/// This is a shelf, no cache: nothing expires, nothing is revalidated, and what is kept is what the caller says.
+public struct StoredResponse: Hashable, Sendable {
+    /// By what it is found.
+    public let key: String
+    /// When it was kept.
+    public let time: Date
+    /// The status code; `nil` when bytes alone were kept.
+    public let status: Int?
+    /// The address that answered; `nil` when bytes alone were kept.
+    public let url: String?
+    /// The fields in wire order, repeats kept.
+    public let headers: [Header]
+    /// The body.
+    public let data: Data
+
+    /// One field.
+    public struct Header: Hashable, Codable, Sendable {
+        /// The name as received.
+        public let name: String
+        /// The value.
+        public let value: String
+    }
+
+    /// The body as JSON.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
+    public func json() throws -> JSONValue {
+        try HTTPResponse(status: status ?? 200, body: ResponseBody(data), url: url ?? "").json()
+    }
+
+    /// The body as a value, from JSON.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
+    public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try HTTPResponse(status: status ?? 200, body: ResponseBody(data), url: url ?? "").decode(type)
+    }
+}
+
+extension Transaction {
+    private static let responseTable = """
+        CREATE TABLE IF NOT EXISTS lat_store_responses
+        (key TEXT PRIMARY KEY NOT NULL, time REAL NOT NULL, status INTEGER, url TEXT, headers TEXT NOT NULL, body BLOB NOT NULL)
+        """
+
+    func keep(_ response: StoredResponse) throws {
+        let operation = "keep a response"
+        try check(operation)
+        try refuseWhenFailed()
+        try connection.execute(Self.responseTable, operation: operation)
+        let statement = try connection.statement(
+            "INSERT OR REPLACE INTO lat_store_responses (key, time, status, url, headers, body) "
+                + "VALUES (?1, ?2, ?3, ?4, ?5, ?6)", operation: operation)
+        defer { statement.reset() }
+        try statement.bind(
+            [
+                .text(response.key), .real(response.time.timeIntervalSinceReferenceDate),
+                response.status.map { .integer(Int64($0)) } ?? .null, response.url.map { .text($0) } ?? .null,
+                .text(ColumnCoding.json(response.headers)), .blob(response.data),
+            ], operation)
+        _ = try statement.step(operation)
+    }
+
+    /// Rows of responses; none while the table is not there.
+    func responses<Value>(
+        _ sql: String, _ values: [StoredValue], _ operation: String, _ row: (Statement) throws -> Value
+    ) throws -> [Value] {
+        try check(operation)
+        let isThere = try connection.scalar(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'lat_store_responses'", operation: operation)
+        guard isThere > 0 else { return [] }
+        let statement = try connection.statement(sql, operation: operation)
+        defer { statement.reset() }
+        try statement.bind(values, operation)
+        var rows: [Value] = []
+        while try statement.step(operation) { rows.append(try row(statement)) }
+        return rows
+    }
+}
+
+extension ObjectStore {
+    /// Keeps a collected response, in place of what is kept by the same key.
+    ///
+    /// - Parameter time: when it is from. Default: now.
+    public func keep(_ response: HTTPResponse, forKey key: String, at time: Date = Date()) throws {
+        let headers = response.headers.map { StoredResponse.Header(name: $0.name, value: $0.value) }
+        let stored = StoredResponse(
+            key: key, time: time, status: response.status, url: response.url, headers: headers, data: response.data)
+        try transaction { try $0.keep(stored) }
+    }
+
+    /// Keeps bytes, in place of what is kept by the same key.
+    ///
+    /// - Parameter time: when they are from. Default: now.
+    public func keep(_ data: Data, forKey key: String, at time: Date = Date()) throws {
+        let stored = StoredResponse(key: key, time: time, status: nil, url: nil, headers: [], data: data)
+        try transaction { try $0.keep(stored) }
+    }
+
+    /// What is kept by a key, `nil` when nothing is.
+    public func response(forKey key: String) throws -> StoredResponse? {
+        try core.read { transaction in
+            try transaction.responses(
+                "SELECT key, time, status, url, headers, body FROM lat_store_responses WHERE key = ?1", [.text(key)],
+                "read a kept response"
+            ) { row in
+                let headers = try ColumnCoding.decoder.decode(
+                    [StoredResponse.Header].self, from: Data((row.value(4).text ?? "[]").utf8))
+                let status: Int? = if case .integer(let status) = row.value(2) { Int(status) } else { nil }
+                return StoredResponse(
+                    key: row.value(0).text ?? "", time: Date(timeIntervalSinceReferenceDate: row.value(1).real ?? 0),
+                    status: status, url: row.value(3).text, headers: headers, data: row.value(5).blob ?? Data())
+            }.first
+        }
+    }
+
+    /// The keys of all that is kept, sorted.
+    ///
+    /// - Parameter prefix: with what they begin. Default: with anything.
+    public func responseKeys(withPrefix prefix: String = "") throws -> [String] {
+        try core.read { transaction in
+            try transaction.responses(
+                "SELECT key FROM lat_store_responses WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
+                [.text(prefix)], "list kept responses"
+            ) { $0.value(0).text ?? "" }
+        }
+    }
+
+    /// Removes what is kept by a key.
+    public func removeResponse(forKey key: String) throws {
+        try transaction { transaction in
+            _ = try transaction.responses(
+                "DELETE FROM lat_store_responses WHERE key = ?1", [.text(key)], "remove a kept response"
+            ) { _ in }
+        }
+    }
+
+    /// Removes what was kept before a time; all of it when none is given.
+    public func removeResponses(before time: Date? = nil) throws {
+        try transaction { transaction in
+            _ = try transaction.responses(
+                "DELETE FROM lat_store_responses WHERE ?1 IS NULL OR time < ?1",
+                [time.map { .real($0.timeIntervalSinceReferenceDate) } ?? .null], "remove kept responses"
+            ) { _ in }
+        }
+    }
+}

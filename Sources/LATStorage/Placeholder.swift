@@ -1,1 +1,0 @@
-package let storageVersion = 1

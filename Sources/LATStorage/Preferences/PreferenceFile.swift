@@ -1,0 +1,164 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// The file of preferences: read, and replaced as a whole under a lock that all processes share.
+///
+/// The lock lies on `<path>.lock`, which stays: a lock on the file itself would go with it at the next rename.
+struct PreferenceFile: Sendable {
+    /// How to tell one state of the file from another without reading it: every write makes a new inode.
+    struct Stamp: Hashable, Sendable {
+        let inode: UInt64
+        let seconds: Int
+        let nanoseconds: Int
+        let size: Int64
+    }
+
+    /// What was found.
+    enum Content: Sendable {
+        case missing
+        case values([String: JSONValue])
+        /// There is something that is no object of JSON; why.
+        case damaged(String)
+    }
+
+    let path: String
+
+    /// The file itself where the path is a link, so that a link stays one.
+    init(path: String) {
+        let real = realpath(path, nil)
+        defer { free(real) }
+        self.path = real.map { String(cString: $0) } ?? path
+    }
+
+    func failure(_ operation: String, _ code: Int32, _ advice: String) -> NetworkError {
+        .storage(
+            code == ENOSPC || code == EDQUOT ? .full : code == EROFS || code == EACCES ? .readOnly : .unreadable,
+            "\(operation) \(path)", "\(String(cString: strerror(code))); \(advice)")
+    }
+
+    var stamp: Stamp? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return Stamp(
+            inode: UInt64(status.st_ino), seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec,
+            size: Int64(status.st_size))
+    }
+
+    /// - Throws: ``NetworkError`` when there is a file that cannot be read.
+    func read() throws -> (Content, Stamp?) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT || errno == ENOTDIR { return (.missing, nil) }
+            throw failure("read", errno, "look at the rights of the file and its folders")
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw failure("read", errno, "try again") }
+        let stamp = Stamp(
+            inode: UInt64(status.st_ino), seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec,
+            size: Int64(status.st_size))
+        var data = Data()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure("read", errno, "look at the disk, and whether it is a file") }
+            if count == 0 { break }
+            data.append(contentsOf: buffer[..<count])
+        }
+        do {
+            guard case .object(let values) = try JSONValue(parsing: data) else {
+                return (.damaged("it holds JSON, but no object"), stamp)
+            }
+            return (.values(values), stamp)
+        } catch {
+            return (.damaged(data.isEmpty ? "it is empty" : "it is no JSON: \(error)"), stamp)
+        }
+    }
+
+    /// Puts new content in place of the old, whole or not at all: temporary file, `fsync`, `rename`, `fsync` of the
+    /// folder. Only under ``locked(_:)``.
+    func replace(by values: [String: JSONValue]) throws -> Stamp? {
+        let advice = "the file is as it was; make room, or look at the rights of its folder"
+        let data: Data
+        do {
+            data = try JSONValue.object(values).data(prettyPrinted: true) + Data("\n".utf8)
+        } catch {
+            throw NetworkError.storage(.value, "write \(path)", "a value cannot be JSON: \(error); the file is as it was")
+        }
+        let temporary = path + ".tmp"
+        var status = stat()
+        let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o600
+        // One that a process left when it was killed holds nothing that counts: only the owner of the lock writes it.
+        _ = unlink(temporary)
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw failure("write", errno, advice) }
+        var code: Int32 = 0
+        data.withUnsafeBytes { bytes in
+            var rest = bytes
+            while let address = rest.baseAddress, !rest.isEmpty, code == 0 {
+                let count = write(descriptor, address, rest.count)
+                if count >= 0 {
+                    rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+                } else if errno != EINTR {
+                    code = errno
+                }
+            }
+        }
+        // Not only what the mask of new files leaves.
+        if code == 0, fchmod(descriptor, mode) != 0 || fsync(descriptor) != 0 { code = errno }
+        if close(descriptor) != 0, code == 0 { code = errno }
+        if code == 0, rename(temporary, path) != 0 { code = errno }
+        guard code == 0 else {
+            _ = unlink(temporary)
+            throw failure("write", code, advice)
+        }
+        syncFolder()
+        return stamp
+    }
+
+    private func syncFolder() {
+        let descriptor = open(PathParts(path).folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        _ = fsync(descriptor)
+        close(descriptor)
+    }
+
+    /// Renames a damaged file, so that nothing overwrites it.
+    func setAside() throws -> String {
+        let base = "\(path).corrupt-\(Int64(Date().timeIntervalSince1970 * 1_000))"
+        var aside = base
+        var number = 1
+        // A link fails where a rename would overwrite.
+        while link(path, aside) != 0 {
+            if errno == EEXIST {
+                number += 1
+                aside = "\(base)-\(number)"
+                continue
+            }
+            guard access(aside, F_OK) != 0, rename(path, aside) == 0 else {
+                throw failure("set aside", errno, "look at the rights of its folder")
+            }
+            return aside
+        }
+        _ = unlink(path)
+        return aside
+    }
+
+    /// Runs a body while no other process, and no other thread of this one, does.
+    func locked<Result>(_ body: () throws -> Result) throws -> Result {
+        let folder = PathParts(path).folder
+        if access(folder, F_OK) != 0 {
+            try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        }
+        // A descriptor of its own each time, so that threads exclude each other too.
+        let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("lock", errno, "look at the rights of its folder") }
+        defer { close(descriptor) }
+        while flock(descriptor, LOCK_EX) != 0 {
+            guard errno == EINTR else { throw failure("lock", errno, "try again") }
+        }
+        return try body()
+    }
+}

@@ -1,0 +1,86 @@
+import HTTPCore
+import Synchronization
+
+/// Who waits for changes of preferences.
+final class PreferenceHub: Sendable {
+    private struct Observer {
+        let name: String
+        var last: JSONValue?
+        let body: @Sendable () -> Void
+        /// Called when there will be no more.
+        let end: @Sendable () -> Void
+    }
+
+    private struct State {
+        var next = 0
+        var observers: [Int: Observer] = [:]
+        var watch: FolderWatch?
+    }
+
+    private let state = Mutex(State())
+
+    var needsWatch: Bool { state.withLock { $0.watch == nil } }
+
+    func start(_ watch: FolderWatch?) {
+        let surplus = state.withLock { state -> FolderWatch? in
+            if state.watch != nil { return watch }
+            state.watch = watch
+            return nil
+        }
+        surplus?.end()
+    }
+
+    func add(
+        _ name: String, current: JSONValue?, end: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () -> Void
+    ) -> Int {
+        state.withLock { state in
+            state.next += 1
+            state.observers[state.next] = Observer(name: name, last: current, body: body, end: end)
+            return state.next
+        }
+    }
+
+    func remove(_ number: Int) {
+        let watch = state.withLock { state -> FolderWatch? in
+            state.observers[number] = nil
+            guard state.observers.isEmpty else { return nil }
+            defer { state.watch = nil }
+            return state.watch
+        }
+        watch?.end()
+    }
+
+    /// Tells those whose value is another than the last they heard of.
+    func report(_ values: [String: JSONValue]) {
+        let bodies = state.withLock { state in
+            var bodies: [@Sendable () -> Void] = []
+            for (number, observer) in state.observers where observer.last != values[observer.name] {
+                state.observers[number]?.last = values[observer.name]
+                bodies.append(observer.body)
+            }
+            return bodies
+        }
+        for body in bodies { body() }
+    }
+
+    func end() {
+        let (watch, observers) = state.withLock { state in
+            defer { (state.watch, state.observers) = (nil, [:]) }
+            return (state.watch, state.observers)
+        }
+        watch?.end()
+        for observer in observers.values { observer.end() }
+    }
+}
+
+/// An observation of ``Preferences``, which ends when it is cancelled or let go of.
+public final class PreferenceObservation: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+    deinit { end() }
+
+    /// Calls no more. A call that is under way is let finish.
+    public func cancel() { end() }
+}

@@ -1,0 +1,151 @@
+import HTTPCore
+
+/// A place as SQL reaches it.
+struct ResolvedPlace: Hashable, Sendable {
+    /// The column in its layout.
+    var column: Int
+    /// The way into the JSON that it holds.
+    var path: [Field.Step] = []
+}
+
+/// Writes conditions as SQL. Names go in quotes, values never into the text.
+struct ConditionWriter {
+    let layout: TableLayout
+    /// Which field a place is.
+    let resolve: (Place) throws -> ResolvedPlace
+    private(set) var values: [StoredValue] = []
+
+    /// Above this many, values of one kind go as one JSON array: SQLite takes 32,766 parameters.
+    private static let listLimit = 500
+
+    init(layout: TableLayout, resolve: @escaping (Place) throws -> ResolvedPlace) {
+        self.layout = layout
+        self.resolve = resolve
+    }
+
+    mutating func sql<Object>(_ query: Query<Object>) throws -> String {
+        var sql = try clause(query.condition)
+        let order = try query.order.map { try expression($0.place) + ($0.isAscending ? " ASC" : " DESC") }
+        if !order.isEmpty { sql += " ORDER BY " + order.joined(separator: ", ") }
+        if query.limit != nil || query.offset > 0 {
+            // SQLite takes a negative limit for none.
+            sql += " LIMIT \(parameter(.integer(Int64(query.limit.map { max(0, $0) } ?? -1))))"
+            sql += " OFFSET \(parameter(.integer(Int64(max(0, query.offset)))))"
+        }
+        return sql
+    }
+
+    /// ` WHERE` and the condition; empty for all.
+    mutating func clause<Object>(_ condition: Condition<Object>) throws -> String {
+        if case .always = condition.node { return "" }
+        return try " WHERE " + write(condition.node)
+    }
+
+    /// The field, or what is inside of it.
+    mutating func expression(_ place: Place) throws -> String { try expression(resolve(place)) }
+
+    private mutating func expression(_ place: ResolvedPlace) throws -> String {
+        let column = layout.columns[place.column]
+        var expression = Identifier.quoted(column.name)
+        if place.path.isEmpty { return expression }
+        guard column.kind == .json || column.kind == .any else {
+            throw NetworkError.storage(
+                .query, "query \(layout.shown)",
+                "the field \(Identifier.shown(column.name)) is one value with nothing inside; leave out the path")
+        }
+        if let path = Self.jsonPath(place.path) { return "json_extract(\(expression), \(parameter(.text(path))))" }
+        // JSON paths have no way to write every name; as a value every name is good.
+        for step in place.path {
+            let key: StoredValue =
+                switch step {
+                case .name(let name): .text(name)
+                case .index(let index): .integer(Int64(index))
+                }
+            expression = "(SELECT value FROM json_each(\(expression)) WHERE key = \(parameter(key)))"
+        }
+        return expression
+    }
+
+    /// `$.address.lines[0]`, when all names are of letters, digits and `_`.
+    private static func jsonPath(_ steps: [Field.Step]) -> String? {
+        var path = "$"
+        for step in steps {
+            switch step {
+            case .index(let index) where index >= 0: path += "[\(index)]"
+            case .name(let name) where !name.isEmpty && name.utf8.allSatisfy(isPlain): path += "." + name
+            default: return nil
+            }
+        }
+        return path
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    private mutating func parameter(_ value: StoredValue) -> String {
+        values.append(value)
+        return "?\(values.count)"
+    }
+
+    private mutating func write<Object>(_ node: Condition<Object>.Node) throws -> String {
+        switch node {
+        case .always: return "1"
+        case .compare(let place, let comparison, let operand):
+            let place = try resolve(place)
+            let left = try expression(place)
+            return "\(left) \(comparison.rawValue) \(try self.operand(operand, at: place))"
+        case .like(let place, let pattern):
+            return "\(try expression(place)) LIKE \(parameter(.text(pattern))) ESCAPE '\\'"
+        case .isNil(let place): return "\(try expression(place)) IS NULL"
+        case .in(let place, let operands): return try isIn(place, operands)
+        case .and(let left, let right): return "(\(try write(left)) AND \(try write(right)))"
+        case .or(let left, let right): return "(\(try write(left)) OR \(try write(right)))"
+        // What is unknown for SQL, an order of NULL for one, is not so.
+        case .not(let node): return "((\(try write(node))) IS NOT TRUE)"
+        }
+    }
+
+    private mutating func operand(_ operand: Operand, at place: ResolvedPlace) throws -> String {
+        if place.path.isEmpty { return parameter(try encoding { try operand.stored() }) }
+        // The same way as the stored side: what JSON makes of it.
+        return "json_extract(\(parameter(.text(try encoding { try operand.json() }))), '$')"
+    }
+
+    private func encoding<Value>(_ work: () throws -> Value) throws -> Value {
+        do { return try work() } catch let error as EncodingError {
+            throw NetworkError.storage(
+                .query, "query \(layout.shown)", "a value to compare with cannot be encoded: \(error)")
+        }
+    }
+
+    private mutating func isIn(_ place: Place, _ operands: [Operand]) throws -> String {
+        let place = try resolve(place)
+        let stored = try operands.map { operand in try encoding { try operand.stored() } }
+        let hasNil = stored.contains(.null)
+        let present = operands.indices.filter { stored[$0] != .null }
+        var parts: [String] = []
+        if place.path.isEmpty, present.count > Self.listLimit, let list = Self.list(present.map { stored[$0] }) {
+            parts.append("\(try expression(place)) IN (SELECT value FROM json_each(\(parameter(.text(list)))))")
+        } else if !present.isEmpty {
+            let left = try expression(place)
+            let list = try present.map { try operand(operands[$0], at: place) }
+            parts.append("\(left) IN (\(list.joined(separator: ", ")))")
+        }
+        if hasNil { parts.append("\(try expression(place)) IS NULL") }
+        return parts.isEmpty ? "0" : "(\(parts.joined(separator: " OR ")))"
+    }
+
+    /// Integers or texts as one JSON array, `nil` for others: JSON would round or refuse them.
+    private static func list(_ values: [StoredValue]) -> String? {
+        let integers = values.compactMap { if case .integer(let value) = $0 { value } else { nil } }
+        if integers.count == values.count { return try? ColumnCoding.json(integers) }
+        let texts = values.compactMap(\.text)
+        return texts.count == values.count ? try? ColumnCoding.json(texts) : nil
+    }
+}

@@ -1,0 +1,204 @@
+import FoundationEssentials
+
+/// How a single value stands in a column. Row encoder and decoder have short cuts for what is frequent; everything
+/// else, and everything outside of rows (ids, values of conditions), goes through here.
+enum ColumnCoding {
+    /// Values with fields or elements of their own. Sorted, so that equal values are equal texts.
+    static let encoder: JSONEncoder = {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.nonConformingFloatEncodingStrategy = .convertToString(
+            positiveInfinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+        return encoder
+    }()
+
+    static let decoder: JSONDecoder = {
+        let decoder = JSONDecoder()
+        decoder.nonConformingFloatDecodingStrategy = .convertFromString(
+            positiveInfinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+        return decoder
+    }()
+
+    /// What a type is stored as, as far as the type alone tells.
+    static func kind(of type: Any.Type) -> FieldKind {
+        switch type {
+        case is Bool.Type: .boolean
+        case is String.Type: .text
+        case is Double.Type, is Float.Type: .real
+        case is UInt.Type, is UInt64.Type: .unsigned
+        case is any FixedWidthInteger.Type: .integer
+        case is Date.Type: .date
+        case is Data.Type, is [UInt8].Type: .blob
+        case is UUID.Type: .uuid
+        case is URL.Type: .url
+        case is Decimal.Type: .decimal
+        default: .any
+        }
+    }
+
+    static func stored<T: Encodable>(_ value: T) throws -> (kind: FieldKind, value: StoredValue) {
+        if let scalar = scalar(value) { return scalar }
+        let probe = SingleValueEncoder()
+        try? value.encode(to: probe)
+        if let result = probe.result, !probe.isNested { return result }
+        return (.json, .text(try json(value)))
+    }
+
+    static func json(_ value: some Encodable) throws -> String {
+        String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+
+    /// Foundation's values and the standard library's scalars.
+    static func scalar<T>(_ value: T) -> (kind: FieldKind, value: StoredValue)? {
+        switch value {
+        case let value as String: (.text, .text(value))
+        case let value as Bool: (.boolean, .integer(value ? 1 : 0))
+        case let value as Double: (.real, .real(value))
+        case let value as Float: (.real, .real(Double(value)))
+        case let value as UInt64: (.unsigned, unsigned(value))
+        case let value as UInt: (.unsigned, unsigned(UInt64(value)))
+        case let value as any FixedWidthInteger: Int64(exactly: value).map { (.integer, .integer($0)) }
+        case let value as Date: (.date, .real(value.timeIntervalSinceReferenceDate))
+        case let value as Data: (.blob, .blob(value))
+        case let value as [UInt8]: (.blob, .blob(Data(value)))
+        case let value as UUID: (.uuid, .text(value.uuidString))
+        case let value as URL: (.url, .text(value.absoluteString))
+        case let value as Decimal: (.decimal, .text(value.description))
+        default: nil
+        }
+    }
+
+    static func unsigned(_ value: UInt64) -> StoredValue {
+        if let small = Int64(exactly: value) { return .integer(small) }
+        let digits = String(value)
+        return .text(String(repeating: "0", count: 20 - digits.count) + digits)
+    }
+
+    // MARK: Reading
+
+    /// A value of a type that was stored as this.
+    static func value<T: Decodable>(_ type: T.Type, from stored: StoredValue, at path: [any CodingKey]) throws -> T {
+        if let direct = direct(type, from: stored) { return direct }
+        if let text = stored.text, FieldKind.isNested(type) { return try nested(type, from: text, at: path) }
+        do {
+            return try T(from: SingleValueDecoder(stored: stored, codingPath: path))
+        } catch is SingleValueDecoder.Nested {
+            guard let text = stored.text else { throw mismatch(type, stored, path) }
+            return try nested(type, from: text, at: path)
+        }
+    }
+
+    private static func nested<T: Decodable>(_ type: T.Type, from text: String, at path: [any CodingKey]) throws -> T {
+        do {
+            return try decoder.decode(type, from: Data(text.utf8))
+        } catch let error as DecodingError {
+            throw error.prefixed(by: path)
+        }
+    }
+
+    /// `nil` when the type has no short cut or the value does not fit it.
+    static func direct<T>(_ type: T.Type, from stored: StoredValue) -> T? {
+        if type == Date.self { return stored.real.map { Date(timeIntervalSinceReferenceDate: $0) } as? T }
+        if type == Data.self { return stored.blob as? T }
+        if type == UUID.self { return stored.text.flatMap { UUID(uuidString: $0) } as? T }
+        if type == URL.self { return stored.text.flatMap { URL(string: $0) } as? T }
+        if type == Decimal.self { return stored.text.flatMap { Decimal(string: $0) } as? T }
+        if type == [UInt8].self { return stored.blob.map { [UInt8]($0) } as? T }
+        if type == String.self { return stored.text as? T }
+        if type == Bool.self { return stored.boolean as? T }
+        if type == Double.self { return stored.real as? T }
+        if type == Float.self { return stored.real.map { Float($0) } as? T }
+        if let integer = type as? any FixedWidthInteger.Type { return self.integer(integer, from: stored) as? T }
+        return nil
+    }
+
+    private static func integer<Number: FixedWidthInteger>(_ type: Number.Type, from stored: StoredValue) -> Number? {
+        switch stored {
+        case .integer(let value): Number(exactly: value)
+        case .text(let value) where value.utf8.count == 20: UInt64(value).flatMap { Number(exactly: $0) }
+        default: nil
+        }
+    }
+
+    static func mismatch(_ type: Any.Type, _ stored: StoredValue, _ path: [any CodingKey]) -> DecodingError {
+        let context = DecodingError.Context(
+            codingPath: path, debugDescription: "\(type) cannot be read from \(stored.shape)")
+        return stored == .null ? .valueNotFound(type, context) : .typeMismatch(type, context)
+    }
+}
+
+extension FieldKind {
+    /// Types that are stored as JSON whatever they hold: no need to try.
+    fileprivate static func isNested(_ type: Any.Type) -> Bool {
+        type is any MaybeNested.Type
+    }
+}
+
+/// Collections of the standard library, which always encode elements.
+private protocol MaybeNested {}
+extension Array: MaybeNested {}
+extension Set: MaybeNested {}
+extension Dictionary: MaybeNested {}
+
+extension StoredValue {
+    var text: String? { if case .text(let value) = self { value } else { nil } }
+    var blob: Data? { if case .blob(let value) = self { value } else { nil } }
+
+    var boolean: Bool? {
+        if case .integer(let value) = self, value == 0 || value == 1 { value == 1 } else { nil }
+    }
+
+    var real: Double? {
+        switch self {
+        case .real(let value): value
+        case .integer(let value): Double(value)
+        case .text("NaN"): .nan
+        default: nil
+        }
+    }
+
+    /// What it is, for messages, without what it holds.
+    var shape: String {
+        switch self {
+        case .null: "no value"
+        case .integer: "a whole number"
+        case .real: "a number"
+        case .text: "a text"
+        case .blob: "bytes"
+        }
+    }
+}
+
+extension DecodingError {
+    /// The error with a path before its own.
+    func prefixed(by path: [any CodingKey]) -> DecodingError {
+        func extended(_ context: Context) -> Context {
+            Context(
+                codingPath: path + context.codingPath, debugDescription: context.debugDescription,
+                underlyingError: context.underlyingError)
+        }
+        switch self {
+        case .typeMismatch(let type, let context): return .typeMismatch(type, extended(context))
+        case .valueNotFound(let type, let context): return .valueNotFound(type, extended(context))
+        case .keyNotFound(let key, let context): return .keyNotFound(key, extended(context))
+        case .dataCorrupted(let context): return .dataCorrupted(extended(context))
+        @unknown default: return self
+        }
+    }
+
+    /// Where and why, in a line.
+    var summary: String {
+        switch self {
+        case .typeMismatch(_, let context), .dataCorrupted(let context), .valueNotFound(_, let context):
+            "\(context.codingPath.shown): \(context.debugDescription)"
+        case .keyNotFound(let key, let context): "\((context.codingPath + [key]).shown): there is no value"
+        @unknown default: "\(self)"
+        }
+    }
+}
+
+extension [any CodingKey] {
+    var shown: String {
+        isEmpty ? "the value" : map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
+    }
+}

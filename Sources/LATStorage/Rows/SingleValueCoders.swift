@@ -1,0 +1,83 @@
+/// Takes what encodes itself as one value: enums with raw values, wrappers. Finds out whether something does.
+final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
+    private(set) var result: (kind: FieldKind, value: StoredValue)?
+    /// Whether a container was asked for, so that only JSON can hold it.
+    private(set) var isNested = false
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    /// Thrown into a value that need not go on.
+    fileprivate struct Nested: Error {}
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        isNested = true
+        return KeyedEncodingContainer(NowhereKeyed<Key>(encoder: self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        isNested = true
+        return NowhereUnkeyed(encoder: self)
+    }
+
+    func encodeNil() { result = (.any, .null) }
+
+    /// Answers for the scalar overloads of the protocol too.
+    func encode<T: Encodable>(_ value: T) throws {
+        if let scalar = ColumnCoding.scalar(value) { result = scalar } else { try value.encode(to: self) }
+    }
+}
+
+private struct NowhereKeyed<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let encoder: SingleValueEncoder
+    var codingPath: [any CodingKey] { [] }
+
+    func encodeNil(forKey key: Key) throws { throw SingleValueEncoder.Nested() }
+    func encode<T: Encodable>(_ value: T, forKey key: Key) throws { throw SingleValueEncoder.Nested() }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy keyType: NestedKey.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<NestedKey> { encoder.container(keyedBy: keyType) }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { encoder.unkeyedContainer() }
+    func superEncoder() -> any Encoder { encoder }
+    func superEncoder(forKey key: Key) -> any Encoder { encoder }
+}
+
+private struct NowhereUnkeyed: UnkeyedEncodingContainer {
+    let encoder: SingleValueEncoder
+    var codingPath: [any CodingKey] { [] }
+    var count: Int { 0 }
+
+    func encodeNil() throws { throw SingleValueEncoder.Nested() }
+    func encode<T: Encodable>(_ value: T) throws { throw SingleValueEncoder.Nested() }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy keyType: NestedKey.Type
+    ) -> KeyedEncodingContainer<NestedKey> { encoder.container(keyedBy: keyType) }
+
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { self }
+    func superEncoder() -> any Encoder { encoder }
+}
+
+/// Gives one stored value to a type that decodes itself from one.
+struct SingleValueDecoder: Decoder, SingleValueDecodingContainer {
+    /// Thrown when the type wants fields or elements: then the value is JSON.
+    struct Nested: Error {}
+
+    let stored: StoredValue
+    let codingPath: [any CodingKey]
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw Nested() }
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw Nested() }
+    func singleValueContainer() -> any SingleValueDecodingContainer { self }
+    func decodeNil() -> Bool { stored == .null }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        if let direct = ColumnCoding.direct(type, from: stored) { return direct }
+        if ColumnCoding.kind(of: type) != .any { throw ColumnCoding.mismatch(type, stored, codingPath) }
+        return try T(from: self)
+    }
+}

@@ -1,0 +1,130 @@
+import CSQLite
+import HTTPCore
+
+/// A field of a type as a column of its table.
+struct Column: Hashable, Sendable {
+    var name: String
+    var kind: FieldKind
+}
+
+/// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes another.
+final class TableLayout: Sendable {
+    /// The column of ids of types that do not encode theirs as `id`.
+    static let ownKey = "lat_id"
+
+    let table: String
+    let columns: [Column]
+    /// Which column is the primary key.
+    let key: Int
+    private let indices: [String: Int]
+    private let insert: String
+    private let upsert: String
+    private let update: String
+    private let delete: String
+    private let fetch: String
+    /// `SELECT` and the columns `FROM` the table.
+    let select: String
+    /// All names in quotes, in order.
+    let list: String
+
+    init(table: String, columns: [Column], key: Int) {
+        self.table = table
+        self.columns = columns
+        self.key = key
+        indices = Dictionary(columns.enumerated().map { ($0.element.name, $0.offset) }) { first, _ in first }
+        let name = Identifier.quoted(table)
+        let names = columns.map { Identifier.quoted($0.name) }
+        let list = names.joined(separator: ", ")
+        let places = (1...max(1, columns.count)).map { "?\($0)" }.joined(separator: ", ")
+        let others = names.indices.filter { $0 != key }
+        let condition = "\(names.isEmpty ? "" : names[key]) = ?\(key + 1)"
+        self.list = list
+        select = "SELECT \(list) FROM \(name)"
+        insert = "INSERT INTO \(name) (\(list)) VALUES (\(places))"
+        let excluded = others.map { "\(names[$0]) = excluded.\(names[$0])" }.joined(separator: ", ")
+        let conflict = "ON CONFLICT (\(names.isEmpty ? "" : names[key])) DO "
+        upsert = "\(insert) \(conflict)\(others.isEmpty ? "NOTHING" : "UPDATE SET " + excluded)"
+        let changed = (others.isEmpty ? [key] : others).map { "\(names.isEmpty ? "" : names[$0]) = ?\($0 + 1)" }
+        update = "UPDATE \(name) SET \(changed.joined(separator: ", ")) WHERE \(condition)"
+        delete = "DELETE FROM \(name) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
+        fetch = "\(select) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
+    }
+
+    func index(of name: String) -> Int? { indices[name] }
+
+    /// Whether the id is in a column that is no field of the type.
+    var hasOwnKey: Bool { columns[key].name == Self.ownKey }
+
+    func sql(_ purpose: Connection.Purpose) -> String {
+        switch purpose {
+        case .insert: insert
+        case .upsert: upsert
+        case .update: update
+        case .delete: delete
+        case .fetch: fetch
+        case .scan: select
+        }
+    }
+
+    func operation(_ purpose: Connection.Purpose) -> String {
+        switch purpose {
+        case .insert: "insert into \(shown)"
+        case .upsert: "upsert into \(shown)"
+        case .update: "update \(shown)"
+        case .delete: "delete from \(shown)"
+        case .fetch: "fetch from \(shown)"
+        case .scan: "read \(shown)"
+        }
+    }
+
+    /// The table's name for messages.
+    var shown: String { Identifier.shown(table) }
+
+    // MARK: In the file
+
+    /// The layout that the file has; `nil` when there is no such table.
+    static func read(_ table: String, from connection: Connection) throws -> TableLayout? {
+        let operation = "look at the table \(Identifier.shown(table))"
+        let statement = try connection.statement(
+            "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", operation: operation)
+        defer { statement.reset() }
+        try statement.bind(.text(table), at: 1, operation)
+        var columns: [Column] = []
+        var key: Int?
+        while try statement.step(operation) {
+            if sqlite3_column_int64(statement.pointer, 2) == 1 { key = columns.count }
+            columns.append(
+                Column(
+                    name: Statement.text(0, of: statement.pointer),
+                    kind: FieldKind(declared: Statement.text(1, of: statement.pointer))))
+        }
+        if columns.isEmpty { return nil }
+        guard let key else {
+            throw NetworkError.storage(
+                .schema, operation, "it has no primary key, so no store made it; give the type another storedName")
+        }
+        return TableLayout(table: table, columns: columns, key: key)
+    }
+
+    /// Makes the table.
+    func create(on connection: Connection) throws {
+        let definitions = columns.enumerated().map { index, column in
+            let quoted = Identifier.quoted(column.name)
+            guard index == key else { return "\(quoted) \(column.kind.declaration)" }
+            return "\(quoted) \(column.kind.declaration) PRIMARY KEY NOT NULL"
+        }
+        try connection.execute(
+            "CREATE TABLE \(Identifier.quoted(table)) (\(definitions.joined(separator: ", ")))",
+            operation: "make the table \(shown)")
+    }
+
+    /// Adds columns that the file does not have yet; rows that are there have no value in them.
+    static func add(_ columns: [Column], to table: String, on connection: Connection) throws {
+        for column in columns {
+            try connection.execute(
+                "ALTER TABLE \(Identifier.quoted(table)) "
+                    + "ADD COLUMN \(Identifier.quoted(column.name)) \(column.kind.declaration)",
+                operation: "add the field \(Identifier.shown(column.name)) to \(Identifier.shown(table))")
+        }
+    }
+}

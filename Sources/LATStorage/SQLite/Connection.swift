@@ -1,0 +1,150 @@
+import CSQLite
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// One connection to a database file, with its prepared statements. Belongs to one thread at a time.
+final class Connection {
+    struct Options {
+        var busyTimeout: Duration = .seconds(10)
+        var isDurable = false
+        var maximumByteCount: Int64?
+    }
+
+    /// Which of the statements of a layout.
+    enum Purpose: Hashable {
+        case insert, upsert, update, delete, fetch, scan
+    }
+
+    private struct Key: Hashable {
+        let layout: ObjectIdentifier
+        let purpose: Purpose
+    }
+
+    let path: String
+    private(set) var handle: OpaquePointer?
+    private var ofLayouts: [Key: Statement] = [:]
+    /// Held, or another layout could come to lie where one was.
+    private var layouts: [TableLayout] = []
+    private var ofTexts: [String: Statement] = [:]
+    private var recentTexts: [String] = []
+
+    private static let textLimit = 64
+
+    init(path: String, options: Options) throws {
+        self.path = path
+        let flags =
+            SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        // A path is a path, whatever it begins with.
+        let name = path == ":memory:" || path.hasPrefix("/") ? path : "./" + path
+        let code = sqlite3_open_v2(name, &handle, flags, nil)
+        guard code == SQLITE_OK else {
+            let error = failure(code, "open \(path)")
+            close()
+            throw error
+        }
+        do {
+            try configure(options)
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    deinit { close() }
+
+    func close() {
+        for statement in ofLayouts.values { statement.finalize() }
+        for statement in ofTexts.values { statement.finalize() }
+        ofLayouts = [:]
+        layouts = []
+        ofTexts = [:]
+        recentTexts = []
+        sqlite3_close_v2(handle)
+        handle = nil
+    }
+
+    private func configure(_ options: Options) throws {
+        let (seconds, attoseconds) = options.busyTimeout.components
+        let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000
+        sqlite3_busy_timeout(handle, Int32(clamping: milliseconds))
+        // A name in double quotes that is none must not be taken for a text.
+        _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DML, 0)
+        _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_DQS_DDL, 0)
+        _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1)
+        _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        if let handle { _ = DecimalOrder.register(on: handle) }
+        try execute("PRAGMA journal_mode = WAL", operation: "open \(path)")
+        try execute("PRAGMA synchronous = \(options.isDurable ? "FULL" : "NORMAL")", operation: "open \(path)")
+        // Reads the head of the schema, which a file that is no database does not have.
+        try execute("SELECT count(*) FROM sqlite_master", operation: "open \(path)")
+        if let limit = options.maximumByteCount {
+            let size = try scalar("PRAGMA page_size", operation: "open \(path)")
+            try execute("PRAGMA max_page_count = \(max(1, limit / max(1, size)))", operation: "open \(path)")
+        }
+    }
+
+    /// The error for a code that this connection has just reported.
+    func failure(_ code: Int32, _ operation: String, sql: String? = nil) -> NetworkError {
+        let detail = handle.map { String(cString: sqlite3_errmsg($0)) } ?? String(cString: sqlite3_errstr(code))
+        return .sqlite(code, detail, path: path, operation: operation, sql: sql)
+    }
+
+    // MARK: Statements
+
+    func prepare(_ sql: String, operation: String, isLasting: Bool = true) throws -> Statement {
+        var pointer: OpaquePointer?
+        let flags = isLasting ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0
+        let code = sqlite3_prepare_v3(handle, sql, -1, flags, &pointer, nil)
+        guard code == SQLITE_OK, let pointer else { throw failure(code, operation, sql: sql) }
+        return Statement(pointer, sql: sql, connection: self)
+    }
+
+    /// The statement of a layout, prepared once.
+    func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
+        let key = Key(layout: ObjectIdentifier(layout), purpose: purpose)
+        if let statement = ofLayouts[key] { return statement }
+        let statement = try prepare(layout.sql(purpose), operation: layout.operation(purpose))
+        if !layouts.contains(where: { $0 === layout }) { layouts.append(layout) }
+        ofLayouts[key] = statement
+        return statement
+    }
+
+    /// The statement of a text; those used last are kept.
+    func statement(_ sql: String, operation: String) throws -> Statement {
+        if let statement = ofTexts[sql] {
+            if recentTexts.last != sql, let index = recentTexts.firstIndex(of: sql) {
+                recentTexts.append(recentTexts.remove(at: index))
+            }
+            return statement
+        }
+        let statement = try prepare(sql, operation: operation)
+        // One that is being read stays: it goes with the connection.
+        if recentTexts.count >= Self.textLimit, let oldest = recentTexts.first, ofTexts[oldest]?.isBusy == false {
+            ofTexts.removeValue(forKey: oldest)?.finalize()
+            recentTexts.removeFirst()
+        }
+        ofTexts[sql] = statement
+        recentTexts.append(sql)
+        return statement
+    }
+
+    /// Runs statements that give no rows that matter.
+    func execute(_ sql: String, operation: String) throws {
+        let code = sqlite3_exec(handle, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw failure(code, operation, sql: sql) }
+    }
+
+    /// The first number of the first row; 0 without one.
+    func scalar(_ sql: String, operation: String) throws -> Int64 {
+        let statement = try prepare(sql, operation: operation, isLasting: false)
+        defer { statement.finalize() }
+        return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
+    }
+
+    /// How many rows the last statement changed.
+    var changes: Int { Int(sqlite3_changes64(handle)) }
+
+    /// Whether a transaction is open. SQLite ends one by itself on some failures, a full disk for one.
+    var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+}

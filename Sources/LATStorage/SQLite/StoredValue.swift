@@ -1,0 +1,68 @@
+public import FoundationEssentials
+
+/// One value as SQLite holds it: what ``Migration`` works on.
+public enum StoredValue: Hashable, Sendable {
+    /// No value.
+    case null
+    /// A whole number; `true` and `false` are 1 and 0.
+    case integer(Int64)
+    /// A number with a fraction; dates are seconds since 2001 (`timeIntervalSinceReferenceDate`).
+    case real(Double)
+    /// A text; URLs, UUIDs and decimals are text, values with fields or elements of their own are JSON.
+    case text(String)
+    /// Bytes.
+    case blob(Data)
+}
+
+/// What a column holds. The declared type of the column says it, so that the file explains itself; the first word
+/// gives SQLite's affinity (<https://www.sqlite.org/datatype3.html> §3.1).
+enum FieldKind: String, Sendable {
+    case integer = "INTEGER"
+    case boolean = "INTEGER BOOLEAN"
+    /// Up to `Int64.max` an integer, above it 20 digits of text: those come after all integers, in their own order.
+    case unsigned = "BLOB UNSIGNED"
+    case real = "REAL"
+    case text = "TEXT"
+    case blob = "BLOB"
+    case date = "REAL DATE"
+    case uuid = "TEXT UUID"
+    case url = "TEXT URL"
+    case decimal = "TEXT DECIMAL"
+    case json = "TEXT JSON"
+    /// Only `nil` was seen when the column was made, of a type that does not tell.
+    case any = "BLOB ANY"
+
+    /// The kind of a declared type; columns from elsewhere are taken as they are.
+    init(declared: String) { self = FieldKind(rawValue: declared) ?? .any }
+
+    /// As it stands after the name in `CREATE TABLE`.
+    var declaration: String { self == .decimal ? rawValue + " COLLATE " + DecimalOrder.name : rawValue }
+
+    /// Whether a value of that kind can go into this column and be read from it again.
+    func takes(_ kind: FieldKind) -> Bool {
+        if self == kind || self == .any || kind == .any { return true }
+        switch (self, kind) {
+        // A wider type reads what a narrower one wrote.
+        case (.boolean, .integer), (.integer, .real): return true
+        default: return false
+        }
+    }
+}
+
+/// Identifiers in SQL.
+enum Identifier {
+    /// The name in quotes, with quotes in it doubled.
+    static func quoted(_ name: String) -> String {
+        var text = "\""
+        for scalar in name.unicodeScalars {
+            if scalar == "\"" { text += "\"" }
+            text.unicodeScalars.append(scalar)
+        }
+        return text + "\""
+    }
+
+    /// A name for a message: no longer than a line.
+    static func shown(_ name: String) -> String {
+        name.unicodeScalars.count <= 80 ? "\"\(name)\"" : "\"\(String(name.prefix(60)))…\""
+    }
+}
