@@ -4,16 +4,18 @@
 ///
 /// 1. the app's interceptors, the first one outermost: they see one request and its final answer;
 /// 2. retry: repeats what follows after a failure of the network;
-/// 3. mirrors: goes to a domain's next address when one cannot be connected to;
-/// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
-/// 5. simulation: answers in the server's place;
-/// 6. redirect: innermost, so that every hop is a request of its own to the transport.
+/// 3. connectivity: waits for the network when no connection came about, where that is wanted;
+/// 4. mirrors: goes to a domain's next address when one cannot be connected to;
+/// 5. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
+/// 6. simulation: answers in the server's place;
+/// 7. redirect: innermost, so that every hop is a request of its own to the transport.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
     /// The app's own rooms, the first outermost.
     let interceptors: [any Interceptor]
     let retry: RetryInterceptor
+    let connectivity: ConnectivityInterceptor
     let compose: ComposeInterceptor
     let simulation: SimulationInterceptor
     let redirect: RedirectInterceptor
@@ -21,11 +23,13 @@ struct Corridor: Sendable {
     private let mirrors = MirrorInterceptor()
 
     init(
-        interceptors: [any Interceptor], retry: RetryInterceptor, compose: ComposeInterceptor,
-        simulation: SimulationInterceptor, redirect: RedirectInterceptor, transport: any Transport
+        interceptors: [any Interceptor], retry: RetryInterceptor, connectivity: ConnectivityInterceptor,
+        compose: ComposeInterceptor, simulation: SimulationInterceptor, redirect: RedirectInterceptor,
+        transport: any Transport
     ) {
         self.interceptors = interceptors
         self.retry = retry
+        self.connectivity = connectivity
         self.compose = compose
         self.simulation = simulation
         self.redirect = redirect
@@ -40,6 +44,7 @@ struct Corridor: Sendable {
     private func rooms(for request: HTTPRequest) -> [any Interceptor] {
         var rooms = interceptors
         if request.retries ?? retry.retries > 0 { rooms.append(retry) }
+        if !connectivity.isIdle(for: request) { rooms.append(connectivity) }
         if request.attachment != nil, request.context.addresses.count > 1 { rooms.append(mirrors) }
         if !compose.isIdle(for: request) { rooms.append(compose) }
         if !simulation.isIdle(for: request) { rooms.append(simulation) }
