@@ -87,6 +87,10 @@ static inline CURLcode lat_getinfo_socket(CURL *handle, CURLINFO info, curl_sock
     return curl_easy_getinfo(handle, info, value);
 }
 
+static inline CURLcode lat_getinfo_certificates(CURL *handle, struct curl_certinfo **chain) {
+    return curl_easy_getinfo(handle, CURLINFO_CERTINFO, chain);
+}
+
 static inline CURLMcode lat_multi_setopt_long(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

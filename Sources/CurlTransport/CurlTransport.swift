@@ -27,8 +27,8 @@ public final class CurlTransport: Transport {
     private let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
-    private let mailbox: Mailbox<Engine.Command>
-    private let targets = TargetCache(capacity: 512)
+    let mailbox: Mailbox<Engine.Command>
+    let targets = TargetCache(capacity: 512)
     private let epitaph: Epitaph
 
     /// What the thread leaves when it ends.
@@ -139,7 +139,7 @@ public final class CurlTransport: Transport {
         }
     }
 
-    private func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
+    func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
         var plan = standardPlan
         var proxies = proxies
         if let policy = request.proxy {

@@ -93,6 +93,13 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.priority = newValue } }
     }
 
+    /// Whether the request waits for the network when no connection comes about, and is sent again when its server can be
+    /// connected to. Default `nil`: the manager's choice.
+    public var waitsForConnectivity: Bool? {
+        get { options.value.waitsForConnectivity }
+        set { options.modify { $0.waitsForConnectivity = newValue } }
+    }
+
     /// The HTTP version to speak. Default ``HTTPVersionPolicy/automatic``.
     public var version: HTTPVersionPolicy {
         get { options.value.version }
@@ -174,6 +181,7 @@ private struct RequestOptions: Sendable {
     var authentication: Authentication?
     var priority = RequestPriority.normal
     var version = HTTPVersionPolicy.automatic
+    var waitsForConnectivity: Bool?
     var unixSocketPath: String?
     var proxy: ProxyPolicy?
     var maxConnectionsPerHost: Int?

@@ -19,6 +19,8 @@ final class Engine: @unchecked Sendable {
         /// Something about a transfer has changed: it is held or let go on, its reader caught up, its body has more.
         case update(Transfer)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
+        /// Something for what the thread does beside transfers; without it when the engine is at its end.
+        case side(@Sendable (EngineSide?) -> Void)
         case shutDown(UnsafeContinuation<Void, Never>?)
     }
 
@@ -47,6 +49,8 @@ final class Engine: @unchecked Sendable {
     /// What libcurl was told; 0 for no limit.
     private var hostLimit = 0
     private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
+    /// Connect probes and the watch over the network, from the thread's start to its end.
+    private var side: EngineSide?
 
     /// A server's word for the size of a body is believed up to here; beyond, memory grows with what comes.
     private static let reserveLimit: Int64 = 16 << 20
@@ -103,6 +107,8 @@ final class Engine: @unchecked Sendable {
     /// Runs until a command shuts it down.
     func run() {
         lat_block_sigpipe()
+        let side = EngineSide(engine: self, epoll: epoll)
+        self.side = side
         let capacity = 256
         let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: capacity)
         defer { events.deallocate() }
@@ -114,6 +120,7 @@ final class Engine: @unchecked Sendable {
             // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
             // waiting for as long as there is data.
             if timer <= now { fireTimer() }
+            if side.isDue(now) { side.turn(now) }
             finishTransfers()
             if idleWatch.isDue(now) { endSilentTransfers() }
             deliverChunks()
@@ -124,14 +131,16 @@ final class Engine: @unchecked Sendable {
 
     private func waitTime() -> CInt {
         guard failedStarts.isEmpty, mailbox.prepareToSleep() else { return 0 }
-        let next = min(timer, idleWatch.next)
+        let next = min(timer, idleWatch.next, side?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
     }
 
     private func handleEvent(_ event: UnsafeMutablePointer<epoll_event>) {
         let descriptor = lat_epoll_fd(event)
-        guard descriptor != mailbox.descriptor, sockets.isWanted(descriptor) else { return }
+        guard descriptor != mailbox.descriptor, side?.noted(descriptor) != true, sockets.isWanted(descriptor) else {
+            return
+        }
         let bits = event.pointee.events
         var what: CInt = 0
         if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
@@ -160,6 +169,7 @@ final class Engine: @unchecked Sendable {
         case .cancel(let transfer): end(transfer, EngineFailure.cancelled)
         case .update(let transfer): update(transfer)
         case .gauges(let continuation): continuation.resume(returning: gauges)
+        case .side(let work): work(side)
         case .shutDown(let waiter):
             isShuttingDown = true
             if let waiter { shutdownWaiters.append(waiter) }
@@ -374,8 +384,11 @@ final class Engine: @unchecked Sendable {
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
         for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
+        side?.end()
+        side = nil
         for command in mailbox.closeAndTakeRest() {
             switch command {
+            case .side(let work): work(nil)
             case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
             case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
             case .gauges(let continuation): continuation.resume(returning: gauges)
@@ -463,6 +476,12 @@ final class Engine: @unchecked Sendable {
     func closed(_ descriptor: CInt) { sockets.closed(descriptor) }
 
     func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
+
+    /// Shuts the connections that no transfer uses and that lead nowhere any more.
+    func dropDeadConnections() {
+        let busy = handles.compactMap { $0.transfer == nil ? nil : $0.activeSocket }
+        sockets.shutDownIdle(except: Set(busy), where: ConnectionRoute.isGone)
+    }
 
     func setTimer(milliseconds: Int) {
         timer = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)

@@ -71,6 +71,17 @@ struct SocketTable {
         entries.indices.count { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }
     }
 
+    /// Shuts sockets that nobody uses. libcurl takes them for closed by the server: it looks before it uses a connection
+    /// of its pool again, and closes such a one.
+    func shutDownIdle(except busy: Set<CInt>, where isGone: (CInt) -> Bool) {
+        for index in entries.indices where entries[index].isOurs && entries[index].wanted == 0 {
+            let descriptor = CInt(index)
+            guard !busy.contains(descriptor), Self.inode(of: descriptor) == entries[index].inode, isGone(descriptor)
+            else { continue }
+            shutdown(descriptor, CInt(SHUT_RDWR))
+        }
+    }
+
     private static func inode(of descriptor: CInt) -> ino_t {
         var status = stat()
         return fstat(descriptor, &status) == 0 ? status.st_ino : 0

@@ -40,6 +40,10 @@ public struct EngineConfiguration: Sendable {
     public var dnsCacheLifetime: Duration = .seconds(60)
     /// A Unix domain socket to connect to, for all requests. Default `nil`.
     public var unixSocketPath: String?
+    /// Whether the kernel's news of links, addresses and routes (rtnetlink) is heard: pooled connections whose address or
+    /// route is gone are not used again, and reachability is looked at anew. Default `true`; where the system refuses,
+    /// it is as if `false`.
+    public var watchesNetwork = true
 
     /// The default settings.
     public init() {}

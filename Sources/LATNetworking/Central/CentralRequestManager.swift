@@ -17,6 +17,8 @@ import Synchronization
 public final class CentralRequestManager: Sendable {
     /// The settings it was made with.
     public let configuration: Configuration
+    /// Whether servers can be connected to, by trying; see ``Reachability``.
+    public let reachability: Reachability
 
     private let corridor: Corridor
     private let engine: CurlTransport?
@@ -40,10 +42,14 @@ public final class CentralRequestManager: Sendable {
     init(_ configuration: Configuration, transport: any Transport, engine: CurlTransport?) {
         self.configuration = configuration
         self.engine = engine
-        corridor = Corridor(configuration, transport: transport)
         callbacks = configuration.callbackExecutor ?? .serial()
         currentBaseURL = Mutex(configuration.baseURL)
         tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
+        reachability = Reachability(
+            configuration.reachability,
+            engines: LazyEngine(engine) { try CurlTransport(configuration: configuration.engine) },
+            table: { [tables] in tables.current }, deliver: { [callbacks] in callbacks.run($0) })
+        corridor = Corridor(configuration, transport: transport, reachability: reachability)
     }
 
     /// What paths are joined to. A change counts from the next call on.
@@ -54,7 +60,10 @@ public final class CentralRequestManager: Sendable {
 
     /// Ends all transfers, closes every connection and returns when the engine's thread is over. Later calls fail with
     /// ``NetworkError/Kind/shutDown``. Never required.
-    public func shutdown() async { await engine?.shutdown() }
+    public func shutdown() async {
+        await reachability.shutdown()
+        await engine?.shutdown()
+    }
 
     /// What is alive in the engine; `nil` with a transport of the app's own.
     public var gauges: CurlTransport.Gauges? {

@@ -71,6 +71,8 @@ extension CentralRequestManager {
         /// How often an idempotent request is repeated after a failure of the network. Default 0. A connection from
         /// the pool that turns out to be dead is replaced once whatever this says, when that is safe.
         public var retries = 0
+        /// How it is found out what can be reached, and whether calls wait for it.
+        public var reachability = ReachabilityConfiguration()
         /// How a cache may take part. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
         /// Where the closures of calls run. Default `nil`: a serial queue of the manager's own.

@@ -2,10 +2,16 @@ import HTTPCore
 
 extension Corridor {
     /// The corridor of a manager, furnished as its configuration says.
-    init(_ configuration: CentralRequestManager.Configuration, transport: any Transport) {
+    init(
+        _ configuration: CentralRequestManager.Configuration, transport: any Transport, reachability: Reachability
+    ) {
         self.init(
             interceptors: configuration.interceptors,
             retry: RetryInterceptor(retries: configuration.retries),
+            connectivity: ConnectivityInterceptor(
+                waits: configuration.reachability.waitsForConnectivity,
+                limit: configuration.reachability.connectivityTimeout
+            ) { await reachability.waitUntilReachable($0, within: $1) },
             mirrors: MirrorInterceptor(memory: configuration.mirrorMemory),
             compose: ComposeInterceptor(
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,

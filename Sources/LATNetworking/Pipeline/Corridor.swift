@@ -5,17 +5,19 @@
 /// 1. the app's interceptors, the first one outermost: they see one request, with all that is known of it before the
 ///    providers are asked, and its final answer;
 /// 2. retry: repeats what follows after a failure of the network;
-/// 3. mirrors: goes to a domain's next address when one cannot be connected to;
-/// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
-/// 5. simulation: answers in the server's place;
-/// 6. redirect: so that every hop is a request of its own to what follows;
-/// 7. the app's network interceptors: they see each attempt and each hop as it is sent.
+/// 3. connectivity: waits for the network when no connection came about, where that is wanted;
+/// 4. mirrors: goes to a domain's next address when one cannot be connected to;
+/// 5. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
+/// 6. simulation: answers in the server's place;
+/// 7. redirect: so that every hop is a request of its own to what follows;
+/// 8. the app's network interceptors: they see each attempt and each hop as it is sent.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
     /// The app's own rooms, the first outermost.
     let interceptors: [any Interceptor]
     let retry: RetryInterceptor
+    let connectivity: ConnectivityInterceptor
     let mirrors: MirrorInterceptor
     let compose: ComposeInterceptor
     let simulation: SimulationInterceptor
@@ -33,6 +35,7 @@ struct Corridor: Sendable {
     private func rooms(for request: HTTPRequest) -> [any Interceptor] {
         var rooms = interceptors
         if request.retries ?? retry.retries > 0 { rooms.append(retry) }
+        if !connectivity.isIdle(for: request) { rooms.append(connectivity) }
         if request.attachment != nil, request.context.addresses.count > 1 { rooms.append(mirrors) }
         if !compose.isIdle(for: request) { rooms.append(compose) }
         if !simulation.isIdle(for: request) { rooms.append(simulation) }

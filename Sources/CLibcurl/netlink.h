@@ -1,0 +1,23 @@
+// The kernel's word about changes of the network (rtnetlink(7)), with the macros that Swift cannot call.
+#ifndef LAT_NETLINK_H
+#define LAT_NETLINK_H
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// A socket that hears of links, addresses and routes; -1 with errno where the system gives none.
+static inline int lat_netlink_open(void) {
+    int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (descriptor < 0) return -1;
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK};
+    address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    if (bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+#endif

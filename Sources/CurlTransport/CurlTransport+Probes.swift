@@ -1,0 +1,48 @@
+import HTTPCore
+
+extension CurlTransport {
+    /// Connects to a request's origin as the request would (proxy, TLS, pins, overrides), sends nothing, and closes the
+    /// connection. Requests are not kept waiting by it, nor it by them.
+    package func connect(
+        for request: HTTPRequest, options: ConnectionOptions = ConnectionOptions()
+    ) async -> ConnectionReport {
+        let probe: ConnectionProbe
+        do throws(NetworkError) {
+            probe = try self.probe(request, options)
+        } catch {
+            return ConnectionReport(error: error.attaching(request))
+        }
+        return await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                probe.setContinuation(continuation)
+                let isPosted = mailbox.post(
+                    .side { side in
+                        guard let side else { return probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
+                        side.probes.start(probe)
+                    })
+                if !isPosted { probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
+            }
+        } onCancel: {
+            mailbox.post(.side { $0?.probes.cancel(probe) })
+        }
+    }
+
+    /// Calls back, on the engine's thread, whenever links, addresses or routes have changed. The closure is let go of
+    /// when the engine ends.
+    package func observeNetwork(_ observer: @escaping @Sendable () -> Void) {
+        mailbox.post(.side { $0?.observeNetwork(observer) })
+    }
+
+    private func probe(
+        _ request: HTTPRequest, _ options: ConnectionOptions
+    ) throws(NetworkError) -> ConnectionProbe {
+        let target = try targets.target(for: request.url)
+        var plan = try plan(for: request, target)
+        // The probe's time is over for all of it at once: name, connection, TLS.
+        plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
+        plan.timeout = plan.connectTimeout
+        let hasProxy = !plan.proxy.isEmpty
+        return ConnectionProbe(
+            Transfer(request: request, target: target, plan: plan, pipe: nil), options, hasProxy: hasProxy)
+    }
+}

@@ -1,0 +1,119 @@
+import CLibcurl
+import HTTPCore
+
+/// One connect probe on its way through the engine.
+final class ConnectionProbe: @unchecked Sendable {
+    // Sendable: the continuation is set before the hand-over, which the mailbox's lock orders; after it everything is
+    // touched by the engine's thread only.
+
+    /// Carries address, numbers and proxy; it is never sent.
+    let transfer: Transfer
+    let options: ConnectionOptions
+    /// Whether the way leads through a proxy.
+    let hasProxy: Bool
+    var handle: EasyHandle?
+    var isCancelled = false
+    private var continuation: UnsafeContinuation<ConnectionReport, Never>?
+
+    init(_ transfer: Transfer, _ options: ConnectionOptions, hasProxy: Bool) {
+        self.transfer = transfer
+        self.options = options
+        self.hasProxy = hasProxy
+    }
+
+    func setContinuation(_ continuation: UnsafeContinuation<ConnectionReport, Never>) {
+        self.continuation = continuation
+    }
+
+    /// Tells what came of it, once.
+    func finish(_ report: ConnectionReport) {
+        continuation?.resume(returning: report)
+        continuation = nil
+    }
+}
+
+extension EasyHandle {
+    /// Turns a handle that was prepared for a request into one that only connects.
+    func connectOnly(_ options: ConnectionOptions) throws(NetworkError) {
+        var settings: [(CURLoption, Int)] = [
+            (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_FORBID_REUSE, 1),
+            // What is asked for is how things are now: the address anew, the certificate anew.
+            (CURLOPT_DNS_CACHE_TIMEOUT, 0), (CURLOPT_SSL_SESSIONID_CACHE, 0), (CURLOPT_CERTINFO, 1),
+            // Offered HTTP/2, libcurl would open the connection with HTTP/2's first bytes.
+            (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)),
+        ]
+        if !options.verifiesCertificate { settings += [(CURLOPT_SSL_VERIFYPEER, 0), (CURLOPT_SSL_VERIFYHOST, 0)] }
+        for (option, value) in settings {
+            let code = lat_setopt_long(curl, option, value)
+            if code != CURLE_OK { throw EngineFailure.refusedOption(option, code) }
+        }
+    }
+
+    /// What is known when libcurl is done with a probe, before the handle is taken out.
+    func report(on probe: ConnectionProbe, _ result: CURLcode, _ now: MonotonicTime) -> ConnectionReport {
+        let timings = timings(of: probe.transfer, isOver: true)
+        var report = ConnectionReport()
+        report.timings = timings
+        report.address = text(CURLINFO_PRIMARY_IP)
+        report.port = long(CURLINFO_PRIMARY_PORT)
+        report.localAddress = text(CURLINFO_LOCAL_IP)
+        report.certificates = certificates
+        let said = errorText
+        // Hosts that are excepted from the proxy are reached directly; libcurl names whom it could not reach.
+        report.isProxied = probe.hasProxy && !said.contains(" \(probe.transfer.target.hostAndPortText)")
+        if result != CURLE_OK {
+            report.error = EngineFailure.describe(
+                result, handle: self, transfer: probe.transfer, timings: timings, now: now)
+            report.systemError = Int32(truncatingIfNeeded: long(CURLINFO_OS_ERRNO))
+            report.proxyVerdict = ProxyVerdict(long(CURLINFO_PROXY_ERROR))
+            report.isResolved = offset(CURLINFO_NAMELOOKUP_TIME_T) > 0
+        }
+        return report
+    }
+
+    private func text(_ info: CURLINFO) -> String? {
+        var text: UnsafePointer<CChar>?
+        guard lat_getinfo_string(curl, info, &text) == CURLE_OK, let text, text[0] != 0 else { return nil }
+        return String(cString: text)
+    }
+
+    /// The server's certificates as it sent them, its own first.
+    private var certificates: [CertificateFacts] {
+        var chain: UnsafeMutablePointer<curl_certinfo>?
+        guard lat_getinfo_certificates(curl, &chain) == CURLE_OK, let chain = chain?.pointee,
+            let lists = chain.certinfo
+        else { return [] }
+        return (0..<max(0, Int(chain.num_of_certs))).map { index in
+            var lines: [String] = []
+            var item = lists[index]
+            while let current = item?.pointee {
+                if let data = current.data { lines.append(String(cString: data)) }
+                item = current.next
+            }
+            return CertificateFacts(lines)
+        }
+    }
+}
+
+extension ProxyVerdict {
+    /// From libcurl's code; `nil` when it has none.
+    fileprivate init?(_ code: Int) {
+        switch CURLproxycode(UInt32(truncatingIfNeeded: code)) {
+        case CURLPX_OK: return nil
+        case CURLPX_RESOLVE_HOST: self = .nameNotFound
+        case CURLPX_REPLY_CONNECTION_REFUSED: self = .refused
+        case CURLPX_REPLY_HOST_UNREACHABLE, CURLPX_REPLY_NETWORK_UNREACHABLE: self = .unreachable
+        case CURLPX_REPLY_TTL_EXPIRED: self = .expired
+        default: self = .failed
+        }
+    }
+}
+
+extension Target {
+    /// As libcurl names whom it connects to: `example.org port 443`.
+    fileprivate var hostAndPortText: String {
+        let rest = origin.drop { $0 != "/" }.dropFirst(2)
+        guard let colon = rest.lastIndex(of: ":") else { return String(rest) }
+        return "\(rest[..<colon].filter { $0 != "[" && $0 != "]" }) port \(rest[rest.index(after: colon)...])"
+    }
+}

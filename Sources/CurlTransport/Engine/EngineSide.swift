@@ -1,0 +1,86 @@
+import CLibcurl
+import HTTPCore
+
+/// What an engine's thread does beside its transfers: connect probes, and the
+/// watch over the network. Belongs to that thread.
+///
+/// Each has a descriptor of its own in the engine's epoll, so that the transfers' path knows nothing of them.
+final class EngineSide {
+    let probes: ProbeLane
+    private unowned let engine: Engine
+    private let network: NetworkWatch?
+    private var networkObservers: [@Sendable () -> Void] = []
+    private var schedule = ChangeSchedule()
+    private var hasProbeEvents = false
+    private var hasNetworkEvents = false
+
+    init(engine: Engine, epoll: CInt) {
+        self.engine = engine
+        probes = ProbeLane(engine: engine, epoll: epoll)
+        network = engine.configuration.watchesNetwork ? NetworkWatch() : nil
+        if let network { _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, network.descriptor, EPOLLIN.rawValue) }
+    }
+
+    /// Called on the engine's thread whenever the network has changed, until the engine ends.
+    func observeNetwork(_ observer: @escaping @Sendable () -> Void) { networkObservers.append(observer) }
+
+    /// When to be called next, whatever happens.
+    var due: MonotonicTime {
+        hasProbeEvents || hasNetworkEvents ? MonotonicTime(nanoseconds: 0) : min(probes.due, schedule.due)
+    }
+
+    func isDue(_ now: MonotonicTime) -> Bool { due <= now }
+
+    /// Takes note of an event, when it is one of here.
+    func noted(_ descriptor: CInt) -> Bool {
+        if descriptor == probes.descriptor {
+            hasProbeEvents = true
+        } else if descriptor == network?.descriptor {
+            hasNetworkEvents = true
+        } else {
+            return false
+        }
+        return true
+    }
+
+    func turn(_ now: MonotonicTime) {
+        if hasNetworkEvents {
+            hasNetworkEvents = false
+            if network?.takeChanges() == true { schedule.note(now) }
+        }
+        if schedule.due <= now {
+            schedule = ChangeSchedule()
+            engine.dropDeadConnections()
+            for observer in networkObservers { observer() }
+        }
+        hasProbeEvents = false
+        probes.turn(now)
+    }
+
+    /// The engine's end: every probe ends, every descriptor is closed.
+    func end() {
+        probes.end()
+        network?.end()
+        networkObservers = []
+    }
+}
+
+/// When a burst of changes is told: soon after its last, and not too long after its first. A link that comes up is a
+/// dozen messages (link, carrier, addresses, routes) within some milliseconds.
+struct ChangeSchedule {
+    /// So long nothing may come before the change is told, in milliseconds…
+    static let quiet: Int64 = 50
+    /// …but after so long it is told all the same.
+    static let patience: Int64 = 500
+
+    private var first: MonotonicTime?
+    /// When to tell; the distant future while there is nothing to.
+    private(set) var due = MonotonicTime.distantFuture
+
+    /// Something has changed.
+    mutating func note(_ now: MonotonicTime) {
+        let first = self.first ?? now
+        self.first = first
+        due = min(now + Self.quiet, first + Self.patience)
+    }
+}

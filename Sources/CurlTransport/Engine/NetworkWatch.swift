@@ -1,0 +1,118 @@
+import CLibcurl
+import Glibc
+
+/// Hears from the kernel what becomes of links, addresses and routes (rtnetlink(7)).
+final class NetworkWatch {
+    let descriptor: CInt
+    private var changes = NetworkChanges()
+    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 32_768, alignment: 8)
+    private var isOpen = true
+
+    /// `nil` where the system gives no such socket, as some sandboxes do not.
+    init?() {
+        descriptor = lat_netlink_open()
+        guard descriptor >= 0 else {
+            isOpen = false
+            return nil
+        }
+    }
+
+    deinit {
+        end()
+        buffer.deallocate()
+    }
+
+    func end() {
+        if isOpen { close(descriptor) }
+        isOpen = false
+    }
+
+    /// Takes all messages that are there. Returns whether any of them is news.
+    func takeChanges() -> Bool {
+        var isNews = false
+        while true {
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, CInt(MSG_DONTWAIT))
+            if count < 0, errno == EINTR { continue }
+            // The kernel could not keep up with the changes: there were many.
+            if count < 0, errno == ENOBUFS {
+                isNews = true
+                continue
+            }
+            guard count > 0 else { return isNews }
+            if changes.note(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { isNews = true }
+        }
+    }
+}
+
+/// Tells news from noise in rtnetlink's messages: the kernel repeats what has not changed, such as an address whose
+/// lifetime a router advertisement renews, or a wireless link's state.
+struct NetworkChanges {
+    /// What of a link matters, by its index.
+    private var links: [Int32: UInt32] = [:]
+    private var addresses: Set<[UInt8]> = []
+
+    private static let linkFlags = UInt32(0x1 /* IFF_UP */ | 0x40 /* IFF_RUNNING */ | 0x10000 /* IFF_LOWER_UP */)
+    /// RTM_F_CLONED: a route the kernel made for itself, of its cache.
+    private static let cloned = UInt32(0x200)
+
+    /// Takes messages in. Returns whether they say something new.
+    mutating func note(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        var isNews = false
+        var offset = 0
+        let headerSize = MemoryLayout<nlmsghdr>.size
+        while offset + headerSize <= bytes.count {
+            let header = bytes.loadUnaligned(fromByteOffset: offset, as: nlmsghdr.self)
+            let length = Int(header.nlmsg_len)
+            guard length >= headerSize, offset + length <= bytes.count else { break }
+            let payload = UnsafeRawBufferPointer(rebasing: bytes[(offset + headerSize)..<(offset + length)])
+            if note(Int(header.nlmsg_type), payload) { isNews = true }
+            offset += (length + 3) & ~3
+        }
+        return isNews
+    }
+
+    private mutating func note(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {
+        switch type {
+        case Int(RTM_NEWLINK), Int(RTM_DELLINK):
+            guard let link = Self.load(ifinfomsg.self, payload) else { return false }
+            let flags = type == Int(RTM_DELLINK) ? nil : link.ifi_flags & Self.linkFlags
+            let before = links.updateValue(flags ?? 0, forKey: link.ifi_index)
+            if flags == nil { links[link.ifi_index] = nil }
+            // The first word about a link may be a repetition; to look once too often costs little.
+            return before != flags
+        case Int(RTM_NEWADDR):
+            return addresses.insert(Self.key(ofAddress: payload)).inserted
+        case Int(RTM_DELADDR):
+            addresses.remove(Self.key(ofAddress: payload))
+            return true
+        case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
+            guard let route = Self.load(rtmsg.self, payload) else { return false }
+            return route.rtm_flags & Self.cloned == 0
+        default:
+            return false
+        }
+    }
+
+    private static func load<Message>(_ type: Message.Type, _ payload: UnsafeRawBufferPointer) -> Message? {
+        guard payload.count >= MemoryLayout<Message>.size else { return nil }
+        return payload.loadUnaligned(as: type)
+    }
+
+    /// Which link and which address, without the lifetimes that follow.
+    private static func key(ofAddress payload: UnsafeRawBufferPointer) -> [UInt8] {
+        let size = MemoryLayout<ifaddrmsg>.size
+        guard let message = load(ifaddrmsg.self, payload) else { return Array(payload) }
+        var key = withUnsafeBytes(of: message.ifa_index) { Array($0) } + [message.ifa_prefixlen]
+        var offset = size
+        while offset + 4 <= payload.count {
+            let length = Int(payload.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
+            let kind = Int(payload.loadUnaligned(fromByteOffset: offset + 2, as: UInt16.self))
+            guard length >= 4, offset + length <= payload.count else { break }
+            if kind == Int(IFA_ADDRESS) || kind == Int(IFA_LOCAL) {
+                key += payload[(offset + 2)..<(offset + length)]
+            }
+            offset += (length + 3) & ~3
+        }
+        return key
+    }
+}

@@ -1,0 +1,165 @@
+import CLibcurl
+import HTTPCore
+
+/// Runs connect probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
+///
+/// They have a multi handle of their own: among the transfers they would take the places of a host's connections, push
+/// an idle one out of the pool, or wait for one to become free. Its sockets are watched by an epoll descriptor that the
+/// engine's watches in turn.
+final class ProbeLane {
+    /// Readable when a probe's socket is.
+    let descriptor: CInt
+    /// When libcurl wants to be called.
+    private(set) var due = MonotonicTime.distantFuture
+
+    private unowned let engine: Engine
+    private var multi: UnsafeMutableRawPointer?
+    private var running: [ConnectionProbe] = []
+    private var watched: Set<CInt> = []
+    private var now = MonotonicTime.now
+
+    init(engine: Engine, epoll: CInt) {
+        self.engine = engine
+        descriptor = epoll_create1(CInt(EPOLL_CLOEXEC))
+        if descriptor >= 0 { _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, EPOLLIN.rawValue) }
+    }
+
+    deinit { end() }
+
+    // MARK: Probes
+
+    func start(_ probe: ConnectionProbe) {
+        if probe.isCancelled { return probe.finish(ConnectionReport(error: EngineFailure.cancelled)) }
+        now = .now
+        probe.transfer.startedAt = now
+        probe.transfer.submittedAt = now
+        guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1) else {
+            return probe.finish(ConnectionReport(error: EngineFailure.noResources("memory for a probe")))
+        }
+        do throws(NetworkError) {
+            try handle.prepare(for: probe.transfer)
+            try handle.connectOnly(probe.options)
+            let code = curl_multi_add_handle(multi, handle.curl)
+            if code != CURLM_OK { throw EngineFailure.multi(code) }
+        } catch {
+            return probe.finish(ConnectionReport(error: error))
+        }
+        probe.handle = handle
+        running.append(probe)
+    }
+
+    /// The word may come before the probe does.
+    func cancel(_ probe: ConnectionProbe) {
+        probe.isCancelled = true
+        guard probe.handle != nil else { return }
+        remove(probe)
+        probe.finish(ConnectionReport(error: EngineFailure.cancelled))
+    }
+
+    func turn(_ now: MonotonicTime) {
+        guard let multi else { return }
+        self.now = now
+        var events = [epoll_event](repeating: epoll_event(), count: 32)
+        let count = epoll_wait(descriptor, &events, CInt(events.count), 0)
+        var left: CInt = 0
+        for index in 0..<max(0, Int(count)) {
+            let socket = lat_epoll_fd(&events[index])
+            guard watched.contains(socket) else { continue }
+            let bits = events[index].events
+            var what: CInt = 0
+            if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
+            if bits & EPOLLOUT.rawValue != 0 { what |= CURL_CSELECT_OUT }
+            if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { what |= CURL_CSELECT_ERR }
+            curl_multi_socket_action(multi, socket, what, &left)
+        }
+        if due <= now {
+            due = .distantFuture
+            curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &left)
+        }
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let curl = message.pointee.easy_handle else { continue }
+            let result = lat_message_result(message)
+            guard let probe = running.first(where: { $0.handle?.curl == curl }), let handle = probe.handle else {
+                continue
+            }
+            let report = handle.report(on: probe, result, now)
+            remove(probe)
+            probe.finish(report)
+        }
+    }
+
+    /// Ends every probe and closes every descriptor.
+    func end() {
+        for probe in running {
+            remove(probe)
+            probe.finish(ConnectionReport(error: EngineFailure.shutDown))
+        }
+        if let multi { curl_multi_cleanup(multi) }
+        multi = nil
+        if descriptor >= 0, !isClosed { close(descriptor) }
+        isClosed = true
+        due = .distantFuture
+    }
+
+    private var isClosed = false
+
+    /// Taking the handle out closes its connection: libcurl would else leave that to whoever asked for it.
+    private func remove(_ probe: ConnectionProbe) {
+        guard let handle = probe.handle, let multi else { return }
+        probe.handle = nil
+        running.removeAll { $0 === probe }
+        curl_multi_remove_handle(multi, handle.curl)
+        handle.transfer = nil
+    }
+
+    // MARK: What libcurl's callbacks tell
+
+    private func makeMulti() -> UnsafeMutableRawPointer? {
+        if let multi { return multi }
+        guard descriptor >= 0, let multi = curl_multi_init() else { return nil }
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        _ = lat_multi_setopt_socket(multi, probeSocketCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
+        _ = lat_multi_setopt_timer(multi, probeTimerCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
+        self.multi = multi
+        return multi
+    }
+
+    static func from(_ context: UnsafeMutableRawPointer) -> ProbeLane {
+        Unmanaged<ProbeLane>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    func watch(_ socket: CInt, _ what: CInt) {
+        var bits: UInt32 = 0
+        if what == CURL_POLL_IN || what == CURL_POLL_INOUT { bits |= EPOLLIN.rawValue }
+        if what == CURL_POLL_OUT || what == CURL_POLL_INOUT { bits |= EPOLLOUT.rawValue }
+        guard bits != 0 else {
+            watched.remove(socket)
+            _ = lat_epoll_ctl(descriptor, EPOLL_CTL_DEL, socket, 0)
+            return
+        }
+        let operation = watched.insert(socket).inserted ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
+        if lat_epoll_ctl(descriptor, operation, socket, bits) != 0 {
+            // The number was closed and opened again without a word.
+            let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
+            _ = lat_epoll_ctl(descriptor, other, socket, bits)
+        }
+    }
+
+    func setTimer(milliseconds: Int) {
+        due = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)
+    }
+}
+
+private let probeSocketCallback: curl_socket_callback = { _, descriptor, what, context, _ in
+    guard let context else { return 0 }
+    ProbeLane.from(context).watch(descriptor, what)
+    return 0
+}
+
+private let probeTimerCallback: curl_multi_timer_callback = { _, milliseconds, context in
+    guard let context else { return 0 }
+    ProbeLane.from(context).setTimer(milliseconds: milliseconds)
+    return 0
+}

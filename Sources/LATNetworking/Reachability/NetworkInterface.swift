@@ -1,0 +1,116 @@
+import FoundationEssentials
+import Glibc
+
+/// How this machine is connected.
+public enum InterfaceKind: String, Hashable, Sendable, CaseIterable {
+    /// By a cable, or by a device that looks like it: Ethernet, a bridge, a tunnel, a virtual pair.
+    case wired
+    /// By a wireless network.
+    case wifi
+    /// By a mobile network.
+    case cellular
+    /// Only with itself.
+    case loopback
+    /// Not at all.
+    case none
+}
+
+/// A network interface of this machine, as the kernel shows it below `/sys/class/net`.
+public struct NetworkInterface: Hashable, Sendable {
+    /// The name, `eth0`.
+    public var name: String
+    /// What it is.
+    public var kind: InterfaceKind
+    /// Whether it is switched on and has a carrier.
+    public var isRunning: Bool
+    /// Whether packets to anywhere leave here: it has a default route.
+    public var hasDefaultRoute: Bool
+
+    /// Every interface, those with a default route first, the preferred one at the beginning; the loopback last.
+    public static var all: [NetworkInterface] { InterfaceReader().interfaces }
+
+    /// The kind of the interface that packets to anywhere leave by; without such a route that of any that runs.
+    public static var currentKind: InterfaceKind { InterfaceReader().currentKind }
+}
+
+/// Reads interfaces and routes from the kernel's files; in tests from others.
+struct InterfaceReader {
+    /// Where `sys` and `proc` are; empty for the root.
+    var root = ""
+
+    var currentKind: InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
+
+    var interfaces: [NetworkInterface] {
+        let routes = defaultRoutes
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: root + "/sys/class/net")) ?? []
+        let found = names.compactMap { name -> NetworkInterface? in
+            // A file of bonding's lies among the folders.
+            guard text("/sys/class/net/\(name)/type") != nil else { return nil }
+            return NetworkInterface(
+                name: name, kind: kind(of: name), isRunning: isRunning(name), hasDefaultRoute: routes[name] != nil)
+        }
+        func rank(_ interface: NetworkInterface) -> (Int, Int, String) {
+            let place = interface.hasDefaultRoute ? 0 : interface.kind == .loopback ? 2 : 1
+            return (place, routes[interface.name] ?? 0, interface.name)
+        }
+        return found.sorted { rank($0) < rank($1) }
+    }
+
+    private func kind(of name: String) -> InterfaceKind {
+        let uevent = text("/sys/class/net/\(name)/uevent") ?? ""
+        // ARPHRD_* of <linux/if_arp.h>.
+        switch Int(text("/sys/class/net/\(name)/type") ?? "") {
+        case 772: return .loopback
+        case 801, 802, 803: return .wifi  // 802.11 as it is in the air
+        case 519: return .cellular  // raw IP, of modems
+        default: break
+        }
+        if uevent.contains("DEVTYPE=wwan") || name.hasPrefix("wwan") || name.hasPrefix("rmnet") { return .cellular }
+        if uevent.contains("DEVTYPE=wlan") || exists("/sys/class/net/\(name)/wireless")
+            || exists("/sys/class/net/\(name)/phy80211")
+        {
+            return .wifi
+        }
+        return .wired
+    }
+
+    private func isRunning(_ name: String) -> Bool {
+        guard let flags = text("/sys/class/net/\(name)/flags"), let bits = Int(flags.dropFirst(2), radix: 16),
+            bits & 0x1 != 0
+        else { return false }
+        // Tunnels and the loopback do not say.
+        let state = text("/sys/class/net/\(name)/operstate") ?? "unknown"
+        return state == "up" || state == "unknown"
+    }
+
+    /// The metric of the best default route of each interface.
+    private var defaultRoutes: [String: Int] {
+        var routes: [String: Int] = [:]
+        func add(_ name: some StringProtocol, _ metric: Int) {
+            routes[String(name)] = min(routes[String(name)] ?? .max, metric)
+        }
+        for line in (text("/proc/net/route") ?? "").split(separator: "\n").dropFirst() {
+            let fields = line.split(whereSeparator: \.isWhitespace)
+            guard fields.count > 7, fields[1] == "00000000", fields[7] == "00000000" else { continue }
+            // RTF_UP, and not RTF_REJECT.
+            guard let flags = Int(fields[3], radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { continue }
+            add(fields[0], Int(fields[6]) ?? 0)
+        }
+        for line in (text("/proc/net/ipv6_route") ?? "").split(separator: "\n") {
+            let fields = line.split(whereSeparator: \.isWhitespace)
+            guard fields.count > 9, fields[0].allSatisfy({ $0 == "0" }), fields[1] == "00", fields[9] != "lo" else {
+                continue
+            }
+            guard let flags = Int(fields[8], radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { continue }
+            add(fields[9], Int(fields[5], radix: 16) ?? 0)
+        }
+        return routes
+    }
+
+    private func text(_ path: String) -> String? {
+        guard let text = try? String(contentsOfFile: root + path, encoding: .utf8) else { return nil }
+        return String(text.reversed().drop { $0.isNewline }.reversed())
+    }
+
+    private func exists(_ path: String) -> Bool { access(root + path, F_OK) == 0 }
+}

@@ -1,0 +1,152 @@
+import CurlTransport
+import HTTPCore
+import Synchronization
+
+/// What is tried: the addresses of a domain, or one URL.
+struct ProbeTarget: Hashable, Sendable {
+    /// In the order they are tried, the first that can be reached counts.
+    var urls: [String]
+    var pins: [String] = []
+    var check: ReachabilityConfiguration.AnswerCheck?
+
+    /// - Parameter text: the name of a domain, or an absolute URL.
+    /// - Throws: ``NetworkError`` that names what is wrong, with the nearest name.
+    init(_ text: String, in table: DomainTable?, _ configuration: ReachabilityConfiguration) throws(NetworkError) {
+        if text.contains("://") {
+            guard let origin = URLReference.origin(of: text) else {
+                throw .invalidRequest(
+                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is no http or https URL")
+            }
+            check = configuration.check
+            // Whatever the path: it is the connection that is tried. A check is joined to what was given.
+            urls = [check == nil ? origin : text]
+            return
+        }
+        guard let table else {
+            throw NetworkError(
+                .unknownName,
+                message: "\"\(URLText.visible(text))\" is no URL, and the manager has no table to look it up in; give "
+                    + "an absolute URL, or set configuration.domains")
+        }
+        let route = try table.resolve(domain: DomainName(text), path: "")
+        urls = route.baseURLs
+        pins = route.pins
+        check = configuration.checks[text] ?? configuration.check
+    }
+}
+
+/// Where probes are run: the manager's engine, or one of their own when the manager has a transport of the app's.
+final class ProbeSource: Sendable {
+    private let configuration: ReachabilityConfiguration
+    private let engines: LazyEngine
+
+    init(_ configuration: ReachabilityConfiguration, engines: LazyEngine) {
+        self.configuration = configuration
+        self.engines = engines
+    }
+
+    /// Tries the addresses of a target, one after the other.
+    func attempt(_ target: ProbeTarget) async -> ReachabilityReport {
+        var first: ReachabilityReport?
+        for url in target.urls {
+            let report = await attempt(url, target)
+            if report.status.isReachable { return report }
+            first = first ?? report
+        }
+        return first ?? ReachabilityReport(target: "")
+    }
+
+    private func attempt(_ url: String, _ target: ProbeTarget) async -> ReachabilityReport {
+        var report = ReachabilityReport(target: url)
+        report.url = url
+        do {
+            let engine = try engines.engine()
+            var request = HTTPRequest("GET", url)
+            request.timeout = configuration.timeout
+            request.connectTimeout = configuration.timeout
+            request.pinnedPublicKeys = target.pins
+            let connection = await engine.connect(for: request)
+            report.timings = connection.timings
+            if let reason = UnreachableReason(connection) {
+                report.status = .unreachable(reason: reason)
+                report.error = connection.error
+            } else {
+                if let check = target.check { try await self.check(check, request, engine) }
+                report.status = .reachable(
+                    latency: connection.latency ?? .zero, address: connection.address ?? "")
+            }
+        } catch let error as CaptivePortal {
+            report.status = .unreachable(reason: .captivePortal)
+            report.error = error.error
+        } catch let error as NetworkError {
+            report.status = .unreachable(reason: UnreachableReason(error))
+            report.error = error
+        } catch {
+            report.status = .unreachable(reason: .other)
+            report.error = NetworkError(.other, message: "\(error)")
+        }
+        report.date = .now
+        return report
+    }
+
+    private struct CaptivePortal: Error {
+        let error: NetworkError
+    }
+
+    /// Sends the request of a check and compares.
+    private func check(
+        _ check: ReachabilityConfiguration.AnswerCheck, _ probe: HTTPRequest, _ engine: CurlTransport
+    ) async throws {
+        var request = probe
+        request.url =
+            check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
+        // Its connection is not left open, and none of the pool, which may be older than the portal, is taken.
+        request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
+        request.version = .http1
+        request.redirects = .none
+        request.maxBodySize = 1 << 20
+        let response = try await engine.send(request)
+        var differences: [String] = []
+        if response.status != check.status {
+            differences.append("status \(response.status) in place of \(check.status)")
+        }
+        if let text = check.contains, response.text?.contains(text) != true {
+            differences.append("a body without \"\(URLText.visible(text))\"")
+        }
+        guard !differences.isEmpty else { return }
+        throw CaptivePortal(
+            error: NetworkError(
+                .other,
+                message: "\(URLText.redacted(request.url)) was answered with \(differences.joined(separator: " and ")): "
+                    + "most likely a captive portal or a proxy answers in the server's place; open it in a browser",
+                request: request, response: response))
+    }
+}
+
+/// An engine that may have to be made first.
+final class LazyEngine: Sendable {
+    private let make: @Sendable () throws -> CurlTransport
+    private let made: Mutex<CurlTransport?>
+    private let isGiven: Bool
+
+    init(_ engine: CurlTransport?, _ make: @escaping @Sendable () throws -> CurlTransport) {
+        made = Mutex(engine)
+        isGiven = engine != nil
+        self.make = make
+    }
+
+    func engine() throws -> CurlTransport {
+        try made.withLock { engine in
+            if let engine { return engine }
+            let new = try make()
+            engine = new
+            return new
+        }
+    }
+
+    /// Ends an engine that was made here.
+    func shutdown() async {
+        guard !isGiven else { return }
+        await made.withLock { $0 }?.shutdown()
+    }
+}
