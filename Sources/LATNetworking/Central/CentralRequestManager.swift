@@ -170,7 +170,7 @@ public final class CentralRequestManager: Sendable {
 
     // MARK: Inside
 
-    private func request(
+    func request(
         _ method: String, _ url: String, parameters: Parameters?, files: [UploadFile], body: HTTPBody?,
         timeout: Duration?, headers: HTTPHeaders
     ) throws(NetworkError) -> HTTPRequest {
@@ -190,7 +190,7 @@ public final class CentralRequestManager: Sendable {
         return request
     }
 
-    private func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
+    func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await outcome(of: request) { response, request in
             guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
             return response
@@ -220,7 +220,7 @@ public final class CentralRequestManager: Sendable {
     }
 
     /// Everything a call can throw, as the error that closures get.
-    private static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
+    static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
         if let error = error as? NetworkError { return request.map(error.attaching) ?? error }
         if error is CancellationError {
             return NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)

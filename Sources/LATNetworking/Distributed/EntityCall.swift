@@ -125,7 +125,7 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
             })
     }
 
-    private func plan() throws(NetworkError) -> EntityPlan {
+    func plan() throws(NetworkError) -> EntityPlan {
         var content = try content.get()
         if !extraParameters.isEmpty {
             let extra = try RequestBuilder.encoded(extraParameters)
@@ -180,4 +180,6 @@ struct EntityPlan: Sendable {
     var content: EntityContent
     var options: RequestOptions
     var simulation: Simulation?
+    /// The total timeout where neither the call nor a row names one; `nil` for the manager's.
+    var standardTimeout: Duration?
 }

@@ -55,6 +55,7 @@ extension CentralRequestManager {
             if case .rule(let rule) = route.settings.envelope { decoder.envelope = rule }
         }
         apply(plan.options, to: &request)
+        if request.timeout == nil, let timeout = plan.standardTimeout { request.timeout = timeout }
         context.replacesGlobalHeaders = plan.options.replacesGlobalHeaders
         if let simulation = plan.simulation { context.simulation = simulation }
         context.content = RequestContent(
