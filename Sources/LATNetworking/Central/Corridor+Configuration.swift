@@ -10,6 +10,8 @@ extension Corridor {
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,
                 parameterProvider: configuration.parameterProvider),
             simulation: SimulationInterceptor(standard: configuration.simulation),
+            seal: SealInterceptor(standard: configuration.sealer, named: configuration.sealers),
+            sign: configuration.signer.map { SignInterceptor(signer: $0) },
             redirect: RedirectInterceptor(
                 policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
                 timeout: configuration.engine.timeout),

@@ -87,6 +87,7 @@ extension CentralRequestManager {
         if let policy = settings.cachePolicy { request.cachePolicy = policy }
         if let redirects = settings.redirects { request.redirects = redirects }
         if let proxy = settings.proxy { request.proxy = proxy }
+        if let sealing = settings.sealing { request.sealing = sealing }
         request.maxConnectionsPerHost = settings.maxConnectionsPerHost
         context.rowHeaders = settings.headers
         for name in settings.secretHeaders ?? [] { context.secretHeaders.insert(name) }
@@ -106,6 +107,7 @@ extension CentralRequestManager {
         if options.redirects != .automatic { request.redirects = options.redirects }
         if let authentication = options.authentication { request.authentication = authentication }
         if options.priority != .normal { request.priority = options.priority }
+        if options.sealing != .automatic { request.sealing = options.sealing }
     }
 
     private static func noMethod(_ route: ResolvedRoute) -> NetworkError {

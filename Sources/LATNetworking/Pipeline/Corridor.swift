@@ -7,7 +7,11 @@
 /// 3. mirrors: goes to a domain's next address when one cannot be connected to;
 /// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
 /// 5. simulation: answers in the server's place;
-/// 6. redirect: innermost, so that every hop is a request of its own to the transport.
+/// 6. seal: seals the content, opens that of the reply. A response cache belongs right outside of it, so that it keeps
+/// what
+///    was opened, or right inside of it where ``CentralRequestManager/Configuration/cachesSealed`` says so;
+/// 7. sign: signs what is sent, as it is sent;
+/// 8. redirect: innermost, so that every hop is a request of its own to the transport.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
@@ -16,18 +20,23 @@ struct Corridor: Sendable {
     let retry: RetryInterceptor
     let compose: ComposeInterceptor
     let simulation: SimulationInterceptor
+    let seal: SealInterceptor
+    let sign: SignInterceptor?
     let redirect: RedirectInterceptor
     let transport: any Transport
     private let mirrors = MirrorInterceptor()
 
     init(
         interceptors: [any Interceptor], retry: RetryInterceptor, compose: ComposeInterceptor,
-        simulation: SimulationInterceptor, redirect: RedirectInterceptor, transport: any Transport
+        simulation: SimulationInterceptor, seal: SealInterceptor, sign: SignInterceptor?, redirect: RedirectInterceptor,
+        transport: any Transport
     ) {
         self.interceptors = interceptors
         self.retry = retry
         self.compose = compose
         self.simulation = simulation
+        self.seal = seal
+        self.sign = sign
         self.redirect = redirect
         self.transport = transport
     }
@@ -43,6 +52,8 @@ struct Corridor: Sendable {
         if request.attachment != nil, request.context.addresses.count > 1 { rooms.append(mirrors) }
         if !compose.isIdle(for: request) { rooms.append(compose) }
         if !simulation.isIdle(for: request) { rooms.append(simulation) }
+        if !seal.isIdle(for: request) { rooms.append(seal) }
+        if let sign { rooms.append(sign) }
         return rooms
     }
 
