@@ -25,6 +25,8 @@ public struct HTTPBody: Sendable {
 
     package var content: Content
     package var contentType: String?
+    /// Is told what is read of a file, of a stream or of longer data while it is sent.
+    package var meter: BodyMeter?
 
     /// The call's parameters as a JSON object, also where the manager's default is another.
     public static var json: HTTPBody { HTTPBody(content: .parameters(.json)) }
@@ -131,4 +133,26 @@ package struct BodyStream: Sendable {
         var iterator = chunks.makeAsyncIterator()
         return { try await iterator.next() }
     }
+}
+
+/// Is told what a transport reads of a body, or of one part of it, while it is sent: on the transport's thread, for
+/// every piece, so it has to be quick.
+package final class BodyMeter: Sendable {
+    /// What happened to the bytes.
+    package enum Event: Hashable, Sendable {
+        /// So many more were read.
+        case read(Int)
+        /// There are no more.
+        case end
+        /// They will be read again from the first.
+        case rewound
+    }
+
+    private let handler: @Sendable (Event) -> Void
+
+    /// Makes a meter that calls a function.
+    package init(_ handler: @escaping @Sendable (Event) -> Void) { self.handler = handler }
+
+    /// Tells of an event.
+    package func note(_ event: Event) { handler(event) }
 }

@@ -147,6 +147,13 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.streamsBody = newValue } }
     }
 
+    /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: as the row or the manager
+    /// says.
+    public var sealing: SealingPolicy {
+        get { options.value.sealing }
+        set { options.modify { $0.sealing = newValue } }
+    }
+
     /// Called with the transfer's progress, on the engine's thread.
     package var progressHandler: (@Sendable (TransferProgress) -> Void)? {
         get { options.value.progressHandler }
@@ -188,6 +195,7 @@ private struct RequestOptions: Sendable {
     var pinnedPublicKeys: [String] = []
     var maxBodySize: Int64?
     var streamsBody = false
+    var sealing = SealingPolicy.automatic
     var progressHandler: (@Sendable (TransferProgress) -> Void)?
     var control: TransferControl?
     var attachment: (any Sendable)?

@@ -50,6 +50,9 @@ public struct NetworkError: Error, Sendable {
         case storage
         /// A body to send could not be read, or broke off.
         case requestBody
+        /// What came is not what was sent: a sealed message that was changed, repeated, or sealed with another key.
+        /// Nothing of its content is told.
+        case integrity
         /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
         case provider
         /// A simulation has no answer to the request.
@@ -207,6 +210,7 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .cache: "cache"
         case .storage: "storage"
         case .requestBody: "requestBody"
+        case .integrity: "integrity"
         case .provider: "provider"
         case .simulation: "simulation"
         case .unsupported: "unsupported"

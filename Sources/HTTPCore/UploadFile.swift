@@ -10,8 +10,8 @@ public import FoundationEssentials
 ///
 /// Names may hold quotes, CR, LF and any Unicode; they are escaped as RFC 7578
 /// and the browsers do. Without a file name a part is a plain field. The media
-/// type comes from the file name's extension, `application/octet-stream` for
-/// an unknown one.
+/// type comes from the file name's extension, looked up in a built-in list and
+/// then in the system's, `application/octet-stream` for an unknown one.
 public struct UploadFile: Sendable {
     package enum Source: Sendable {
         case data(Data)
@@ -26,6 +26,8 @@ public struct UploadFile: Sendable {
     /// The media type of the part; `nil` for plain fields.
     public var contentType: String?
     package var source: Source
+    /// Is told what is read of the part while it is sent.
+    package var meter: BodyMeter?
 
     /// A part from memory; a file when it has a file name, else a field.
     public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {
@@ -61,27 +63,19 @@ public struct UploadFile: Sendable {
         self.source = source
     }
 
+    /// A part whose bytes come from a sequence that the closure makes afresh each time they are sent, so that the
+    /// upload can be repeated after a redirect or on a fresh connection.
+    ///
+    /// - Parameter length: the number of bytes when known; without it the whole upload has no known length.
+    public init<S: AsyncSequence & Sendable>(
+        name: String, fileName: String?, length: Int64? = nil, contentType: String? = nil,
+        _ makeChunks: @escaping @Sendable () -> S
+    ) where S.Element == Data {
+        let stream = BodyStream(length: length, isReplayable: true) { BodyStream.iterate(makeChunks()) }
+        self.init(name: name, fileName: fileName, contentType: contentType, source: .stream(stream))
+    }
+
     package var isReplayable: Bool {
         if case .stream(let stream) = source { stream.isReplayable } else { true }
-    }
-}
-
-/// Media types by file extension: the ones uploads are made of.
-package enum MediaType {
-    private static let byExtension: [String: String] = [
-        "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css", "csv": "text/csv",
-        "md": "text/markdown", "xml": "application/xml", "json": "application/json", "js": "text/javascript",
-        "pdf": "application/pdf", "zip": "application/zip", "gz": "application/gzip", "tar": "application/x-tar",
-        "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
-        "svg": "image/svg+xml", "heic": "image/heic", "avif": "image/avif", "bmp": "image/bmp",
-        "ico": "image/vnd.microsoft.icon", "mp3": "audio/mpeg", "m4a": "audio/mp4", "wav": "audio/wav",
-        "ogg": "audio/ogg", "mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm",
-        "wasm": "application/wasm", "yaml": "application/yaml", "yml": "application/yaml",
-    ]
-
-    /// The type for a file name or path, `nil` when the extension says nothing.
-    package static func forFileName(_ name: String) -> String? {
-        guard let dot = name.lastIndex(of: "."), !name[dot...].contains("/") else { return nil }
-        return byExtension[name[name.index(after: dot)...].lowercased()]
     }
 }

@@ -168,26 +168,6 @@ import Testing
         }
     }
 
-    @Test func aFileThatGrowsIsSentAsLongAsItWas() async throws {
-        let directory = try TemporaryDirectory()
-        let path = try directory.writePattern(byteCount: 16 << 20, to: "big")
-        let server = try MockServer()
-        server.bodyLimit = 0
-        server.bodyReadRate = 0
-        server.fallback { .text("\($0.bodyByteCount)") }
-        try await withTransport { transport async throws in
-            let hasBegun = Event()
-            let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
-                $0.progressHandler = { _ in hasBegun.happen() }
-            }
-            let task = Task { try await transport.send(request) }
-            await hasBegun.wait()
-            #expect(truncate(path, 20 << 20) == 0)
-            server.bodyReadRate = nil
-            #expect(try await within { try await task.value }.text == "\(16 << 20)")
-        }
-    }
-
     @Test func anAnswerBeforeTheEndOfTheBodyIsTaken() async throws {
         let server = try MockServer()
         server.enqueue(.text("too much", status: 413).beforeRequestBody().closingConnection())

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "entity", "latency", "download", "waiting")
+ROWS = ("cpu", "entity", "latency", "download", "upload", "waiting")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -55,11 +55,12 @@ def program(name, *arguments):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def curl(url, path):
-    """Runs `curl -o`, measured from outside. Its peak memory is looked at while it runs: what wait4 says begins with what
+def curl(mode, *arguments):
+    """Runs the program curl, measured from outside. Its peak memory is looked at while it runs: what wait4 says begins with what
     this process had before exec."""
     started = time.monotonic()
-    child = subprocess.Popen(["curl", "-q", "-sS", "--fail", "-o", path, url], stdin=subprocess.DEVNULL)
+    command = ["curl", "-q", "-sS", "--fail", *arguments]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     peak = [0]
 
     def look():
@@ -80,9 +81,9 @@ def curl(url, path):
     child.returncode = os.waitstatus_to_exitcode(status)
     watcher.join()
     if child.returncode != 0:
-        stop(f"curl -o {path} {url} ended with {child.returncode}")
+        stop(f"{' '.join(command)} ended with {child.returncode}")
     return {
-        "program": "curl", "mode": "download", "requests": 1, "seconds": seconds,
+        "program": "curl", "mode": mode, "requests": 1, "seconds": seconds,
         "cpu_seconds": usage.ru_utime + usage.ru_stime, "rss_peak_kb": peak[0],
     }
 
@@ -158,9 +159,29 @@ def run_download(turn):
 
         in_turn(turn, [
             ("lat download", fresh(lambda: program("lat-bench", "download", url, 1, 1, 0, path))),
-            ("curl -o", fresh(lambda: curl(url, path))),
+            ("curl -o", fresh(lambda: curl("download", "-o", path, url))),
             ("c download", fresh(lambda: program("curlbench", "download", url, 1, 1, 0, path))),
         ])
+
+
+def run_upload(turn):
+    server = subprocess.Popen([os.path.join(options.programs, "sinkserver")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
+            path = os.path.join(folder, "1g.bin")
+            # Written, not only stretched: reading holes costs less than reading a file.
+            with open(path, "wb") as file:
+                for _ in range(1 << 10):
+                    file.write(bytes(1 << 20))
+            in_turn(turn, [
+                ("lat upload", lambda: program("lat-bench", "upload", url, 1, 1, 0, path)),
+                ("curl -F", lambda: curl("upload", "-F", f"file=@{path}", url)),
+            ])
+    finally:
+        server.stdin.close()
+        server.wait()
 
 
 def run_waiting(turn):
@@ -244,6 +265,9 @@ if "latency" in rows:
 if "download" in rows:
     compare("1 GiB to a file, wall time: ours / curl -o", "lat download", "curl -o", "seconds", 1.1)
     at_most("1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)
+if "upload" in rows:
+    compare("1 GiB multipart from a path, wall time: ours / curl -F", "lat upload", "curl -F", "seconds", 1.2)
+    at_most("1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
 if "waiting" in rows:
     at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 60)

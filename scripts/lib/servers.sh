@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, httpbin under
-# gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and ends with servers_stop, which
+# Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, httpbin and the
+# parsers of forms.py under gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and ends with servers_stop, which
 # the caller puts into its EXIT trap.
 
 : "${root:?source common.sh first}"
 servers_dir=""
 servers_pids=()
 servers_ports=()
+servers_address=""
 
 # Runs a server in the background so that it also ends when the script is killed without a chance to clean up.
 servers_spawn() {
@@ -226,25 +227,37 @@ servers_start_nginx() {
     fail "nginx did not start in $attempt attempts; its log is above."
 }
 
-# Starts httpbin from .venv and exports LAT_TEST_HTTPBIN. Two processes of 128 threads, because a slow endpoint such as /delay
-# holds a thread for as long as it takes.
-servers_start_httpbin() {
-    local log="$servers_dir/httpbin.log" pid port=""
+# Starts a WSGI application from .venv under gunicorn and waits until it answers at a path; leaves its address in
+# servers_address. $1 is the name for messages, $2 the path, the rest goes to gunicorn.
+servers_start_gunicorn() {
+    local name="$1" path="$2" log="$servers_dir/$1.log" pid port="" tries
+    shift 2
     # gunicorn's threads log nothing the tests want; it picks the port itself and says which.
     servers_spawn "$log" env PYTHONWARNINGS=ignore TMPDIR="$servers_dir" "$root/.venv/bin/python" -m gunicorn \
-        --bind 127.0.0.1:0 --workers 2 --worker-class gthread --threads 128 --backlog 2048 --keep-alive 60 \
-        --timeout 120 --graceful-timeout 1 --log-level info httpbin:app
+        --bind 127.0.0.1:0 --worker-class gthread --timeout 120 --graceful-timeout 1 --log-level info "$@"
     pid="${servers_pids[-1]}"
-    local tries
     for ((tries = 0; tries < 600; tries++)); do
         port="$(sed -n 's/.*Listening at: http:\/\/127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' "$log" | head -n 1)"
         [[ -n "$port" ]] && break
         kill -0 "$pid" 2>/dev/null || break
         sleep 0.05
     done
-    if [[ -z "$port" ]] || ! servers_await "http://127.0.0.1:$port/get" "$pid"; then
+    if [[ -z "$port" ]] || ! servers_await "http://127.0.0.1:$port$path" "$pid"; then
         cat "$log" >&2
-        fail "httpbin did not start; its log is above. 'rm -rf .venv' makes the next run install it afresh."
+        fail "$name did not start; its log is above. 'rm -rf .venv' makes the next run install it afresh."
     fi
-    export LAT_TEST_HTTPBIN="http://127.0.0.1:$port"
+    servers_address="http://127.0.0.1:$port"
+}
+
+# Exports LAT_TEST_HTTPBIN. Two processes of 128 threads, because a slow endpoint such as /delay holds a thread for as long
+# as it takes.
+servers_start_httpbin() {
+    servers_start_gunicorn httpbin /get --workers 2 --threads 128 --backlog 2048 --keep-alive 60 httpbin:app
+    export LAT_TEST_HTTPBIN="$servers_address"
+}
+
+# Exports LAT_TEST_FORMS: other people's parsers of multipart bodies.
+servers_start_forms() {
+    servers_start_gunicorn forms / --workers 1 --threads 8 --pythonpath "$root/scripts/lib" forms:app
+    export LAT_TEST_FORMS="$servers_address"
 }

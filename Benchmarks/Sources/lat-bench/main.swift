@@ -4,13 +4,14 @@
 //   entity    IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with a
 //             header provider, the JSON decoded into a struct
 //   download  a streamed body written to FILE
+//   upload    FILE sent as a part of a multipart body
 //   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
 
 import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-let arguments = Arguments(modes: ["central", "latency", "entity", "download", "waiting"])
+let arguments = Arguments(modes: ["central", "latency", "entity", "download", "upload", "waiting"])
 var configuration = CentralRequestManager.Configuration()
 configuration.maxConnectionsPerHost = arguments.inFlight
 let manager = try CentralRequestManager(configuration: configuration)
@@ -19,6 +20,9 @@ switch arguments.mode {
 case "download":
     guard let file = arguments.file else { throw Failure("download wants a FILE") }
     try await download(manager, arguments, to: file)
+case "upload":
+    guard let file = arguments.file else { throw Failure("upload wants a FILE") }
+    try await upload(manager, arguments, file)
 case "entity":
     try await entity(arguments)
 case "waiting":

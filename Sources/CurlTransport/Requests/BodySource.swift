@@ -61,7 +61,8 @@ final class DataSource: BodySource, @unchecked Sendable {
     }
 }
 
-/// Bytes from a file, which must not change while it is sent. It is open only while it is read.
+/// Bytes from a file, which must keep its size until it is sent: the size has been announced. It is open only while it
+/// is read.
 final class FileSource: BodySource, @unchecked Sendable {
     // Sendable: everything that changes belongs to the engine's thread.
     private let path: String
@@ -85,19 +86,36 @@ final class FileSource: BodySource, @unchecked Sendable {
             stop()
             return .end
         }
-        if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
-        guard descriptor >= 0 else { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
+        if descriptor < 0 {
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
+            if let failure = changeOfSize() { return .failed(failure) }
+        }
         var count: Int
         repeat {
             count = pread(descriptor, buffer.baseAddress, wanted, off_t(offset))
         } while count < 0 && errno == EINTR
         if count < 0 { return .failed(Self.failure(path, String(cString: strerror(errno)))) }
-        if count == 0 {
-            return .failed(Self.failure(path, "it became shorter while it was sent (\(offset) of \(size) bytes)"))
-        }
+        if count == 0 { return .failed(changeOfSize() ?? Self.failure(path, "it ended after \(offset) bytes")) }
         offset += Int64(count)
-        if offset == size { stop() }
+        if offset == size {
+            // Before the last bytes go out: without them the server does not take the rest for the whole.
+            if let failure = changeOfSize() { return .failed(failure) }
+            stop()
+        }
         return .bytes(count)
+    }
+
+    /// What is wrong when the open file has another size than was announced.
+    private func changeOfSize() -> NetworkError? {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return Self.failure(path, String(cString: strerror(errno))) }
+        guard status.st_size != size else { return nil }
+        let change = status.st_size < size ? "shorter" : "longer"
+        return Self.failure(
+            path,
+            "it became \(change) while it was sent (\(status.st_size) bytes instead of \(size)); send a copy of it, "
+                + "or a stream")
     }
 
     func rewind() -> Bool {

@@ -37,11 +37,11 @@ enum PreparedBody: Sendable {
                     .invalidRequest, message: "the body does not encode: \(Self.reason(error))", underlying: error)
             }
         case .data(let data):
-            self = .init(data: data)
+            self = .init(data: data, body.meter)
         case .file(let path):
-            self = .source(try FileSource(path: path))
+            self = .source(MeteredSource.of(try FileSource(path: path), body.meter))
         case .stream(let stream):
-            self = .source(StreamSource(stream))
+            self = .source(MeteredSource.of(StreamSource(stream), body.meter))
         case .multipart(let files):
             var parts: [Part] = []
             for file in files { parts.append(try Part(file)) }
@@ -49,8 +49,8 @@ enum PreparedBody: Sendable {
         }
     }
 
-    private init(data: Data) {
-        self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(DataSource(data))
+    private init(data: Data, _ meter: BodyMeter? = nil) {
+        self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), meter))
     }
 
     /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
@@ -94,10 +94,12 @@ extension PreparedBody.Part {
         if let contentType, !contentType.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
             throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters")
         }
-        switch file.source {
-        case .data(let data): source = DataSource(data)
-        case .stream(let stream): source = StreamSource(stream)
-        case .path(let path): source = try FileSource(path: path)
-        }
+        let source: any BodySource =
+            switch file.source {
+            case .data(let data): DataSource(data)
+            case .stream(let stream): StreamSource(stream)
+            case .path(let path): try FileSource(path: path)
+            }
+        self.source = MeteredSource.of(source, file.meter)
     }
 }

@@ -66,6 +66,12 @@ package struct SettingsEntry: Sendable {
         case baseURL(String, delay: Duration?)
     }
 
+    package enum Sealer: Hashable, Sendable {
+        /// `sealer: null`: none, though a row above or the manager has one.
+        case none
+        case named(String)
+    }
+
     package enum EnvelopeChoice: Sendable {
         /// `envelope: null`: no envelope, though a row above has one.
         case none
@@ -85,6 +91,7 @@ package struct SettingsEntry: Sendable {
     package var simulate: Located<Simulation>?
     package var envelope: Located<EnvelopeChoice>?
     package var volatileParameters: Located<[String]>?
+    package var sealer: Located<Sealer>?
     package var secretHeaders: Located<[String]>?
     /// A `nil` value removes the field.
     package var headers: [(name: String, value: Located<String?>)] = []

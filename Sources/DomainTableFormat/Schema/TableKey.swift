@@ -31,6 +31,7 @@ enum TableKey {
     private static let everywhere = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "redirects", "envelope", "simulate", "volatileParameters",
+        "sealer",
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 

@@ -19,6 +19,7 @@ extension TableReader {
         entry.simulate = simulation(row["simulate"])
         entry.envelope = envelope(row["envelope"])
         entry.volatileParameters = names(row["volatileParameters"], "volatileParameters")
+        entry.sealer = sealer(row["sealer"])
         entry.secretHeaders = secretHeaders(row["secretHeaders"])
         if let node = row["headers"] { entry.headers = headers(node) }
         if let node = row["parameters"] { entry.parameters = parameters(node) }
@@ -82,6 +83,18 @@ extension TableReader {
             return nil
         }
         return located(.url(proxy.value), node)
+    }
+
+    private mutating func sealer(_ node: JSON5Node?) -> Located<SettingsEntry.Sealer>? {
+        guard let node else { return nil }
+        if case .null = node.value { return located(.none, node) }
+        let expected = "the name of a sealer, or null for none"
+        guard let name = text(node, "sealer", expected) else { return nil }
+        guard !name.value.isEmpty else {
+            reportType(node, "\"sealer\"", expected)
+            return nil
+        }
+        return located(.named(name.value), node)
     }
 
     private mutating func redirects(_ node: JSON5Node?) -> Located<SettingsEntry.Redirects>? {

@@ -183,7 +183,7 @@ public final class CentralRequestManager: Sendable {
 
     // MARK: Inside
 
-    private func request(
+    func request(
         _ method: String, _ url: String, parameters: Parameters?, files: [UploadFile], body: HTTPBody?,
         timeout: Duration?, headers: HTTPHeaders
     ) throws(NetworkError) -> HTTPRequest {
@@ -214,7 +214,7 @@ public final class CentralRequestManager: Sendable {
         }
     }
 
-    private func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
+    func judged(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await outcome(of: request) { response, request in
             guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
             return response
@@ -244,7 +244,7 @@ public final class CentralRequestManager: Sendable {
     }
 
     /// Everything a call can throw, as the error that closures get.
-    private static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
+    static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
         if let error = error as? NetworkError { return request.map(error.attaching) ?? error }
         if error is CancellationError {
             return NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)

@@ -47,6 +47,16 @@ extension CentralRequestManager {
         public var resolver: (any FailureResolver)?
         /// How often a call is sent again at most on the resolver's word. Default 1.
         public var maxReplays = 1
+        /// Seals the content of requests and opens that of replies. Default `nil`: they go as they are.
+        public var sealer: (any Sealer)?
+        /// Sealers by name, for the rows of the table (`sealer: "name"`) and single requests
+        /// (``HTTPRequest/sealing``). Default none.
+        public var sealers: [String: any Sealer] = [:]
+        /// Whether a response cache keeps sealed replies as they came, to be opened at each reading, and not what was
+        /// opened. Default `false`.
+        public var cachesSealed = false
+        /// Signs requests as they are sent. Default `nil`: they go unsigned.
+        public var signer: (any RequestSigner)?
         /// Rooms of the app around each call, the first outermost. Default none.
         ///
         /// They see one request and its final answer, whatever repetitions and redirects lie between. The request has

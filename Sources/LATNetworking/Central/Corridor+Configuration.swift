@@ -17,6 +17,8 @@ extension Corridor {
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,
                 parameterProvider: configuration.parameterProvider, timeout: configuration.engine.timeout),
             simulation: SimulationInterceptor(standard: configuration.simulation),
+            seal: SealInterceptor(standard: configuration.sealer, named: configuration.sealers),
+            sign: configuration.signer.map { SignInterceptor(signer: $0) },
             redirect: RedirectInterceptor(
                 policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
                 timeout: configuration.engine.timeout),

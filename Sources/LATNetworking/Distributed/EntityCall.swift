@@ -64,6 +64,9 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
     /// Which request is started first when several wait.
     public func priority(_ priority: RequestPriority) -> Self { with { $0.options.priority = priority } }
 
+    /// Whether the content is sealed, and by which sealer.
+    public func sealing(_ policy: SealingPolicy) -> Self { with { $0.options.sealing = policy } }
+
     /// Answers from a fixture, a canned reply or another server instead of the domain's.
     public func simulated(_ simulation: Simulation) -> Self { with { $0.simulation = simulation } }
 
@@ -125,7 +128,7 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
             })
     }
 
-    private func plan() throws(NetworkError) -> EntityPlan {
+    func plan() throws(NetworkError) -> EntityPlan {
         var content = try content.get()
         if !extraParameters.isEmpty {
             let extra = try RequestBuilder.encoded(extraParameters)
@@ -180,4 +183,6 @@ struct EntityPlan: Sendable {
     var content: EntityContent
     var options: RequestOptions
     var simulation: Simulation?
+    /// The total timeout where neither the call nor a row names one; `nil` for the manager's.
+    var standardTimeout: Duration?
 }

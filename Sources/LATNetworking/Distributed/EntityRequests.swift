@@ -63,6 +63,7 @@ extension CentralRequestManager {
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
         }
         apply(plan.options, to: &request)
+        if request.timeout == nil, let timeout = plan.standardTimeout { request.timeout = timeout }
         context.replacesGlobalHeaders = plan.options.replacesGlobalHeaders
         if let simulation = plan.simulation { context.simulation = simulation }
         context.content = RequestContent(
@@ -94,6 +95,7 @@ extension CentralRequestManager {
         if let policy = settings.cachePolicy { request.cachePolicy = policy }
         if let redirects = settings.redirects { request.redirects = redirects }
         if let proxy = settings.proxy { request.proxy = proxy }
+        if let sealing = settings.sealing { request.sealing = sealing }
         request.maxConnectionsPerHost = settings.maxConnectionsPerHost
         context.rowHeaders = settings.headers
         for name in settings.secretHeaders ?? [] { context.secretHeaders.insert(name) }
@@ -113,6 +115,7 @@ extension CentralRequestManager {
         if options.redirects != .automatic { request.redirects = options.redirects }
         if let authentication = options.authentication { request.authentication = authentication }
         if options.priority != .normal { request.priority = options.priority }
+        if options.sealing != .automatic { request.sealing = options.sealing }
     }
 
     private static func noMethod(_ route: ResolvedRoute) -> NetworkError {

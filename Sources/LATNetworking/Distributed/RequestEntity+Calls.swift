@@ -42,6 +42,9 @@ extension RequestEntity {
     /// A call with a priority.
     public func priority(_ priority: RequestPriority) -> EntityCall<Model> { call.priority(priority) }
 
+    /// A call whose content is sealed so.
+    public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.sealing(policy) }
+
     /// A call that is answered from a fixture, a canned reply or another server.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.simulated(simulation) }
 

@@ -64,6 +64,8 @@ public struct RequestOptions: Sendable {
     public var authentication: Authentication?
     /// Which request is started first when several wait.
     public var priority: RequestPriority
+    /// Whether the content is sealed, and by which sealer.
+    public var sealing: SealingPolicy
     /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
     /// call's are sent.
     public var replacesGlobalHeaders: Bool
@@ -73,7 +75,7 @@ public struct RequestOptions: Sendable {
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), cachePolicy: CachePolicy? = nil,
         parameterEncoding: ParameterEncoding? = nil, retries: Int? = nil, redirects: RedirectPolicy = .automatic,
         authentication: Authentication? = nil, priority: RequestPriority = .normal,
-        replacesGlobalHeaders: Bool = false
+        sealing: SealingPolicy = .automatic, replacesGlobalHeaders: Bool = false
     ) {
         self.timeout = timeout
         self.headers = headers
@@ -83,6 +85,7 @@ public struct RequestOptions: Sendable {
         self.redirects = redirects
         self.authentication = authentication
         self.priority = priority
+        self.sealing = sealing
         self.replacesGlobalHeaders = replacesGlobalHeaders
     }
 }

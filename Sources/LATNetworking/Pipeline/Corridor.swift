@@ -5,12 +5,14 @@
 /// 1. the app's interceptors, the first one outermost: they see one request, with all that is known of it before the
 ///    providers are asked, and its final answer;
 /// 2. retry: repeats what follows after a failure of the network;
-/// 3. connectivity: waits for the network when no connection came about, where that is wanted;
-/// 4. mirrors: goes to a domain's next address when one cannot be connected to;
-/// 5. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
-/// 6. simulation: answers in the server's place;
-/// 7. redirect: so that every hop is a request of its own to what follows;
-/// 8. the app's network interceptors: they see each attempt and each hop as it is sent.
+/// 3. mirrors: goes to a domain's next address when one cannot be connected to;
+/// 4. compose: headers by precedence, common parameters, body; the providers are asked once for each attempt;
+/// 5. simulation: answers in the server's place;
+/// 6. seal: seals the content, opens that of the reply. A response cache belongs right outside of it, so that it keeps
+/// what
+///    was opened, or right inside of it where ``CentralRequestManager/Configuration/cachesSealed`` says so;
+/// 7. sign: signs what is sent, as it is sent;
+/// 8. redirect: innermost, so that every hop is a request of its own to the transport.
 ///
 /// A room that has nothing to do for a request is not walked through.
 struct Corridor: Sendable {
@@ -21,6 +23,8 @@ struct Corridor: Sendable {
     let mirrors: MirrorInterceptor
     let compose: ComposeInterceptor
     let simulation: SimulationInterceptor
+    let seal: SealInterceptor
+    let sign: SignInterceptor?
     let redirect: RedirectInterceptor
     /// The app's rooms next to the network, the first outermost.
     let networkInterceptors: [any Interceptor]
@@ -39,6 +43,8 @@ struct Corridor: Sendable {
         if request.attachment != nil, request.context.addresses.count > 1 { rooms.append(mirrors) }
         if !compose.isIdle(for: request) { rooms.append(compose) }
         if !simulation.isIdle(for: request) { rooms.append(simulation) }
+        if !seal.isIdle(for: request) { rooms.append(seal) }
+        if let sign { rooms.append(sign) }
         return rooms
     }
 

@@ -46,7 +46,7 @@ struct RequestCommand: Command {
         (method, url) = try Self.target(arguments.operands)
         parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
         headers = try HeaderArgument.parse(arguments.values(Self.header), of: Self.header)
-        files = try Self.files(arguments)
+        files = try Self.files(arguments.values(Self.file), of: Self.file)
         content = try Self.content(arguments, hasFiles: !files.isEmpty)
         output = try OutputArgument.parse(arguments)
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
@@ -151,14 +151,14 @@ extension RequestCommand {
         return (method, url)
     }
 
-    private static func files(_ arguments: ParsedArguments) throws(UsageError) -> [File] {
+    static func files(_ arguments: [String], of option: Option) throws(UsageError) -> [File] {
         var files: [File] = []
-        for argument in arguments.values(file) {
+        for argument in arguments {
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
                 throw UsageError(
-                    "\(file.name) \"\(SafeText.line(argument))\" is not of the form NAME=PATH; write -F image=photo.png"
-                )
+                    "\(option.name) \"\(SafeText.line(argument))\" is not of the form NAME=PATH; write "
+                        + "-F image=photo.png")
             }
             files.append(File(name: String(parts[0]), path: String(parts[1])))
         }
@@ -185,7 +185,7 @@ extension RequestCommand {
         return arguments.contains(form) && !hasFiles ? .form : nil
     }
 
-    private static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
+    static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
         guard let text = arguments.value(user) else { return nil }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         // The value may be a password alone, so it is not repeated.

@@ -48,7 +48,7 @@ struct RequestContent {
         return .data(data, contentType: "application/json")
     }
 
-    private static func checkReadable(_ path: String, of option: Option) throws(UsageError) {
+    static func checkReadable(_ path: String, of option: Option) throws(UsageError) {
         var status = stat()
         guard stat(path, &status) == 0, access(path, R_OK) == 0 else {
             let reason = String(cString: strerror(errno))

@@ -82,6 +82,7 @@ func failure<T>(
 /// The addresses of the servers that the test script starts.
 enum TestServers {
     static let httpbin = ProcessInfo.processInfo.environment["LAT_TEST_HTTPBIN"]
+    static let forms = ProcessInfo.processInfo.environment["LAT_TEST_FORMS"]
     static let nginxHTTPS = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"]
     static let nginxHTTP = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTP"]
     static let certificateAuthority = ProcessInfo.processInfo.environment["LAT_TEST_CA"]

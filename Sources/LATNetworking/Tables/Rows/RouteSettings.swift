@@ -29,6 +29,8 @@ public struct RouteSettings: Sendable {
     @Tracked public var envelope: EnvelopeChoice?
     /// Parameters that do not count when a cached reply is looked up: timestamps, nonces.
     @Tracked public var volatileParameters: [String]?
+    /// Whether the content is sealed, and by which of the manager's sealers.
+    @Tracked public var sealing: SealingPolicy?
     /// Header fields that hold secrets, besides those of every manager. Of `defaults` and domains; they add up.
     @Tracked public var secretHeaders: [String]?
     /// Header fields; a `nil` removes what a row above has set. Laid over each other field by field.
@@ -91,6 +93,7 @@ public struct RouteSettings: Sendable {
         merged.$simulation = $simulation.over(other.$simulation)
         merged.$envelope = $envelope.over(other.$envelope)
         merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
+        merged.$sealing = $sealing.over(other.$sealing)
         let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
         merged.$secretHeaders = Tracked(
             secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)

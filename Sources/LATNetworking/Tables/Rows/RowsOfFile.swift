@@ -72,6 +72,12 @@ extension RouteSettings {
             }
         }
         $volatileParameters = Tracked(entry.volatileParameters)
+        $sealing = Tracked(entry.sealer) { sealer in
+            switch sealer {
+            case .none: .unsealed
+            case .named(let name): .sealed(by: name)
+            }
+        }
         $secretHeaders = Tracked(entry.secretHeaders)
         for (name, value) in entry.headers {
             headers[name] = value.value

@@ -203,6 +203,13 @@ private struct ExplanationList {
             }
         }
         add("volatileParameters", settings.$volatileParameters) { $0.joined(separator: ", ") }
+        add("sealer", settings.$sealing) { sealing in
+            switch sealing {
+            case .automatic: "automatic"
+            case .unsealed: "null"
+            case .sealed(let name): name
+            }
+        }
         add("secretHeaders", settings.$secretHeaders) { $0.joined(separator: ", ") }
         for field in settings.headers.fields {
             let origin = settings.headerOrigins[field.name.lowercased(), field.value]

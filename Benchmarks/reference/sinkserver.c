@@ -1,0 +1,71 @@
+// Reads request bodies of known length and throws them away: what uploads go to in the benchmark's `upload` row. Answers each
+// with 200 and the number of bytes it read. Prints the port it listens on (loopback, chosen by the system), and ends when
+// its standard input closes.
+
+#define _GNU_SOURCE  // accept4, strcasestr, memmem
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static char buffer[1 << 20];
+
+static void die(const char *what) {
+    fprintf(stderr, "sinkserver: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+// Reads one request and answers it. Returns 0 at the end of the connection.
+static int serve(int connection) {
+    size_t head = 0;
+    char *end = NULL;
+    while (end == NULL && head < sizeof buffer - 1) {
+        ssize_t got = read(connection, buffer + head, sizeof buffer - 1 - head);
+        if (got <= 0) return 0;
+        head += (size_t)got;
+        end = memmem(buffer, head, "\r\n\r\n", 4);
+    }
+    if (end == NULL) return 0;
+    *end = '\0';
+    const char *length = strcasestr(buffer, "\r\nContent-Length:");
+    long long wanted = length ? atoll(length + 17) : 0;
+    long long received = (long long)(head - (size_t)(end + 4 - buffer));
+    if (strcasestr(buffer, "\r\nExpect: 100-continue") && received == 0)
+        if (write(connection, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 25) return 0;
+    while (received < wanted) {
+        ssize_t got = read(connection, buffer, sizeof buffer);
+        if (got <= 0) return 0;
+        received += got;
+    }
+    char body[32], answer[128];
+    int size = snprintf(body, sizeof body, "%lld", received);
+    int count = snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size, body);
+    return write(connection, answer, (size_t)count) == count;
+}
+
+int main(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0) die("bind");
+    if (listen(listener, 16) != 0) die("listen");
+    if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) die("getsockname");
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    struct pollfd ready[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+    for (;;) {
+        if (poll(ready, 2, -1) < 0 && errno != EINTR) die("poll");
+        if (ready[1].revents) return 0;
+        if (!ready[0].revents) continue;
+        int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (connection < 0) continue;
+        while (serve(connection)) continue;
+        close(connection);
+    }
+}

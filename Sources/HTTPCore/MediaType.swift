@@ -1,0 +1,23 @@
+/// Media types by file extension.
+///
+/// A built-in list comes first, so that the types programs upload most are the
+/// same on every machine; then what the system knows.
+package enum MediaType {
+    private static let byExtension: [String: String] = [
+        "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css", "csv": "text/csv",
+        "md": "text/markdown", "xml": "application/xml", "json": "application/json", "js": "text/javascript",
+        "pdf": "application/pdf", "zip": "application/zip", "gz": "application/gzip", "tar": "application/x-tar",
+        "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
+        "svg": "image/svg+xml", "heic": "image/heic", "avif": "image/avif", "bmp": "image/bmp",
+        "ico": "image/vnd.microsoft.icon", "mp3": "audio/mpeg", "m4a": "audio/mp4", "wav": "audio/wav",
+        "ogg": "audio/ogg", "mp4": "video/mp4", "mov": "video/quicktime", "webm": "video/webm",
+        "wasm": "application/wasm", "yaml": "application/yaml", "yml": "application/yaml",
+    ]
+
+    /// The type for a file name or path, `nil` when the extension says nothing.
+    package static func forFileName(_ path: String) -> String? {
+        let name = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+        guard let dot = name.lastIndex(of: "."), dot != name.index(before: name.endIndex) else { return nil }
+        return byExtension[name[name.index(after: dot)...].lowercased()] ?? MediaTypeTable.system.type(of: name)
+    }
+}

@@ -1,0 +1,140 @@
+import Cryptography
+import FoundationEssentials
+
+/// The bytes of a sealed message: a head that everybody can read and nobody change, and the encrypted content.
+///
+///     offset  bytes  what
+///     0       4      "LATS"
+///     4       1      version, 1
+///     5       1      cipher: 1 AES-256-GCM, 2 ChaCha20-Poly1305
+///     6       1      kind: 1 request, 2 reply
+///     7       1+k    length of the key's name, and the name in UTF-8
+///     …       1+m    length of the content's media type, and the type in ASCII; 0 for none
+///     …       8      time in milliseconds since 1970, big-endian
+///     …       12     nonce
+///     …       12     of a reply: the nonce of the request it answers
+///     …       n+16   the encrypted content and its tag
+///
+/// The associated data is the head as it stands, then the request's method, a line feed, its path and query as on the
+/// wire, a line feed, and of a reply the status in digits and a line feed.
+struct SealedMessage: Equatable {
+    enum Kind: UInt8 {
+        case request = 1
+        case reply = 2
+    }
+
+    var cipher: AuthenticatedCipher
+    var kind: Kind
+    var keyID: String
+    var contentType: String
+    /// Milliseconds since 1970.
+    var time: Int64
+    var nonce: [UInt8]
+    /// Of a reply: the nonce of its request.
+    var requestNonce: [UInt8] = []
+
+    private static let mark = Array("LATS".utf8)
+    private static let version: UInt8 = 1
+
+    /// What a message is bound to beside its head.
+    struct Binding {
+        var method: String
+        var target: String
+        /// Of a reply.
+        var status: Int?
+
+        var bytes: [UInt8] { Array("\(method)\n\(target)\n\(status.map { "\($0)\n" } ?? "")".utf8) }
+    }
+
+    /// The head. Names longer than 255 bytes are refused before.
+    var head: [UInt8] {
+        var bytes = Self.mark + [Self.version, cipher.number, kind.rawValue]
+        bytes.append(UInt8(truncatingIfNeeded: keyID.utf8.count))
+        bytes += keyID.utf8
+        bytes.append(UInt8(truncatingIfNeeded: contentType.utf8.count))
+        bytes += contentType.utf8
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: time >> Int64(shift)))
+        }
+        return bytes + nonce + requestNonce
+    }
+
+    /// Takes a message apart.
+    ///
+    /// - Returns: the head's values, and how many bytes the head has.
+    static func parse(_ bytes: [UInt8]) throws(SealingFault) -> (message: SealedMessage, headCount: Int) {
+        var rest = bytes[...]
+        func take(_ count: Int) throws(SealingFault) -> [UInt8] {
+            guard rest.count >= count else { throw .truncated }
+            defer { rest = rest.dropFirst(count) }
+            return Array(rest.prefix(count))
+        }
+        guard rest.starts(with: mark) else { throw .notSealed }
+        rest = rest.dropFirst(mark.count)
+        let fixed = try take(3)
+        guard fixed[0] == version else { throw .version(fixed[0]) }
+        guard let cipher = AuthenticatedCipher(number: fixed[1]), let kind = Kind(rawValue: fixed[2]) else {
+            throw .malformed
+        }
+        let keyID = String(validating: try take(Int(try take(1)[0])), as: UTF8.self)
+        let contentType = String(validating: try take(Int(try take(1)[0])), as: UTF8.self)
+        guard let keyID, let contentType, contentType.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) else {
+            throw .malformed
+        }
+        let time = try take(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let nonce = try take(AuthenticatedCipher.nonceByteCount)
+        let requestNonce = kind == .reply ? try take(AuthenticatedCipher.nonceByteCount) : []
+        guard rest.count >= AuthenticatedCipher.tagByteCount else { throw .truncated }
+        let message = SealedMessage(
+            cipher: cipher, kind: kind, keyID: keyID, contentType: contentType, time: time, nonce: nonce,
+            requestNonce: requestNonce)
+        return (message, bytes.count - rest.count)
+    }
+}
+
+extension AuthenticatedCipher {
+    /// The number in a message's head.
+    var number: UInt8 {
+        switch self {
+        case .aes256GCM: 1
+        case .chaCha20Poly1305: 2
+        }
+    }
+
+    init?(number: UInt8) {
+        guard let cipher = Self.allCases.first(where: { $0.number == number }) else { return nil }
+        self = cipher
+    }
+}
+
+/// Why a message cannot be opened. Nothing of its content is told.
+enum SealingFault: Error, Equatable, CustomStringConvertible {
+    case notSealed
+    case truncated
+    case malformed
+    case version(UInt8)
+    case cipher
+    case kind
+    case unknownKey(String)
+    case authentication
+    case age(seconds: Int64)
+    case replayed
+    case otherRequest
+
+    var description: String {
+        switch self {
+        case .notSealed: "it is not sealed; does the server seal its replies, with this key?"
+        case .truncated: "it is cut short"
+        case .malformed: "its head is malformed"
+        case .version(let version): "its version is \(version) and only 1 is known; update the side that is older"
+        case .cipher: "it is sealed with the other cipher; both sides have to use the same sealer"
+        case .kind: "it is a request where a reply is wanted, or the other way round"
+        case .unknownKey(let name): "it is sealed with the key \"\(name)\", which this sealer does not have"
+        case .authentication: "it was changed on the way, is for another request, or was sealed with another key"
+        case .age(let seconds):
+            "its time differs by \(seconds) s from this machine's clock; set both clocks, or allow more with maxAge"
+        case .replayed: "it was received before"
+        case .otherRequest: "it answers another request"
+        }
+    }
+}

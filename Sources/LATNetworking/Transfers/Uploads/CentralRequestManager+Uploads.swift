@@ -1,0 +1,111 @@
+public import HTTPCore
+
+extension CentralRequestManager {
+    /// Uploads files as parts of one `multipart/form-data` body (RFC 7578), and tells how far each is.
+    ///
+    /// ```swift
+    /// let upload = manager.upload(url, files: [
+    ///     UploadFile(name: "img", fileName: "a.png", data: png), UploadFile(name: "doc", path: "/tmp/report.pdf"),
+    /// ], parameters: ["title": "Holiday"])
+    /// let response = try await upload.value
+    /// ```
+    ///
+    /// Starts at once. Files are read while they are sent, in constant memory.
+    ///
+    /// - Parameters:
+    ///   - url: an absolute URL, or a path for the base URL.
+    ///   - method: `POST`, `PUT`, `PATCH` or another that carries a body. Default `POST`.
+    ///   - files: the parts, in the order in which they are sent.
+    ///   - parameters: form fields, sent before the files. Default none.
+    ///   - timeout: the longest time from the start of the transfer to the answer; `nil`, the default, for none: the
+    ///   idle timeout ends an upload that stands still.
+    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    @discardableResult
+    public func upload(
+        _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        let parts = MeteredParts(files)
+        return UploadTask(parts.monitor) { [self] task in
+            // An empty form is a form too.
+            let body: HTTPBody? = files.isEmpty ? .multipart([]) : nil
+            var request = try request(
+                method, url, parameters: parameters, files: parts.files, body: body,
+                timeout: timeout ?? UploadLimits.timeout, headers: headers)
+            request.control = task.control
+            task.note(request)
+            return try await judged(request)
+        }
+    }
+
+    /// Uploads one body as it is: a file, data or a stream.
+    ///
+    /// ```swift
+    /// let upload = manager.upload(url, body: .file("/tmp/report.pdf"))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - url: an absolute URL, or a path for the base URL.
+    ///   - method: `PUT`, `POST`, `PATCH` or another that carries a body. Default `PUT`.
+    ///   - body: what is sent. Parts (`.multipart`) are told one by one, anything else as one file.
+    ///   - parameters: for the query. Default none.
+    ///   - timeout: as of ``upload(_:method:files:parameters:timeout:headers:)``.
+    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    @discardableResult
+    public func upload(
+        _ url: String, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        if case .multipart(let files) = body.content {
+            return upload(
+                url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
+        }
+        let monitor = UploadMonitor([UploadItem(body)])
+        var body = body
+        body.meter = monitor.meter(0)
+        return UploadTask(monitor) { [self, body] task in
+            var request = try request(
+                method, url, parameters: parameters, files: [], body: body, timeout: timeout ?? UploadLimits.timeout,
+                headers: headers)
+            request.control = task.control
+            task.note(request)
+            return try await judged(request)
+        }
+    }
+}
+
+extension EntityCall {
+    /// Sends the entity's request and tells how far each of its files is.
+    ///
+    /// ```swift
+    /// let upload = SavePhotos(album: 7, files: photos).upload()
+    /// for await progress in upload.progress { print(progress) }
+    /// let reply = try await upload.value
+    /// ```
+    ///
+    /// A timeout of the call, the entity or its rows counts; without any there is none but the idle timeout.
+    @discardableResult
+    public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
+        let plan = Result { () throws(NetworkError) in try self.plan() }
+        let parts = MeteredParts((try? plan.get())?.content.files ?? [])
+        return UploadTask(parts.monitor) { task in
+            var plan = try plan.get()
+            plan.content.files = parts.files
+            plan.standardTimeout = UploadLimits.timeout
+            return try await manager.reply(to: plan, as: Model.self, progress: nil, control: task)
+        }
+    }
+}
+
+extension RequestEntity {
+    /// Sends the request and tells how far each of its files is; see ``EntityCall/upload(on:)``.
+    @discardableResult
+    public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
+        call.upload(on: manager)
+    }
+}
+
+enum UploadLimits {
+    /// In place of no timeout, which a request cannot ask for: 23 days, the most that milliseconds in 31 bits hold.
+    static let timeout = Duration.seconds(2_000_000)
+}

@@ -1,0 +1,116 @@
+import HTTPCore
+import Synchronization
+
+/// Where the engine's thread writes what it has read, and readers of the progress wait for news.
+final class UploadMonitor: Sendable {
+    private struct State {
+        var ledger: UploadLedger
+        /// Counts the changes.
+        var version = 0
+        var isOver = false
+        var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
+        var lastWaiter = 0
+
+        mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
+            guard !waiters.isEmpty else { return [] }
+            defer { waiters = [:] }
+            return Array(waiters.values)
+        }
+    }
+
+    private let state: Mutex<State>
+    private let start = ContinuousClock.now
+
+    init(_ items: [UploadItem]) { state = Mutex(State(ledger: UploadLedger(items))) }
+
+    /// The meter of a file.
+    func meter(_ index: Int) -> BodyMeter { BodyMeter { [self] in note($0, of: index) } }
+
+    /// How far the upload is, and after how many changes.
+    var snapshot: (progress: UploadProgress, version: Int) { state.withLock { ($0.ledger.progress, $0.version) } }
+
+    /// Nothing that is read counts from here on.
+    func finish(isSuccess: Bool) {
+        let waiters = state.withLock { state in
+            state.ledger.finish(isSuccess: isSuccess)
+            state.version += 1
+            state.isOver = true
+            return state.takeWaiters()
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    private func note(_ event: BodyMeter.Event, of index: Int) {
+        let time = ContinuousClock.now - start
+        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            guard !state.isOver else { return [] }
+            state.ledger.note(event, of: index, at: time)
+            state.version += 1
+            return state.takeWaiters()
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Returns when there was a change after a version, or the current task is cancelled.
+    func change(after version: Int) async {
+        let waiter = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let waits = state.withLock { state in
+                    // A cancellation that came before is seen here, a later one finds the continuation.
+                    guard state.version == version, !Task.isCancelled else { return false }
+                    state.waiters[waiter] = continuation
+                    return true
+                }
+                if !waits { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume()
+        }
+    }
+}
+
+/// The progress of an upload as it goes on, ending with the element that is final.
+///
+/// The first element comes at once. After it there are at most twenty in a second, each the newest: a slow reader
+/// misses some, but never the last. Any number of loops may read, each from where the upload is then.
+public struct UploadUpdates: AsyncSequence, Sendable {
+    /// How far the upload is.
+    public typealias Element = UploadProgress
+
+    let monitor: UploadMonitor
+
+    /// Starts reading.
+    public func makeAsyncIterator() -> Iterator { Iterator(monitor: monitor) }
+
+    /// Gives one element after the other.
+    public struct Iterator: AsyncIteratorProtocol {
+        let monitor: UploadMonitor
+        private var last: (progress: UploadProgress, version: Int, time: ContinuousClock.Instant)?
+
+        init(monitor: UploadMonitor) { self.monitor = monitor }
+
+        /// What a person sees as motion.
+        private static let interval = Duration.milliseconds(50)
+
+        /// The next element; `nil` after the final one, and when the current task is cancelled.
+        public mutating func next() async -> UploadProgress? {
+            if let last, last.progress.isFinal { return nil }
+            while !Task.isCancelled {
+                if let last {
+                    try? await Task.sleep(until: last.time + Self.interval, clock: .continuous)
+                    await monitor.change(after: last.version)
+                    if Task.isCancelled { break }
+                }
+                let (progress, version) = monitor.snapshot
+                let isNews = last?.progress != progress
+                last = (progress, version, .now)
+                if isNews { return progress }
+            }
+            return nil
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import CurlTransport
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+/// A file that is not the one whose size was announced any more fails the request.
+@Suite struct FileChangeTests {
+    /// More than the buffers of both systems take in, so that the sender has to wait in the middle of it.
+    private static let size: Int64 = 48 << 20
+
+    /// Sends a file to a server that reads the head only, changes the file, and lets the server read on.
+    private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
+        let directory = try TemporaryDirectory()
+        let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
+        let headIsThere = Event()
+        let mayReadOn = DispatchSemaphore(value: 0)
+        let server = try RawServer { connection in
+            _ = connection.read()
+            headIsThere.happen()
+            mayReadOn.wait()
+            while !connection.read().isEmpty {}
+        }
+        let body: HTTPBody = multipart ? .multipart([UploadFile(name: "a", path: path)]) : .file(path)
+        let error = Box<NetworkError?>(nil)
+        try await withTransport(testConfiguration { $0.timeout = .seconds(60) }) { transport async throws in
+            let work = Task { try await transport.send(HTTPRequest("PUT", server.url(), body: body)) }
+            await headIsThere.wait()
+            change(path)
+            mayReadOn.signal()
+            let result = await work.result
+            if case .failure(let failure as NetworkError) = result { error.change { $0 = failure } }
+        }
+        return try #require(error.value)
+    }
+
+    @Test(arguments: [false, true])
+    func aFileThatBecomesLonger(multipart: Bool) async throws {
+        let error = try await failure(multipart: multipart) { truncate($0, off_t(Self.size + 5)) }
+        #expect(error.kind == .requestBody && error.message.contains("longer"), "\(error)")
+    }
+
+    @Test func aFileThatChangedBeforeItsTurn() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data(count: 100), to: "a.bin")
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            // The first part holds the request up until the file is another.
+            let chunks = AsyncStream<Data>(unfolding: {
+                try? Data(count: 50).write(to: URL(filePath: path))
+                return nil
+            })
+            let parts = [UploadFile(name: "s", fileName: "s", stream: chunks), UploadFile(name: "a", path: path)]
+            let error = try await transport.failure(of: HTTPRequest("POST", server.url(), body: .multipart(parts)))
+            #expect(error.kind == .requestBody && error.message.contains("shorter"))
+            #expect(server.requestCount == 0)
+        }
+    }
+}

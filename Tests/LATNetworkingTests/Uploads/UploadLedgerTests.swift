@@ -1,0 +1,89 @@
+import Testing
+
+@testable import LATNetworking
+
+@Suite struct UploadLedgerTests {
+    private static func ledger(_ totals: [Int64?]) -> UploadLedger {
+        UploadLedger(totals.enumerated().map { UploadItem(name: "n\($0)", fileName: "f\($0)", total: $1) })
+    }
+
+    private func states(_ ledger: UploadLedger) -> [UploadProgress.State] { ledger.progress.files.map(\.state) }
+
+    @Test func filesWaitAreSentAndAreDone() {
+        var ledger = Self.ledger([10, 20])
+        #expect(ledger.progress.state == .waiting && states(ledger) == [.waiting, .waiting])
+        #expect(ledger.progress.fraction == 0 && ledger.progress.total == 30)
+        ledger.note(.read(4), of: 0, at: .zero)
+        #expect(ledger.progress.state == .uploading && states(ledger) == [.uploading, .waiting])
+        #expect(ledger.progress.files[0].fraction == 0.4)
+        ledger.note(.read(6), of: 0, at: .zero)
+        #expect(states(ledger) == [.done, .waiting])
+        ledger.note(.read(20), of: 1, at: .zero)
+        #expect(states(ledger) == [.done, .done] && ledger.progress.state == .uploading)
+        #expect(ledger.progress.completed == 30 && ledger.progress.fraction == 1 && !ledger.progress.isFinal)
+        ledger.finish(isSuccess: true)
+        #expect(ledger.progress.state == .done && ledger.progress.isFinal)
+    }
+
+    @Test func whatStandsBeforeTheCurrentFileWasSent() {
+        var ledger = Self.ledger([0, nil, 5])
+        ledger.note(.read(1), of: 2, at: .zero)
+        #expect(states(ledger) == [.done, .done, .uploading])
+    }
+
+    @Test func aStreamOfUnknownLengthHasATotalWhenItIsOver() {
+        var ledger = Self.ledger([nil])
+        ledger.note(.read(7), of: 0, at: .zero)
+        #expect(ledger.progress.total == nil && ledger.progress.fraction == nil)
+        #expect(ledger.progress.files[0].total == nil && ledger.progress.estimatedTimeRemaining == nil)
+        ledger.note(.end, of: 0, at: .zero)
+        #expect(states(ledger) == [.done] && ledger.progress.total == 7 && ledger.progress.fraction == 1)
+    }
+
+    @Test func numbersNeverGoDownWhenAFileIsSentAgain() {
+        var ledger = Self.ledger([10, 10])
+        ledger.note(.read(10), of: 0, at: .zero)
+        ledger.note(.read(3), of: 1, at: .zero)
+        ledger.note(.rewound, of: 0, at: .zero)
+        ledger.note(.rewound, of: 1, at: .zero)
+        ledger.note(.read(5), of: 0, at: .zero)
+        #expect(ledger.progress.files.map(\.completed) == [10, 3] && states(ledger) == [.done, .uploading])
+        ledger.note(.read(5), of: 0, at: .zero)
+        ledger.note(.read(10), of: 1, at: .zero)
+        #expect(ledger.progress.completed == 20)
+    }
+
+    @Test func aFailureFailsEveryFileAndNothingCountsAfterIt() {
+        var ledger = Self.ledger([2, 2, 2])
+        ledger.note(.read(2), of: 0, at: .zero)
+        ledger.finish(isSuccess: false)
+        ledger.note(.read(2), of: 1, at: .zero)
+        ledger.finish(isSuccess: true)
+        #expect(states(ledger) == [.failed, .failed, .failed] && ledger.progress.state == .failed)
+        #expect(ledger.progress.completed == 2 && ledger.progress.estimatedTimeRemaining == nil)
+    }
+
+    @Test func anAnswerWithoutReadingMakesAllDone() {
+        var ledger = Self.ledger([5, 0])
+        ledger.finish(isSuccess: true)
+        #expect(ledger.progress.completed == 5 && ledger.progress.fraction == 1)
+        #expect(ledger.progress.files.allSatisfy { $0.fraction == 1 && $0.state == .done })
+    }
+
+    @Test func theEstimateFollowsTheSpeed() throws {
+        var ledger = Self.ledger([1_000_000])
+        ledger.note(.read(100_000), of: 0, at: .milliseconds(10))
+        #expect(ledger.progress.bytesPerSecond == nil)
+        for tenth in 2...6 { ledger.note(.read(10_000), of: 0, at: .milliseconds(tenth * 100)) }
+        let speed = try #require(ledger.progress.bytesPerSecond)
+        #expect(abs(speed - 100_000) < 1)
+        let left = try #require(ledger.progress.estimatedTimeRemaining)
+        #expect(abs(left / .seconds(1) - 8.5) < 0.01)
+    }
+
+    @Test func aStandstillGivesNoEstimate() {
+        var ledger = Self.ledger([.max])
+        for second in 1...3 { ledger.note(.read(1), of: 0, at: .seconds(second)) }
+        #expect(ledger.progress.bytesPerSecond != nil && ledger.progress.estimatedTimeRemaining == nil)
+    }
+}
