@@ -19,7 +19,7 @@ public final class CentralRequestManager: Sendable {
     public let configuration: Configuration
 
     private let corridor: Corridor
-    private let engine: CurlTransport?
+    let engine: CurlTransport?
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
     let tables: TableSource

@@ -11,8 +11,11 @@ extension Corridor {
                 parameterProvider: configuration.parameterProvider),
             simulation: SimulationInterceptor(standard: configuration.simulation),
             redirect: RedirectInterceptor(
-                policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
-                timeout: configuration.engine.timeout),
+                policy: configuration.redirects,
+                rule: RedirectRule(
+                    secretHeaders: configuration.secretHeaders,
+                    allowsInsecure: configuration.followsInsecureRedirects),
+                handler: configuration.redirectHandler, timeout: configuration.engine.timeout),
             transport: transport)
     }
 }
