@@ -171,13 +171,19 @@ static void lat_tls_saw(
     if (type == 21 /* alert */ && count >= 2 && message[1] != 0 /* close_notify */) notes->alert = message[1];
 }
 
-static int lat_tls_index;
-
-static void lat_tls_make_index(void) {
+// Where an SSL_CTX keeps its notes; -1 when there is no OpenSSL. One for the process.
+static inline int lat_tls_index(void) {
     typedef int (*new_index)(int, long, void *, void *, void *,
                              void (*)(void *, void *, void *, int, long, void *));
-    new_index make = (new_index)dlsym(RTLD_DEFAULT, "CRYPTO_get_ex_new_index");
-    lat_tls_index = make ? make(1 /* CRYPTO_EX_INDEX_SSL_CTX */, 0, NULL, NULL, NULL, lat_tls_release) : -1;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int index_plus_two;
+    pthread_mutex_lock(&lock);
+    if (!index_plus_two) {
+        new_index make = (new_index)dlsym(RTLD_DEFAULT, "CRYPTO_get_ex_new_index");
+        index_plus_two = 2 + (make ? make(1 /* CRYPTO_EX_INDEX_SSL_CTX */, 0, NULL, NULL, NULL, lat_tls_release) : -1);
+    }
+    pthread_mutex_unlock(&lock);
+    return index_plus_two - 2;
 }
 
 // A CURLOPT_SSL_CTX_FUNCTION whose data is a lat_tls_slot. OpenSSL is looked up, as below.
@@ -187,19 +193,18 @@ static inline CURLcode lat_tls_observe(CURL *handle, void *context, void *argume
     typedef void (*set_callback)(void *, callback);
     typedef long (*control)(void *, int, long, void *);
     typedef int (*set_data)(void *, int, void *);
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, lat_tls_make_index);
+    const int index = lat_tls_index();
     lat_tls_slot *slot = argument;
     lat_tls_forget(slot);
     set_callback observe = (set_callback)dlsym(RTLD_DEFAULT, "SSL_CTX_set_msg_callback");
     control set = (control)dlsym(RTLD_DEFAULT, "SSL_CTX_ctrl");
     set_data keep = (set_data)dlsym(RTLD_DEFAULT, "SSL_CTX_set_ex_data");
-    if (lat_tls_index < 0 || !observe || !set || !keep) return CURLE_OK;
+    if (index < 0 || !observe || !set || !keep) return CURLE_OK;
     lat_tls_notes *notes = calloc(1, sizeof *notes);
     if (!notes) return CURLE_OUT_OF_MEMORY;
     notes->alert = -1;
     notes->references = 1;
-    if (!keep(context, lat_tls_index, notes)) {
+    if (!keep(context, index, notes)) {
         free(notes);
         return CURLE_OK;
     }
