@@ -250,7 +250,10 @@ struct TLSTests {
     }
 
     @Test func plainHTTPAtThePortIsAFailedHandshakeThatSaysSo() async throws {
-        let server = try MockServer()
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
+        }
         let error = try await kind(of: "https://localhost:\(server.port)/", configuration())
         #expect(error.kind == .tls(.handshake))
         #expect(error.message.contains("plain http"), "\(error)")
