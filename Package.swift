@@ -22,7 +22,7 @@ let package = Package(
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
-        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl"]),
+        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "Cryptography"]),
         .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography"]),
         .target(
             name: "LATNetworking",

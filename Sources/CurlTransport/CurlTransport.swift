@@ -27,6 +27,9 @@ public final class CurlTransport: Transport {
     private let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
+    private let tls: TLSMaterial
+    private let addressGuard: AddressGuard?
+    private let keepsCookies: Bool
     let mailbox: Mailbox<Engine.Command>
     let targets = TargetCache(capacity: 512)
     private let epitaph: Epitaph
@@ -45,7 +48,12 @@ public final class CurlTransport: Transport {
         standardPlan = TransferPlan(configuration)
         headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
-        let engine = try Engine(configuration, proxies: proxies)
+        tls = try TLSMaterial(configuration.tls)
+        addressGuard =
+            configuration.blocksPrivateAddresses
+            ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
+        keepsCookies = configuration.cookies != .off
+        let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
         mailbox = engine.mailbox
         let epitaph = Epitaph()
         self.epitaph = epitaph
@@ -59,7 +67,14 @@ public final class CurlTransport: Transport {
             engine.tearDown()
             throw EngineFailure.noResources("thread")
         }
+        if !configuration.tls.verifiesCertificates {
+            configuration.warn(
+                "certificates are not verified: this manager talks to anybody who claims to be the server")
+        }
     }
+
+    /// The cookies; `nil` when none are kept.
+    public var cookies: CookieJar? { keepsCookies ? CookieJar(mailbox: mailbox) : nil }
 
     deinit {
         // Only a word: who lets go of the last reference never waits, be it the engine's own thread.
@@ -146,10 +161,19 @@ public final class CurlTransport: Transport {
             proxies = try ProxySettings(policy, environment: ProcessInfo.processInfo.environment)
         }
         plan.proxy = proxies.proxy(for: target)
-        plan.proxyExceptions = proxies.exceptions
+        if let addressGuard {
+            if plan.proxy != nil, let rule = addressGuard.refusal(ofProxiedHost: target.host) {
+                throw AddressGuard.error(rule, address: target.host, host: target.host)
+            }
+            if request.unixSocketPath != nil {
+                throw AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: target.host)
+            }
+        }
+        plan.pins = tls.pins(forHost: target.host)
         plan.body = try preparedBody(of: request)
         plan.decompresses = RequestCheck.decompresses(request)
-        plan.headerLines = try headerLines.lines(for: request, body: plan.body, decompresses: plan.decompresses)
+        plan.headerLines = try headerLines.lines(
+            for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
         if request.hasOnlyStandardOptions { return plan }
         if request.streamsBody {
             plan.timeout = 0
@@ -174,10 +198,28 @@ public final class CurlTransport: Transport {
             guard limit > 0 else { throw RequestCheck.tooFewConnections(limit) }
             plan.maxConnectionsPerHost = limit
         }
+        if !request.pinnedPublicKeys.isEmpty {
+            plan.pins = try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
+        }
         plan.progress = request.progressHandler
         plan.needsReset = RequestCheck.needsReset(request)
         return plan
     }
+
+    /// Which fields of a request are not sent as they are, and what becomes of its cookies instead.
+    private func fieldContext(_ plan: inout TransferPlan, _ request: HTTPRequest) -> HeaderLines.Context {
+        // In a tunnel, and without a proxy, the fields reach the server.
+        let isForProxy = plan.proxy.map { !$0.isSOCKS && !isTunnel(request) } ?? false
+        guard keepsCookies, !request.headers.hasNoFields else { return .init(reachesProxy: isForProxy) }
+        let own = request.headers.fields.filter { $0.name.equalsIgnoringASCIICase("Cookie") }
+        guard !own.isEmpty else { return .init(reachesProxy: isForProxy) }
+        let values = own.compactMap(\.value).filter { !$0.isEmpty }
+        plan.ignoresCookies = values.isEmpty
+        plan.ownCookies = values.isEmpty ? nil : values.joined(separator: "; ")
+        return .init(reachesProxy: isForProxy, takesCookies: !values.isEmpty)
+    }
+
+    private func isTunnel(_ request: HTTPRequest) -> Bool { request.url.lowercased().hasPrefix("https:") }
 
     private func preparedBody(of request: HTTPRequest) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {

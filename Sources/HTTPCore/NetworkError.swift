@@ -42,8 +42,11 @@ public struct NetworkError: Error, Sendable {
         case connectionLost
         /// What came is not HTTP, or breaks its rules.
         case protocolViolation
-        /// The proxy refused or failed.
+        /// The proxy refused, failed or cannot be reached.
         case proxy
+        /// The address is none of the public internet, and the manager has `blocksPrivateAddresses`; nothing was sent to
+        /// it. The message names the address.
+        case addressBlocked(AddressRule)
         /// The cache has no answer and the network may not be asked.
         case cache
         /// A file that holds what the program keeps could not be read, written or understood.
@@ -207,6 +210,7 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .connectionLost: "connectionLost"
         case .protocolViolation: "protocolViolation"
         case .proxy: "proxy"
+        case .addressBlocked(let rule): "addressBlocked(\(rule.rawValue))"
         case .cache: "cache"
         case .storage: "storage"
         case .requestBody: "requestBody"

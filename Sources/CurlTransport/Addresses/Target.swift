@@ -14,6 +14,9 @@ final class Target: @unchecked Sendable {
     let url: String
     /// `http` or `https`.
     let scheme: String
+    /// The host as libcurl will look it up: IPv4 addresses in their one form, names in the letters of the DNS, IPv6
+    /// addresses in brackets.
+    let host: String
     /// Scheme, host and port: what connections are limited by.
     let origin: String
 
@@ -51,6 +54,7 @@ final class Target: @unchecked Sendable {
         }
         let port = Target.part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT)) ?? ""
         origin = "\(scheme)://\(host):\(port)"
+        self.host = Target.isPlain(host) ? host : Target.asciiHost(of: handle) ?? host
         // The fragment is for the reader of the URL and never sent (RFC 9110 §7.1).
         _ = curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0)
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
@@ -61,6 +65,17 @@ final class Target: @unchecked Sendable {
     private static func part(_ part: CURLUPart, of handle: OpaquePointer, flags: UInt32 = 0) -> String? {
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+
+    private static func isPlain(_ host: String) -> Bool {
+        host.utf8.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") }
+    }
+
+    private static func asciiHost(of handle: OpaquePointer) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard lat_url_ascii_host(handle, &text) == CURLUE_OK, let text else { return nil }
         defer { curl_free(text) }
         return String(cString: text)
     }
@@ -109,6 +124,9 @@ package enum URLReference {
         guard let hash = url.utf8.firstIndex(of: UInt8(ascii: "#")) else { return (url, nil) }
         return (String(url[..<hash]), String(url[hash...]))
     }
+
+    /// The host of an absolute URL as it will be looked up; `nil` when it is none.
+    package static func host(of url: String) -> String? { (try? Target(url))?.host }
 
     /// Scheme, host and port of an absolute URL, lower case, the default port filled in: what "same origin"
     /// compares (RFC 6454). `nil` when it is none.

@@ -56,17 +56,19 @@ let progressCallback: curl_xferinfo_callback = { context, downloadTotal, downloa
     return 0
 }
 
-let prereqCallback: curl_prereq_callback = { context, _, _, _, _ in
+let prereqCallback: curl_prereq_callback = { context, address, _, _, _ in
     guard let context else { return CURL_PREREQFUNC_ABORT }
     let handle = EasyHandle.from(context)
-    return handle.engine.connectionIsReady(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    return handle.engine.connectionIsReady(handle, address: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }
 
 let openSocketCallback: curl_opensocket_callback = { context, _, address in
     guard let context, let address else { return CURL_SOCKET_BAD }
+    let handle = EasyHandle.from(context)
+    guard handle.engine.mayConnect(to: address, handle) else { return CURL_SOCKET_BAD }
     let kind = address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
-    if descriptor >= 0 { Engine.from(context).opened(descriptor) }
+    if descriptor >= 0 { handle.engine.opened(descriptor) }
     return descriptor
 }
 

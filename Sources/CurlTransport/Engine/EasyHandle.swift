@@ -22,8 +22,11 @@ final class EasyHandle {
     private var connectTimeout: Int64 = 0
     private var decompresses = false
     private var buffersMuch = false
-    private var proxy: String?
-    private var proxyExceptions: String?
+    private var proxy: ProxySettings.Proxy?
+    private var pins: String?
+    private var ownCookies: String?
+    /// What the last connection that was opened saw of its handshake.
+    let tlsSlot: UnsafeMutablePointer<lat_tls_slot>
     private var shape = Shape.get
     private var customMethod: String?
     private var headerLines: [String] = []
@@ -49,11 +52,17 @@ final class EasyHandle {
         self.slot = slot
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        tlsSlot = .allocate(capacity: 1)
+        tlsSlot.initialize(to: lat_tls_slot(notes: nil))
+        // Once: it outlives a reset.
+        if engine.cookies != nil { set(CURLOPT_COOKIEFILE, "") }
         setBaseOptions()
     }
 
     deinit {
         curl_easy_cleanup(curl)
+        lat_tls_forget(tlsSlot)
+        tlsSlot.deallocate()
         curl_slist_free_all(headerList)
         curl_slist_free_all(resolveList)
         curl_slist_free_all(connectToList)
@@ -71,23 +80,23 @@ final class EasyHandle {
 
     // MARK: Settings
 
-    private func set(_ option: CURLoption, _ value: Int) {
+    func set(_ option: CURLoption, _ value: Int) {
         note(lat_setopt_long(curl, option, value), option)
     }
 
-    private func set(_ option: CURLoption, _ value: Int64) {
+    func set(_ option: CURLoption, _ value: Int64) {
         note(lat_setopt_off(curl, option, curl_off_t(value)), option)
     }
 
-    private func set(_ option: CURLoption, _ value: String?) {
+    func set(_ option: CURLoption, _ value: String?) {
         note(lat_setopt_string(curl, option, value), option)
     }
 
-    private func set(_ option: CURLoption, pointer: UnsafeRawPointer?) {
+    func set(_ option: CURLoption, pointer: UnsafeRawPointer?) {
         note(lat_setopt_pointer(curl, option, pointer), option)
     }
 
-    private func note(_ code: CURLcode, _ option: CURLoption) {
+    func note(_ code: CURLcode, _ option: CURLoption) {
         if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
     }
 
@@ -105,10 +114,12 @@ final class EasyHandle {
         set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
         set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
-        set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         set(CURLOPT_SHARE, pointer: engine.share)
-        if let caFile = configuration.tls.caFile { set(CURLOPT_CAINFO, caFile) }
+        setTLS()
+        // Both are set even when empty, so that libcurl never looks at the environment.
+        set(CURLOPT_PROXY, "")
+        set(CURLOPT_NOPROXY, "")
         if let path = configuration.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         note(lat_setopt_data(curl, CURLOPT_WRITEFUNCTION, writeCallback), CURLOPT_WRITEFUNCTION)
         set(CURLOPT_WRITEDATA, pointer: context)
@@ -122,7 +133,7 @@ final class EasyHandle {
         set(CURLOPT_PREREQDATA, pointer: context)
         let engineContext = UnsafeRawPointer(Unmanaged.passUnretained(engine).toOpaque())
         note(lat_setopt_open_socket(curl, openSocketCallback), CURLOPT_OPENSOCKETFUNCTION)
-        set(CURLOPT_OPENSOCKETDATA, pointer: engineContext)
+        set(CURLOPT_OPENSOCKETDATA, pointer: context)
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
         setHostOverrides()
@@ -165,11 +176,17 @@ final class EasyHandle {
             decompresses = plan.decompresses
             set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
         }
-        // Both are set even when empty, so that libcurl never looks at the environment.
-        if proxy != plan.proxy || proxyExceptions != plan.proxyExceptions {
-            (proxy, proxyExceptions) = (plan.proxy, plan.proxyExceptions)
-            set(CURLOPT_PROXY, plan.proxy)
-            set(CURLOPT_NOPROXY, plan.proxyExceptions)
+        if proxy != plan.proxy {
+            proxy = plan.proxy
+            set(CURLOPT_PROXY, plan.proxy?.url ?? "")
+        }
+        if pins != plan.pins {
+            pins = plan.pins
+            set(CURLOPT_PINNEDPUBLICKEY, pins)
+        }
+        if ownCookies != plan.ownCookies {
+            ownCookies = plan.ownCookies
+            set(CURLOPT_COOKIE, ownCookies)
         }
         let wantsLargeBuffer = transfer.pipe != nil
         if buffersMuch != wantsLargeBuffer {
@@ -178,6 +195,8 @@ final class EasyHandle {
         }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer.request) }
+        if plan.ignoresCookies { set(CURLOPT_SHARE, pointer: nil) }
+        lat_tls_forget(tlsSlot)
         defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
@@ -282,9 +301,6 @@ final class EasyHandle {
             }
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
-        if !request.pinnedPublicKeys.isEmpty {
-            set(CURLOPT_PINNEDPUBLICKEY, request.pinnedPublicKeys.joined(separator: ";"))
-        }
     }
 
     private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
@@ -301,7 +317,7 @@ final class EasyHandle {
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || transfer.repetitions > 0
+            || transfer.repetitions > 0 || transfer.plan.ignoresCookies
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)
@@ -313,7 +329,8 @@ final class EasyHandle {
         decompresses = false
         buffersMuch = false
         proxy = nil
-        proxyExceptions = nil
+        pins = nil
+        ownCookies = nil
         shape = .get
         customMethod = nil
         headerLines = []
@@ -323,6 +340,10 @@ final class EasyHandle {
     }
 
     // MARK: Results
+
+    /// What the connection opened for this transfer saw of its handshake; `nil` without TLS, on a connection that was
+    /// open before, and when it is not OpenSSL that speaks TLS.
+    var tlsNotes: lat_tls_notes? { tlsSlot.pointee.notes?.pointee }
 
     func long(_ info: CURLINFO) -> Int {
         var value = 0
@@ -364,8 +385,8 @@ final class EasyHandle {
 
 // CURLAUTH_* are macros with casts, which Swift does not import.
 private let basicScheme: UInt = 1 << 0
-private let digestScheme: UInt = 1 << 1
-private let anyScheme: UInt = ~(1 << 4)
+let digestScheme: UInt = 1 << 1
+let anyScheme: UInt = ~(1 << 4)
 
 /// What a part's callbacks work with; libcurl holds it until it frees the part.
 final class MIMEReader {

@@ -21,11 +21,18 @@ final class Engine: @unchecked Sendable {
         case gauges(UnsafeContinuation<EngineGauges, Never>)
         /// Something for what the thread does beside transfers; without it when the engine is at its end.
         case side(@Sendable (EngineSide?) -> Void)
+        /// Something to do with the cookies; without them when the engine is at its end.
+        case cookies(@Sendable (CookieStore?) -> Void)
         case shutDown(UnsafeContinuation<Void, Never>?)
     }
 
     let configuration: EngineConfiguration
+    let tls: TLSMaterial
     let share: UnsafeMutableRawPointer
+    /// The cookies, when they are kept.
+    private(set) var cookies: CookieStore?
+    /// Decides where connections may go, when that is limited.
+    let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
 
     private let multi: UnsafeMutableRawPointer
@@ -57,7 +64,9 @@ final class Engine: @unchecked Sendable {
     /// More unused handles than this are freed.
     private static let handlePoolLimit = 256
 
-    init(_ configuration: EngineConfiguration, proxies: ProxySettings) throws(NetworkError) {
+    init(
+        _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?
+    ) throws(NetworkError) {
         try GlobalCurl.start()
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
         let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
@@ -71,7 +80,19 @@ final class Engine: @unchecked Sendable {
             close(epoll)
             throw EngineFailure.noResources("memory for libcurl")
         }
+        do {
+            if configuration.cookies != .off {
+                cookies = try CookieStore(configuration.cookies, share: share, warn: configuration.warn)
+            }
+        } catch {
+            curl_multi_cleanup(multi)
+            curl_share_cleanup(share)
+            close(epoll)
+            throw error
+        }
         self.configuration = configuration
+        self.tls = tls
+        self.addressGuard = addressGuard
         self.mailbox = mailbox
         self.epoll = epoll
         self.multi = multi
@@ -124,6 +145,7 @@ final class Engine: @unchecked Sendable {
             finishTransfers()
             if idleWatch.isDue(now) { endSilentTransfers() }
             deliverChunks()
+            saveCookies()
             deliverAnswers()
         }
         shutDown()
@@ -170,6 +192,7 @@ final class Engine: @unchecked Sendable {
         case .update(let transfer): update(transfer)
         case .gauges(let continuation): continuation.resume(returning: gauges)
         case .side(let work): work(side)
+        case .cookies(let body): body(cookies)
         case .shutDown(let waiter):
             isShuttingDown = true
             if let waiter { shutdownWaiters.append(waiter) }
@@ -275,6 +298,9 @@ final class Engine: @unchecked Sendable {
                 transfer.failure.map { EngineFailure.complete($0, transfer, timings) }
                 ?? EngineFailure.describe(result, handle: handle, transfer: transfer, timings: timings, now: now)
             return over(transfer, .failure(error))
+        }
+        if isProxyRefusal(transfer) {
+            return over(transfer, .failure(EngineFailure.proxyWantsCredentials(transfer, timings)))
         }
         over(transfer, .success(response(of: transfer, timings: timings)))
     }
@@ -392,17 +418,25 @@ final class Engine: @unchecked Sendable {
             case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
             case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
             case .gauges(let continuation): continuation.resume(returning: gauges)
+            case .cookies(let body): body(nil)
             case .cancel, .update: break
             }
         }
+        saveCookies()
         deliverAnswers()
         tearDown()
+    }
+
+    /// Before the responses that changed them are delivered: whoever has one may end the process.
+    private func saveCookies() {
+        if let cookies, cookies.mayHaveChanged { cookies.save() }
     }
 
     /// Frees what is libcurl's and the kernel's. Nothing of the engine may be used after it.
     func tearDown() {
         freeHandles = []
         handles = []
+        cookies = nil
         curl_multi_cleanup(multi)
         curl_share_cleanup(share)
         close(epoll)
@@ -471,6 +505,32 @@ final class Engine: @unchecked Sendable {
 
     // MARK: What libcurl's callbacks tell
 
+    /// A connection is about to be opened. Returns whether it may; what is refused is remembered with the transfer.
+    func mayConnect(to address: UnsafePointer<curl_sockaddr>, _ handle: EasyHandle) -> Bool {
+        guard let addressGuard else { return true }
+        guard let transfer = handle.transfer else { return false }
+        guard let refusal = refusal(of: address, transfer, addressGuard) else { return true }
+        transfer.blockedAddress = refusal
+        return false
+    }
+
+    private func refusal(
+        of address: UnsafePointer<curl_sockaddr>, _ transfer: Transfer, _ addressGuard: AddressGuard
+    ) -> NetworkError? {
+        let host = transfer.target.host
+        if address.pointee.family == AF_UNIX {
+            return AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: host)
+        }
+        // The proxy is the app's choice; the URL's host was looked at when the request was prepared.
+        if transfer.plan.proxy != nil { return nil }
+        guard let address = SocketAddress.address(of: address) else {
+            return AddressGuard.error(.reserved, address: "an address of an unknown family", host: host)
+        }
+        return addressGuard.refusal(of: address, host: host).map {
+            AddressGuard.error($0, address: address.description, host: host)
+        }
+    }
+
     func opened(_ descriptor: CInt) { sockets.opened(descriptor) }
 
     func closed(_ descriptor: CInt) { sockets.closed(descriptor) }
@@ -492,8 +552,18 @@ final class Engine: @unchecked Sendable {
     /// libcurl repeats a request by itself when a connection from the pool turns out to be dead. That is right
     /// when nothing was sent, or the request may be repeated; a request with effects that went out may have had
     /// them (RFC 9110 §9.2.2).
-    func connectionIsReady(_ handle: EasyHandle) -> Bool {
+    func connectionIsReady(_ handle: EasyHandle, address: UnsafePointer<CChar>?) -> Bool {
         guard let transfer = handle.transfer else { return false }
+        if let addressGuard, transfer.plan.proxy == nil {
+            // A connection from the pool was looked at when it was opened; this is the second bolt on the door.
+            let known = address.flatMap { IPAddress(host: String(cString: $0)) }
+            let rule = known.map { addressGuard.refusal(of: $0, host: transfer.target.host) } ?? .reserved
+            if let rule {
+                transfer.failure = AddressGuard.error(
+                    rule, address: known?.description ?? "the connection", host: transfer.target.host)
+                return false
+            }
+        }
         transfer.lastActivity = now
         transfer.connectionsUsed += 1
         defer { transfer.hasHeadOnConnection = false }
@@ -520,6 +590,9 @@ final class Engine: @unchecked Sendable {
         transfer.lastActivity = now
         transfer.hasHeadOnConnection = true
         if transfer.firstByteAt == nil { transfer.firstByteAt = now }
+        if let cookies, cookies.isPersistent, !cookies.mayHaveChanged, Self.setsCookie(line) {
+            cookies.mayHaveChanged = true
+        }
         let wasComplete = transfer.head.isComplete
         guard transfer.head.append(line) else {
             transfer.failure = EngineFailure.headTooLarge
@@ -542,6 +615,16 @@ final class Engine: @unchecked Sendable {
         return line.count
     }
 
+    private static func setsCookie(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+        let name = "set-cookie:".utf8
+        return line.count > name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
+    }
+
+    /// Whether the head is a proxy's refusal: only a proxy that speaks HTTP may say 407 (RFC 9110 §15.5.8).
+    private func isProxyRefusal(_ transfer: Transfer) -> Bool {
+        transfer.head.status == 407 && transfer.plan.proxy.map { !$0.isSOCKS } ?? false
+    }
+
     /// Whether the head may be a challenge that libcurl answers by itself, so that another head follows.
     private func libcurlMayAskAgain(_ transfer: Transfer) -> Bool {
         transfer.head.status == 401 && transfer.mayBeChallenged || transfer.head.status == 407
@@ -555,6 +638,7 @@ final class Engine: @unchecked Sendable {
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
         transfer.lastActivity = now
+        if isProxyRefusal(transfer) { return bytes.count }
         if let pipe = transfer.pipe, pipe.pauseIfFull() {
             // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
             transfer.isPaused = true

@@ -49,6 +49,13 @@ enum EngineFailure {
             request: transfer.request, response: partialResponse(transfer, timings), timings: timings)
     }
 
+    /// A proxy's 407 in plain HTTP, which comes as a response.
+    static func proxyWantsCredentials(_ transfer: Transfer, _ timings: Timings) -> NetworkError {
+        NetworkError(
+            .proxy, message: ProxyFault.credentials(transfer), request: transfer.request,
+            response: partialResponse(transfer, timings), timings: timings)
+    }
+
     static func staleConnection(_ transfer: Transfer) -> NetworkError {
         NetworkError(
             .connectionLost,
@@ -73,14 +80,26 @@ enum EngineFailure {
             // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
+        if code == CURLE_COULDNT_CONNECT, let blocked = transfer.blockedAddress {
+            return complete(blocked, transfer, timings)
+        }
         let detail = handle.errorText
         let said =
             code == CURLE_OK
             ? "the server closed the connection"
             : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
-        let kind = kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
+        let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
+        let kind: NetworkError.Kind
+        if proxyFault != nil {
+            kind = .proxy
+        } else if let reason = TLSFault.reason(of: code, said: said, handle: handle) {
+            kind = .tls(reason)
+        } else {
+            kind = self.kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
+        }
+        let message = proxyFault?.message ?? message(kind, said: said, transfer: transfer)
         return NetworkError(
-            kind, message: message(kind, said: said, transfer: transfer), request: transfer.request,
+            kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
             attempts: max(1, transfer.connectionsUsed), timings: timings)
     }
@@ -91,21 +110,10 @@ enum EngineFailure {
         switch code {
         case CURLE_OK: .connectionLost  // it ended well, but within the head
         case CURLE_URL_MALFORMAT: .invalidRequest
-        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: .dns
+        case CURLE_COULDNT_RESOLVE_HOST: .dns
         case CURLE_COULDNT_CONNECT: .connect
-        case CURLE_PROXY: .proxy
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
-            .tls(verification(handle.long(CURLINFO_SSL_VERIFYRESULT), said))
-        case CURLE_SSL_PINNEDPUBKEYNOTMATCH: .tls(.pinMismatch)
-        case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT: .tls(.clientCertificate)
-        case CURLE_SSL_CIPHER: .tls(.protocolVersion)
-        case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
-            CURLE_SSL_CRL_BADFILE:
-            .tls(said.contains("version") || said.contains("protocol") ? .protocolVersion : .handshake)
-        case CURLE_SSL_CACERT_BADFILE: .tls(.untrusted)
-        // libcurl 7.88 has no codes of their own for these.
-        case CURLE_RECV_ERROR where said.contains("CONNECT tunnel failed"): .proxy
+        // libcurl 7.88 has no code of its own for these.
         case CURLE_RECV_ERROR
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
@@ -135,19 +143,6 @@ enum EngineFailure {
         return plan.timeout > 0 && plan.timeout < plan.connectTimeout ? .total : .connect
     }
 
-    /// OpenSSL's verdict (`X509_V_ERR_*`), or libcurl's own about the host name.
-    private static func verification(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
-        switch result {
-        case 10: .expired
-        case 9: .notYetValid
-        case 18: .selfSigned
-        case 62: .wrongHost
-        case 0 where said.contains("subject name") || said.contains("host name") || said.contains("hostname"):
-            .wrongHost
-        default: .untrusted
-        }
-    }
-
     private static func message(_ kind: NetworkError.Kind, said: String, transfer: Transfer) -> String {
         let origin = transfer.target.origin
         let plan = transfer.plan
@@ -158,12 +153,7 @@ enum EngineFailure {
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
                 + "whether a firewall drops the packets"
         case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
-        case .tls(.expired): "the certificate of \(origin) has expired; it has to be renewed on the server"
-        case .tls(.notYetValid): "the certificate of \(origin) is not valid yet; check this machine's clock"
-        case .tls(.wrongHost): "the certificate of \(origin) is for another host: \(said)"
-        case .tls(.selfSigned), .tls(.untrusted):
-            "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as tls.caFile"
-        case .tls: "the TLS handshake with \(origin) failed: \(said)"
+        case .tls(let reason): TLSFault.message(reason, said: said, transfer: transfer)
         case .connectionLost: "\(said), \(place(of: transfer))"
         case .protocolViolation: "the server broke the rules of HTTP: \(said), \(place(of: transfer))"
         default: said

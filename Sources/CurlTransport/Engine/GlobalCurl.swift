@@ -12,6 +12,19 @@ enum GlobalCurl {
     /// The version of the library that is loaded, as in `LIBCURL_VERSION_NUM`.
     static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
 
+    /// What the library was built with, as in `curl_version_info_data.features`.
+    private static let features = Int(curl_version_info(CURLVERSION_TENTH)?.pointee.features ?? 0)
+
+    /// Whether the library has a feature (`CURL_VERSION_…`).
+    static func has(_ feature: CInt) -> Bool { features & Int(feature) != 0 }
+
+    /// Whether OpenSSL does its TLS.
+    static let usesOpenSSL: Bool = {
+        guard let version = curl_version_info(CURLVERSION_TENTH)?.pointee.ssl_version else { return false }
+        // Others may be there too, in parentheses.
+        return String(cString: version).hasPrefix("OpenSSL/")
+    }()
+
     /// - Throws: ``NetworkError/Kind/unsupported`` when this libcurl cannot be used.
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {

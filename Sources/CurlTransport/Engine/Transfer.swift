@@ -25,6 +25,8 @@ final class Transfer: @unchecked Sendable, Hashable {
     var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
     var failure: NetworkError?
+    /// Where it was kept from connecting to; the error, should it come nowhere else.
+    var blockedAddress: NetworkError?
     var isSuspended = false
     /// The reader of a stream is behind, or the transfer is held by the caller.
     var isPaused = false
@@ -133,8 +135,14 @@ struct TransferPlan: Sendable {
     var headerLines: [String]
     /// Whether libcurl asks for compressed bodies and takes the compression off.
     var decompresses: Bool
-    var proxy: String
-    var proxyExceptions: String
+    /// The proxy on the way; `nil` for none.
+    var proxy: ProxySettings.Proxy?
+    /// The keys one of which the server must have, for `CURLOPT_PINNEDPUBLICKEY`.
+    var pins: String?
+    /// Whether it has nothing to do with the manager's cookies.
+    var ignoresCookies: Bool
+    /// What is sent with the manager's cookies, in one field.
+    var ownCookies: String?
     var maxConnectionsPerHost: Int
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.
@@ -149,8 +157,7 @@ struct TransferPlan: Sendable {
         maxDecompressionRatio = Int64(configuration.maxDecompressionRatio)
         headerLines = []
         decompresses = true
-        proxy = ""
-        proxyExceptions = ""
+        ignoresCookies = false
         maxConnectionsPerHost = configuration.maxConnectionsPerHost
         needsReset = false
     }

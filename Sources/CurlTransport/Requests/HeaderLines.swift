@@ -7,6 +7,14 @@ import HTTPCore
 /// `User-Agent` and `Accept-Encoding` are among them though libcurl has
 /// options of its own for both: it would format each anew for each request.
 struct HeaderLines: Sendable {
+    /// Where the fields of a request go.
+    struct Context {
+        /// Whether a proxy reads them, and not only the server.
+        var reachesProxy = false
+        /// Whether `Cookie` is sent by other means, with the manager's cookies.
+        var takesCookies = false
+    }
+
     private let userAgent: String
     private let acceptEncoding: String
     /// The lines of a request that brings none of its own.
@@ -31,7 +39,7 @@ struct HeaderLines: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the field.
     func lines(
-        for request: HTTPRequest, body: PreparedBody?, decompresses: Bool
+        for request: HTTPRequest, body: PreparedBody?, decompresses: Bool, context: Context = Context()
     ) throws(NetworkError) -> [String] {
         if request.headers.hasNoFields, body == nil, request.authentication == nil, decompresses { return standard }
         var lines: [String] = []
@@ -43,6 +51,9 @@ struct HeaderLines: Sendable {
             switch name {
             case "content-length": try Self.checkContentLength(field.value, body: body)
             case "transfer-encoding": try Self.checkTransferEncoding(field.value, body: body)
+            // Never the server's business; a proxy's user and password stand in its URL.
+            case "proxy-authorization" where !context.reachesProxy: break
+            case "cookie" where context.takesCookies: break
             case "content-type" where body?.isMultipart ?? false:
                 if let type = Self.multipartType(field.value) { lines.append("Content-Type: \(type)") }
             default: lines.append(Self.line(field))

@@ -1,45 +1,84 @@
+import CLibcurl
 import HTTPCore
 
 /// Which proxy a request goes through, decided once and not by libcurl's look
 /// at the environment for each request.
 struct ProxySettings: Sendable {
-    private let http: String?
-    private let https: String?
-    /// Hosts that are reached directly, in the notation of `CURLOPT_NOPROXY`.
-    let exceptions: String
+    /// A proxy that was found to be one.
+    struct Proxy: Hashable, Sendable {
+        /// The value for `CURLOPT_PROXY`.
+        let url: String
+        let isSOCKS: Bool
+    }
+
+    private let http: Proxy?
+    private let https: Proxy?
+    private let exceptions: ProxyExceptions
 
     /// Whether no request goes through a proxy.
     var isEmpty: Bool { http == nil && https == nil }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy, ``NetworkError/Kind/unsupported``
+    ///   for an `https` one when this libcurl cannot speak TLS to proxies.
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
-            (http, https, exceptions) = (nil, nil, "")
+            (http, https, exceptions) = (nil, nil, ProxyExceptions(""))
         case .url(let url):
-            try Self.check(url)
-            (http, https, exceptions) = (url, url, "")
+            let proxy = try Self.proxy(url, from: "the proxy")
+            (http, https, exceptions) = (proxy, proxy, ProxyExceptions(""))
         case .environment:
-            func value(_ names: String...) -> String? {
-                names.lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
+            func proxy(_ names: String...) throws(NetworkError) -> Proxy? {
+                for name in names {
+                    guard let value = environment[name], !value.isEmpty else { continue }
+                    return try Self.proxy(value, from: "the environment's \(name)")
+                }
+                return nil
             }
-            let all = value("all_proxy", "ALL_PROXY")
-            http = value("http_proxy") ?? all
-            https = value("https_proxy", "HTTPS_PROXY") ?? all
-            exceptions = value("no_proxy", "NO_PROXY") ?? ""
+            let all = try proxy("all_proxy", "ALL_PROXY")
+            http = try proxy("http_proxy") ?? all
+            https = try proxy("https_proxy", "HTTPS_PROXY") ?? all
+            let without = [environment["no_proxy"], environment["NO_PROXY"]]
+            exceptions = ProxyExceptions(without.compactMap { $0 }.first { !$0.isEmpty } ?? "")
         }
     }
 
-    /// The value for `CURLOPT_PROXY`; empty for none.
-    func proxy(for target: Target) -> String { (target.isSecure ? https : http) ?? "" }
+    /// The proxy on the way to a target; `nil` for none.
+    func proxy(for target: Target) -> Proxy? {
+        guard let proxy = target.isSecure ? https : http, !exceptions.contains(target.host) else { return nil }
+        return proxy
+    }
 
-    private static func check(_ url: String) throws(NetworkError) {
-        let known = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
-        guard let end = url.firstRange(of: "://") else { return }  // host:port, an HTTP proxy as for curl
-        let scheme = url[..<end.lowerBound].lowercased()
-        guard known.contains(scheme) else {
-            throw .invalidRequest(
-                "the proxy's scheme \"\(scheme)\" is not known; use one of \(known.joined(separator: ", "))")
+    private static func proxy(_ text: String, from place: String) throws(NetworkError) -> Proxy {
+        let known = ["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"]
+        var url = text
+        var scheme = "http"  // host:port, an HTTP proxy as for curl
+        if let end = text.firstRange(of: "://") {
+            scheme = text[..<end.lowerBound].lowercased()
+            guard known.contains(scheme) else {
+                throw .invalidRequest(
+                    "\(place)'s scheme \"\(scheme)\" is not known; use one of \(known.joined(separator: ", "))")
+            }
+            // Others' word for SOCKS; curl does not know it.
+            if scheme == "socks" { scheme = "socks5h" }
+            url = scheme + text[end.lowerBound...]
         }
+        if scheme == "https", !GlobalCurl.has(CURL_VERSION_HTTPS_PROXY) {
+            throw NetworkError(
+                .unsupported, message: "\(place) is reached over TLS, which this libcurl cannot; use an http:// proxy")
+        }
+        guard isAddress(url) else {
+            throw .invalidRequest(
+                "\(place) \"\(URLText.redacted(url))\" is no address; write scheme://host:port, user and password "
+                    + "percent-encoded")
+        }
+        return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))
+    }
+
+    private static func isAddress(_ url: String) -> Bool {
+        guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }), let handle = curl_url() else { return false }
+        defer { curl_url_cleanup(handle) }
+        let flags = UInt32(CURLU_NON_SUPPORT_SCHEME) | UInt32(CURLU_GUESS_SCHEME)
+        return curl_url_set(handle, CURLUPART_URL, url, flags) == CURLUE_OK
     }
 }

@@ -33,7 +33,6 @@ enum RequestCheck {
             case .basic, .digest, .any: true
             }
         return hasCredentials || request.version != .automatic || request.unixSocketPath != nil
-            || !request.pinnedPublicKeys.isEmpty
     }
 
     /// Credentials end up in header fields, Digest's user name as it is.
@@ -87,13 +86,14 @@ extension EngineConfiguration {
             throw .invalidRequest("\(name) is \(number); it has to be at least 1")
         }
         guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); it cannot be negative") }
-        if let caFile = tls.caFile, !FileManager.default.isReadableFile(atPath: caFile) {
-            throw .invalidRequest("tls.caFile \"\(caFile)\" cannot be read; give the path of a PEM file")
-        }
         if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
             throw .invalidRequest("userAgent holds a control character; remove it")
         }
         try RequestCheck.unixSocket(unixSocketPath)
+        if blocksPrivateAddresses, unixSocketPath != nil {
+            throw .invalidRequest(
+                "unixSocketPath and blocksPrivateAddresses exclude each other: no request could be sent")
+        }
         for rule in connectTo where rule.filter({ $0 == ":" }).count < 3 {
             throw .invalidRequest("connectTo \"\(rule)\" is not of the form HOST1:PORT1:HOST2:PORT2")
         }

@@ -1,3 +1,4 @@
+import CLibcurl
 public import HTTPCore
 
 /// The settings of an engine. They are read when it is made.
@@ -28,8 +29,29 @@ public struct EngineConfiguration: Sendable {
     public var userAgent: String?
     /// Where requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
+    /// How the password of a proxy's URL is sent to an HTTP proxy. Default ``ProxyAuthentication/basic``.
+    public var proxyAuthentication = ProxyAuthentication.basic
     /// Certificates and their checking.
     public var tls = TLSConfiguration()
+    /// Whether cookies are kept and sent back (RFC 6265). Default ``CookiePolicy/off``.
+    public var cookies = CookiePolicy.off
+    /// Whether connections to addresses that are none of the public internet are refused: private, loopback, link-local,
+    /// cloud metadata and the others of ``HTTPCore/AddressRule``. Default `false`.
+    ///
+    /// The address that is really connected to is judged, when its socket is made, for each hop of a redirect and each
+    /// connection; so a name that resolves to such an address, or changes between two look-ups, comes no further. Of
+    /// several addresses of a name the public ones are still tried. Unix domain sockets are refused too.
+    ///
+    /// A proxy's own address is the app's choice and not judged. What the proxy then connects to is out of sight: of a
+    /// request through a proxy only the URL's host is judged, when it is an address in any notation or a name like
+    /// `localhost`. A proxy that must not reach inside has to see to that itself.
+    public var blocksPrivateAddresses = false
+    /// What ``blocksPrivateAddresses`` lets through: addresses and ranges (`10.1.0.0/16`, `fd00:1::/32`), and names of
+    /// hosts, `*.example.org` for all names below one. Default none.
+    public var allowedPrivateAddresses: [String] = []
+    /// Told once of what a person should know: that certificates are not verified, that the cookie file cannot be
+    /// written. Called on any thread. Default `nil`: a line on standard error.
+    public var warningHandler: (@Sendable (_ message: String) -> Void)?
     /// Addresses for hosts, instead of asking the name server (`CURLOPT_RESOLVE`): `"api.example.org:443"` to
     /// `"127.0.0.1"`, several with commas between.
     public var resolve: [String: String] = [:]
@@ -49,15 +71,6 @@ public struct EngineConfiguration: Sendable {
     public init() {}
 }
 
-/// How servers' certificates are checked.
-public struct TLSConfiguration: Hashable, Sendable {
-    /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
-    public var caFile: String?
-
-    /// The system's certificates.
-    public init() {}
-}
-
 /// What is alive in an engine: for tests, and to see that nothing stays behind.
 public struct EngineGauges: Hashable, Sendable {
     /// libcurl handles, running and pooled.
@@ -66,4 +79,14 @@ public struct EngineGauges: Hashable, Sendable {
     public var sockets: Int
     /// Whether the engine's thread runs.
     public var isRunning: Bool
+}
+
+extension EngineConfiguration {
+    /// Says what a person should know.
+    func warn(_ message: String) {
+        if let warningHandler { return warningHandler(message) }
+        let line = Array("LATNetworking: \(message)\n".utf8)
+        // One write, so that lines of several threads do not mix; where nobody reads, nobody is told.
+        _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
 }

@@ -21,7 +21,7 @@ public final class CentralRequestManager: Sendable {
     public let reachability: Reachability
 
     private let corridor: Corridor
-    private let engine: CurlTransport?
+    let engine: CurlTransport?
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
     let tables: TableSource

@@ -78,6 +78,11 @@ extension CentralRequestManager {
         public var parameterEncoding = ParameterEncoding.json
         /// Whether redirects are followed. Default: at most 20 hops.
         public var redirects = RedirectPolicy.follow(limit: 20)
+        /// Asked before each hop; may change or refuse it. Default `nil`: every hop that the rules allow is made.
+        public var redirectHandler: RedirectHandler?
+        /// Whether a redirect from https to http is followed. Default `false`: it fails with
+        /// ``NetworkError/Kind/redirect``.
+        public var followsInsecureRedirects = false
         /// How often an idempotent request is repeated after a failure of the network. Default 0. A connection from
         /// the pool that turns out to be dead is replaced once whatever this says, when that is safe.
         public var retries = 0

@@ -20,8 +20,11 @@ extension Corridor {
             seal: SealInterceptor(standard: configuration.sealer, named: configuration.sealers),
             sign: configuration.signer.map { SignInterceptor(signer: $0) },
             redirect: RedirectInterceptor(
-                policy: configuration.redirects, secretHeaders: configuration.secretHeaders,
-                timeout: configuration.engine.timeout),
+                policy: configuration.redirects,
+                rule: RedirectRule(
+                    secretHeaders: configuration.secretHeaders,
+                    allowsInsecure: configuration.followsInsecureRedirects),
+                handler: configuration.redirectHandler, timeout: configuration.engine.timeout),
             networkInterceptors: configuration.networkInterceptors,
             transport: transport)
     }

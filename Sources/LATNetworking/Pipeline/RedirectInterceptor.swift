@@ -1,7 +1,11 @@
+import CurlTransport
+import HTTPCore
+
 /// Follows redirects, hop by hop, as ``RedirectRule`` says.
 struct RedirectInterceptor: Interceptor {
     let policy: RedirectPolicy
-    let secretHeaders: SecretHeaders
+    let rule: RedirectRule
+    let handler: RedirectHandler?
     /// The total timeout of a request that names none.
     let timeout: Duration?
 
@@ -14,9 +18,11 @@ struct RedirectInterceptor: Interceptor {
         var hops: [HTTPResponse.Redirect] = []
         var deadline = TransferDeadline(request.timeout ?? (request.streamsBody ? nil : timeout))
         deadline?.spend(response.timings)
-        let secretHeaders = secretHeaders.union(request.context.secretHeaders)
-        while let following = try RedirectRule.next(after: response, to: request, secretHeaders: secretHeaders) {
+        var rule = rule
+        rule.secretHeaders = rule.secretHeaders.union(request.context.secretHeaders)
+        while let proposed = try rule.next(after: response, to: request) {
             guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
+            guard let following = try await decide(proposed, rule, hops, request, response) else { break }
             hops.append(.init(url: response.url, status: response.status))
             // A short body is read to its end, so that the connection can serve the next hop.
             if response.body.isStream { _ = try? await response.body.collect(upTo: 64 << 10) }
@@ -27,6 +33,38 @@ struct RedirectInterceptor: Interceptor {
         }
         response.redirects = hops
         return response
+    }
+
+    /// Asks the handler. `nil` when the response shall be the answer.
+    private func decide(
+        _ next: HTTPRequest, _ rule: RedirectRule, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest,
+        _ response: HTTPResponse
+    ) async throws -> HTTPRequest? {
+        guard let handler else { return next }
+        let hop = RedirectHop(
+            request: request, response: response, next: next, hops: hops,
+            changesOrigin: URLReference.origin(of: next.url) != URLReference.origin(of: response.url))
+        let decision: RedirectDecision
+        do {
+            decision = try await handler(hop)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .provider, message: "the redirect handler threw: \(error)", request: request, response: response,
+                underlying: error)
+        }
+        switch decision {
+        case .stop: return nil
+        case .refuse(let reason): throw RedirectRule.refusal(reason, request, response)
+        case .follow(var changed):
+            // What the handler adds for the origin it was told of is meant for it; an origin of its own choice gets
+            // none of what was meant for another.
+            guard URLReference.origin(of: changed.url) != URLReference.origin(of: next.url) else { return changed }
+            try rule.restrict(&changed, from: next.url, request, response)
+            try rule.restrict(&changed, from: response.url, request, response)
+            return changed
+        }
     }
 
     private func limit(for request: HTTPRequest) -> Int? {

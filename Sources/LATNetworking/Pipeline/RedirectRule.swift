@@ -2,42 +2,69 @@ import CurlTransport
 import HTTPCore
 
 /// What to do with a redirect: the rules of RFC 9110 §15.4 as a function of request and response, no I/O.
-enum RedirectRule {
+struct RedirectRule {
+    /// Fields that never reach another origin.
+    var secretHeaders: SecretHeaders
+    /// Whether a redirect from https to http is followed.
+    var allowsInsecure = false
+
     /// The request that follows a response.
     ///
-    /// - Parameter secretHeaders: fields that never reach another origin.
     /// - Returns: `nil` when the response is no redirect to follow, because its status or the lack of `Location` says
     ///   so; it is the answer then.
     /// - Throws: ``NetworkError/Kind/redirect`` for one that must not be followed.
-    static func next(
-        after response: HTTPResponse, to request: HTTPRequest, secretHeaders: SecretHeaders
-    ) throws(NetworkError) -> HTTPRequest? {
-        guard [301, 302, 303, 307, 308].contains(response.status),
-            let location = response.headers["Location"], !location.isEmpty
+    func next(after response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPRequest? {
+        guard [301, 302, 303, 307, 308].contains(response.status), let location = response.headers["Location"],
+            !location.isEmpty
         else { return nil }
-        guard let url = URLReference.resolve(location, against: response.url),
-            let origin = URLReference.origin(of: url)
-        else {
-            throw refusal("the Location of status \(response.status) is no http or https URL", request, response)
+        // Two readers could take different ones.
+        guard response.headers[values: "Location"].allSatisfy({ $0 == location }) else {
+            throw Self.refusal("status \(response.status) came with more than one Location", request, response)
         }
-        let isSameOrigin = origin == URLReference.origin(of: response.url)
-        if !isSameOrigin, origin.hasPrefix("http:"), response.url.lowercased().hasPrefix("https:") {
-            throw refusal(
-                "the server redirects from https to http (\(URLText.redacted(url))), where all could be read on the way",
-                request, response)
+        guard let url = URLReference.resolve(location, against: Self.base(response, request)),
+            URLReference.origin(of: url) != nil
+        else {
+            throw Self.refusal(
+                "the Location of status \(response.status) is no http or https URL", request, response)
         }
         var next = request
         next.url = url
-        if changesToGet(response.status, request.method) {
+        if Self.changesToGet(response.status, request.method) {
             next.method = .get
-            dropBody(&next)
+            Self.dropBody(&next)
         } else if let body = request.body, !body.isReplayable {
-            throw refusal(
+            throw Self.refusal(
                 "status \(response.status) wants the body again but its stream can be read only once; make it with the "
                     + "closure form of .stream, or send data or a file", request, response)
         }
-        if !isSameOrigin { dropSecrets(&next, secretHeaders) }
+        try restrict(&next, from: response.url, request, response)
         return next
+    }
+
+    /// Takes secrets off a request that goes to another origin than `url`.
+    ///
+    /// - Throws: ``NetworkError/Kind/redirect`` when that would be from https to http.
+    func restrict(
+        _ next: inout HTTPRequest, from url: String, _ request: HTTPRequest, _ response: HTTPResponse
+    ) throws(NetworkError) {
+        guard let origin = URLReference.origin(of: next.url), origin != URLReference.origin(of: url) else { return }
+        if !allowsInsecure, origin.hasPrefix("http:"), url.lowercased().hasPrefix("https:") {
+            throw Self.refusal(
+                "the server redirects from https to http (\(URLText.redacted(next.url))), where all could be read on the "
+                    + "way", request, response)
+        }
+        next.authentication = nil
+        next.pinnedPublicKeys = []  // they are those of the domain that redirected
+        Self.removeHeaders(&next) { secretHeaders.contains($0) || $0.equalsIgnoringASCIICase("Host") }
+    }
+
+    /// What `Location` is relative to: the address that answered, with the fragment that was asked for, which a
+    /// `Location` without one takes over (RFC 9110 §10.2.2).
+    private static func base(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
+        guard let hash = request.url.utf8.firstIndex(of: UInt8(ascii: "#")), !response.url.contains("#") else {
+            return response.url
+        }
+        return response.url + request.url[hash...]
     }
 
     /// 303 asks for GET; after 301 and 302 a POST becomes one, as all user agents do (RFC 9110 §15.4.2, §15.4.3).
@@ -52,15 +79,11 @@ enum RedirectRule {
     private static func dropBody(_ request: inout HTTPRequest) {
         request.body = nil
         removeHeaders(&request) { name in
-            ["Content-Type", "Content-Encoding", "Content-Language", "Content-Length", "Content-Location", "Digest"]
-                .contains { name.equalsIgnoringASCIICase($0) }
+            [
+                "Content-Type", "Content-Encoding", "Content-Language", "Content-Length", "Content-Location",
+                "Content-Digest", "Repr-Digest", "Digest", "Transfer-Encoding", "Expect", "Trailer",
+            ].contains { name.equalsIgnoringASCIICase($0) }
         }
-    }
-
-    private static func dropSecrets(_ request: inout HTTPRequest, _ secrets: SecretHeaders) {
-        request.authentication = nil
-        request.pinnedPublicKeys = []  // they are those of the domain that redirected
-        removeHeaders(&request) { secrets.contains($0) || $0.equalsIgnoringASCIICase("Host") }
     }
 
     private static func removeHeaders(_ request: inout HTTPRequest, where isUnwanted: (String) -> Bool) {
@@ -68,7 +91,7 @@ enum RedirectRule {
         request.headers.removeAll(where: isUnwanted)
     }
 
-    private static func refusal(_ reason: String, _ request: HTTPRequest, _ response: HTTPResponse) -> NetworkError {
+    static func refusal(_ reason: String, _ request: HTTPRequest, _ response: HTTPResponse) -> NetworkError {
         NetworkError(
             .redirect, message: "\(reason); set redirects = .none to see the response itself", request: request,
             response: response)

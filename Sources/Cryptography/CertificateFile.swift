@@ -1,0 +1,103 @@
+import CLibcrypto
+package import FoundationEssentials
+
+/// Looks whether certificates and keys can be used, before anybody connects with them.
+package enum CertificateFile {
+    /// What is wrong with a certificate or key, in words that end a sentence about the file.
+    package struct Problem: Error, Equatable {
+        package let reason: String
+    }
+
+    /// The number of certificates in a PEM file.
+    ///
+    /// - Throws: ``Problem`` when there is none, or one of them is malformed.
+    @discardableResult
+    package static func countCertificates(in pem: Data) throws(Problem) -> Int {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard let input = buffer(pem) else { throw Problem(reason: "is empty; give certificates in PEM") }
+        defer { BIO_free(input) }
+        var count = 0
+        while let certificate = PEM_read_bio_X509_AUX(input, nil, nil, nil) {
+            X509_free(certificate)
+            count += 1
+        }
+        // The end of the file is the error that is expected.
+        guard lat_is_end_of_pem() == 1 else {
+            throw Problem(reason: "holds a malformed certificate after \(count) good ones; write it anew")
+        }
+        guard count > 0 else {
+            throw Problem(reason: "holds no certificate in PEM (-----BEGIN CERTIFICATE-----); convert it")
+        }
+        return count
+    }
+
+    /// Checks that a PEM certificate and a PEM key belong together and can be read.
+    package static func checkPEM(certificate: Data, key: Data, password: String?) throws(Problem) {
+        try countCertificates(in: certificate)
+        guard let certificateInput = buffer(certificate), let keyInput = buffer(key) else {
+            throw Problem(reason: "has an empty key")
+        }
+        defer {
+            BIO_free(certificateInput)
+            BIO_free(keyInput)
+            ERR_clear_error()
+        }
+        guard let certificate = PEM_read_bio_X509_AUX(certificateInput, nil, nil, nil) else {
+            throw Problem(reason: "holds no certificate in PEM")
+        }
+        defer { X509_free(certificate) }
+        // Without a callback the last argument is the pass phrase; without that OpenSSL would ask on the terminal.
+        let privateKey = Array((password ?? "").utf8CString).withUnsafeBufferPointer {
+            PEM_read_bio_PrivateKey(keyInput, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
+        }
+        guard let privateKey else {
+            let isEncrypted = key.firstRange(of: Data("ENCRYPTED".utf8)) != nil
+            throw Problem(
+                reason: isEncrypted
+                    ? password == nil
+                        ? "has an encrypted key; give its password" : "has a key that the password does not open"
+                    : "has no private key in PEM that can be read")
+        }
+        defer { EVP_PKEY_free(privateKey) }
+        guard X509_check_private_key(certificate, privateKey) == 1 else {
+            throw Problem(reason: "and the key do not belong together")
+        }
+    }
+
+    /// Checks that a PKCS#12 file opens and holds a certificate with its key.
+    package static func checkPKCS12(_ data: Data, password: String) throws(Problem) {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard let input = buffer(data) else { throw Problem(reason: "is empty") }
+        defer { BIO_free(input) }
+        guard let file = d2i_PKCS12_bio(input, nil) else { throw Problem(reason: "is no PKCS#12 file") }
+        defer { PKCS12_free(file) }
+        guard PKCS12_verify_mac(file, password, -1) == 1 || password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
+        else { throw Problem(reason: "does not open with the password") }
+        var key: OpaquePointer?
+        var certificate: OpaquePointer?
+        guard PKCS12_parse(file, password, &key, &certificate, nil) == 1 else {
+            throw Problem(
+                reason: "is encrypted in a way that OpenSSL no longer offers (RC2-40, most likely); export it anew with "
+                    + "AES: openssl pkcs12 -export")
+        }
+        defer {
+            EVP_PKEY_free(key)
+            X509_free(certificate)
+        }
+        guard key != nil, certificate != nil else { throw Problem(reason: "lacks the certificate or its key") }
+    }
+
+    private static func buffer(_ data: Data) -> OpaquePointer? {
+        guard !data.isEmpty else { return nil }
+        guard let input = BIO_new(BIO_s_mem()) else { return nil }
+        // Copied, so that nothing of the data's storage is held on to.
+        let count = data.withUnsafeBytes { BIO_write(input, $0.baseAddress, Int32(clamping: $0.count)) }
+        guard count == data.count else {
+            BIO_free(input)
+            return nil
+        }
+        return input
+    }
+}

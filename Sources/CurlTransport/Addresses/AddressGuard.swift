@@ -1,0 +1,74 @@
+import HTTPCore
+
+/// Decides where connections may go (``EngineConfiguration/blocksPrivateAddresses``). Pure: it is given the address
+/// that is about to be connected to, and asks nobody.
+struct AddressGuard: Sendable {
+    private let allowedRanges: [AddressRange]
+    private let allowedHosts: Set<String>
+    /// Without the star: `.example.org`.
+    private let allowedSuffixes: [String]
+
+    /// - Parameter allowed: addresses, ranges and names.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what is none of them.
+    init(allowing allowed: [String]) throws(NetworkError) {
+        var ranges: [AddressRange] = []
+        var hosts: Set<String> = []
+        var suffixes: [String] = []
+        for entry in allowed {
+            let name = Self.name(entry)
+            if let range = AddressRange(entry) {
+                ranges.append(range)
+            } else if name.hasPrefix("*."), Self.isName(name.dropFirst(2)) {
+                suffixes.append(String(name.dropFirst()))
+            } else if Self.isName(name[...]) {
+                hosts.insert(name)
+            } else {
+                throw .invalidRequest(
+                    "allowedPrivateAddresses: \"\(entry)\" is no address (10.1.2.3), range (10.0.0.0/8) or name "
+                        + "(intranet.example.org, *.example.org)")
+            }
+        }
+        (allowedRanges, allowedHosts, allowedSuffixes) = (ranges, hosts, suffixes)
+    }
+
+    /// Why a connection to an address must not be made; `nil` when it may.
+    ///
+    /// - Parameter host: the host of the URL, which may be allowed by name.
+    func refusal(of address: IPAddress, host: String) -> AddressRule? {
+        guard let rule = address.rule, !isAllowed(host: host) else { return nil }
+        return allowedRanges.contains { $0.contains(address) } ? nil : rule
+    }
+
+    /// Why a request through a proxy must not be sent; `nil` when nothing in the host's text speaks against it.
+    func refusal(ofProxiedHost host: String) -> AddressRule? {
+        guard let rule = AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
+        if let address = IPAddress(host: host), allowedRanges.contains(where: { $0.contains(address) }) { return nil }
+        return rule
+    }
+
+    private func isAllowed(host: String) -> Bool {
+        guard !(allowedHosts.isEmpty && allowedSuffixes.isEmpty) else { return false }
+        let name = Self.name(host)
+        return allowedHosts.contains(name) || allowedSuffixes.contains { name.hasSuffix($0) && name.count > $0.count }
+    }
+
+    private static func name(_ host: String) -> String {
+        let name = host.lowercased()
+        return name.hasSuffix(".") ? String(name.dropLast()) : name
+    }
+
+    /// A name, and nothing that a resolver would take for an address: those are allowed as ranges.
+    private static func isName(_ text: Substring) -> Bool {
+        !text.isEmpty && IPAddress(host: String(text)) == nil && !text.hasPrefix(".")
+            && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !":/?#[]@*\\%".utf8.contains($0) }
+    }
+
+    /// The error of a refusal.
+    static func error(_ rule: AddressRule, address: String, host: String) -> NetworkError {
+        let place = address == host ? address : "\(address), which \(host) is,"
+        return NetworkError(
+            .addressBlocked(rule),
+            message: "\(place) is not an address of the public internet (\(rule.rawValue)), and blocksPrivateAddresses "
+                + "is on; nothing was sent there. Name it in allowedPrivateAddresses if it is meant")
+    }
+}

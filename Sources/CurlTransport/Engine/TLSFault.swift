@@ -1,0 +1,87 @@
+import CLibcurl
+import HTTPCore
+
+/// Why TLS failed: libcurl has one code for most of it. OpenSSL's verdict on the certificate
+/// (`CURLINFO_SSL_VERIFYRESULT`) and what the handshake was seen to say tell the rest.
+enum TLSFault {
+    /// `nil` when the failure has nothing to do with TLS.
+    static func reason(of code: CURLcode, said: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
+        switch code {
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
+            verdict(handle.long(CURLINFO_SSL_VERIFYRESULT), said)
+        case CURLE_SSL_PINNEDPUBKEYNOTMATCH: .pinMismatch
+        case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT: .clientCertificate
+        case CURLE_SSL_CIPHER: .protocolVersion
+        case CURLE_SSL_CACERT_BADFILE: .untrusted
+        case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
+            CURLE_SSL_CRL_BADFILE:
+            broken(said, handle.tlsNotes)
+        // In TLS 1.3 the client is through with the handshake before the server looks at its certificate
+        // (RFC 8446 §4.4.2): the refusal then comes in place of the response.
+        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM:
+            isAboutClient(handle.tlsNotes) || said.contains("certificate required") ? .clientCertificate : nil
+        default: nil
+        }
+    }
+
+    /// OpenSSL's verdict (`X509_V_ERR_*`), or libcurl's own about the name.
+    private static func verdict(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
+        // Said after the chain was found good, when the verdict is not written yet.
+        if said.contains("subject name") || said.contains("host name") || said.contains("hostname") { return .wrongHost }
+        return switch result {
+        case 9: .notYetValid
+        case 10: .expired
+        case 18: .selfSigned
+        case 62...64: .wrongHost
+        default: .untrusted
+        }
+    }
+
+    private static func broken(_ said: String, _ notes: lat_tls_notes?) -> NetworkError.TLSFailure {
+        if isAboutClient(notes) || said.contains("certificate required") { return .clientCertificate }
+        switch notes?.alert {
+        // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
+        case 40, 70, 71, 86: return .protocolVersion
+        default: break
+        }
+        let signs = ["unsupported protocol", "no protocols available", "protocol version", "handshake failure"]
+        return signs.contains { said.contains($0) } ? .protocolVersion : .handshake
+    }
+
+    /// Whether the server asked for a certificate, and then sent an alert that can be about it (RFC 8446 §6.2).
+    private static func isAboutClient(_ notes: lat_tls_notes?) -> Bool {
+        guard let notes else { return false }
+        switch notes.alert {
+        case 116: return true  // certificate_required
+        // handshake_failure, bad, unsupported, revoked, expired and unknown certificate, unknown_ca, access_denied.
+        case 40...46, 48, 49: return notes.certificate_wanted != 0
+        default: return false
+        }
+    }
+
+    static func message(_ reason: NetworkError.TLSFailure, said: String, transfer: Transfer) -> String {
+        let origin = transfer.target.origin
+        switch reason {
+        case .expired: return "the certificate of \(origin) has expired; it has to be renewed on the server"
+        case .notYetValid: return "the certificate of \(origin) is not valid yet; check this machine's clock"
+        case .wrongHost: return "the certificate of \(origin) is for another host: \(said)"
+        case .selfSigned:
+            return "the certificate of \(origin) is signed by itself (\(said)); give it as tls.caFile if it is meant"
+        case .untrusted:
+            return "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as "
+                + "tls.caFile"
+        case .pinMismatch:
+            return "the public key of \(origin) is none of the pinned: somebody is on the way, or the server has a new "
+                + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) have to follow"
+        case .clientCertificate:
+            return "\(origin) wants a certificate of the client that it trusts (\(said)); give one as "
+                + "tls.clientCertificate, and its authority to the server"
+        case .protocolVersion:
+            return "this client and \(origin) share no version or cipher of TLS (\(said)); look at tls.minimumVersion and "
+                + "the server's settings"
+        case .handshake:
+            let hint = said.contains("wrong version number") ? "; is it plain http that is spoken at this port?" : ""
+            return "the TLS handshake with \(origin) failed: \(said)\(hint)"
+        }
+    }
+}

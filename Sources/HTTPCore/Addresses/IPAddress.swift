@@ -1,0 +1,140 @@
+import Glibc
+
+/// An IPv4 or IPv6 address as a value: parsed, compared and classified without asking anybody.
+///
+/// ```swift
+/// IPAddress("127.0.0.1")?.rule            // .loopback
+/// IPAddress("::ffff:10.0.0.1")?.rule      // .privateUse: what is carried inside counts
+/// IPAddress("93.184.216.34")?.rule        // nil: an address of the public internet
+/// IPAddress(host: "0x7f.1")?.rule         // .loopback: as the system's resolver reads it
+/// ```
+public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
+    /// The address in network byte order: 4 bytes for IPv4, 16 for IPv6.
+    public let bytes: [UInt8]
+
+    /// Whether it is an IPv4 address.
+    public var isIPv4: Bool { bytes.count == 4 }
+
+    /// Takes the bytes of an address; `nil` unless there are 4 or 16.
+    public init?(bytes: some Sequence<UInt8>) {
+        let bytes = Array(bytes)
+        guard bytes.count == 4 || bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Reads the strict text form: four decimal numbers without leading zeros, or RFC 4291 §2.2. `nil` for all else.
+    public init?(_ text: String) {
+        if let bytes = Self.parse(text, family: AF_INET, count: 4) {
+            self.bytes = bytes
+        } else if let bytes = Self.parse(text, family: AF_INET6, count: 16) {
+            self.bytes = bytes
+        } else {
+            return nil
+        }
+    }
+
+    /// Reads the host of a URL when it is an address, in any form that a resolver takes for one: in brackets, with a zone,
+    /// with a final dot; and the old forms of IPv4 (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`). `nil` for a name.
+    public init?(host: String) {
+        var text = Substring(host)
+        if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
+        if text.contains(":"), let percent = text.firstIndex(of: "%") { text = text[..<percent] }
+        while text.hasSuffix("."), !text.contains(":") { text = text.dropLast() }
+        if let address = IPAddress(String(text)) {
+            self = address
+        } else if let bytes = Self.parseOldIPv4(text) {
+            self.bytes = bytes
+        } else {
+            return nil
+        }
+    }
+
+    private static func parse(_ text: String, family: CInt, count: Int) -> [UInt8]? {
+        guard text.utf8.count < 64, !text.utf8.contains(0) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        return inet_pton(family, text, &bytes) == 1 ? bytes : nil
+    }
+
+    /// One to four numbers, decimal, octal or hexadecimal; the last fills what is left, as `inet_aton(3)` does.
+    private static func parseOldIPv4(_ text: Substring) -> [UInt8]? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard (1...4).contains(parts.count) else { return nil }
+        var numbers: [UInt64] = []
+        for part in parts {
+            guard let number = number(part) else { return nil }
+            numbers.append(number)
+        }
+        let last = numbers.removeLast()
+        guard numbers.allSatisfy({ $0 < 256 }), last < UInt64(1) << (8 * (4 - numbers.count)) else { return nil }
+        var value = last
+        for (index, number) in numbers.enumerated() { value |= number << (8 * (3 - index)) }
+        return (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * (3 - $0))) }
+    }
+
+    private static func number(_ text: Substring) -> UInt64? {
+        let lower = text.lowercased()
+        guard let first = lower.utf8.first, first >= 0x30, first <= 0x39 else { return nil }
+        if lower.hasPrefix("0x") {
+            let digits = lower.dropFirst(2)
+            return digits.isEmpty ? 0 : UInt64(digits, radix: 16)
+        }
+        return lower.hasPrefix("0") ? UInt64(lower, radix: 8) : UInt64(lower, radix: 10)
+    }
+
+    /// The text form, RFC 5952 for IPv6.
+    public var description: String {
+        var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        let text = bytes.withUnsafeBytes {
+            inet_ntop(isIPv4 ? AF_INET : AF_INET6, $0.baseAddress, &buffer, socklen_t(INET6_ADDRSTRLEN))
+        }
+        return text.map { String(cString: $0) } ?? ""
+    }
+
+    /// The IPv4 address for an IPv4-mapped one (`::ffff:1.2.3.4`), else itself.
+    package var unmapped: IPAddress {
+        guard !isIPv4, starts(with: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]) else { return self }
+        return IPAddress(bytes: bytes[12...]) ?? self
+    }
+
+    func starts(with prefix: [UInt8]) -> Bool { bytes.starts(with: prefix) }
+}
+
+/// A range of addresses in CIDR notation (RFC 4632), or a single one: `10.0.0.0/8`, `fd00::/8`, `127.0.0.1`.
+public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
+    /// An address of the range.
+    public let base: IPAddress
+    /// How many bits an address has to share with ``base``.
+    public let prefixLength: Int
+
+    /// Reads a range; `nil` for what is none.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let base = IPAddress(String(parts[0])) else { return nil }
+        let bits = base.bytes.count * 8
+        guard parts.count == 2 else {
+            (self.base, prefixLength) = (base, bits)
+            return
+        }
+        guard let length = Int(parts[1]), (0...bits).contains(length), parts[1].allSatisfy(\.isWholeNumber) else {
+            return nil
+        }
+        (self.base, prefixLength) = (base, length)
+    }
+
+    /// Whether an address is in the range. An IPv4-mapped address is in the ranges of its IPv4 address, and only there.
+    public func contains(_ address: IPAddress) -> Bool {
+        let bytes = address.unmapped.bytes
+        let own = base.unmapped.bytes
+        let length = own.count == base.bytes.count ? prefixLength : max(0, prefixLength - 96)
+        guard bytes.count == own.count else { return false }
+        for index in 0..<bytes.count {
+            let bits = min(8, max(0, length - index * 8))
+            let mask = UInt8(truncatingIfNeeded: 0xFF00 >> bits)
+            if (bytes[index] ^ own[index]) & mask != 0 { return false }
+        }
+        return true
+    }
+
+    /// The notation it is read from.
+    public var description: String { "\(base)/\(prefixLength)" }
+}

@@ -1,0 +1,266 @@
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import CurlTransport
+
+/// The guard against private addresses where it meets sockets. What is not this machine is only tried in networks of the
+/// tests' own, where every address is this machine and no packet can leave.
+@Suite struct AddressGuardTests {
+    private func guarded(_ allowed: [String] = []) -> CurlTransport.Configuration {
+        testConfiguration {
+            $0.blocksPrivateAddresses = true
+            $0.allowedPrivateAddresses = allowed
+        }
+    }
+
+    /// Ways to write this machine, all to the port of a server that would answer.
+    private static let loopbacks = [
+        "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1.", "localhost",
+        "LOCALHOST", "localhost.", "%6c%6f%63%61%6c%68%6f%73%74", "127%2e0%2e0%2e1", "①②⑦.⓪.⓪.①", "127。0。0。1",
+        "user:pass@127.0.0.1", "example.org@127.0.0.1", "example.org:80@127.0.0.1", "127.0.0.2", "0", "0.0.0.0",
+        "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]", "[::]", "[::1]", "[::127.0.0.1]",
+    ]
+
+    @Test(arguments: loopbacks) func thisMachineIsRefusedHoweverItIsWritten(host: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("inside") }
+        try await withTransport(guarded()) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://\(host):\(server.port)/"))
+            switch error.kind {
+            case .addressBlocked(let rule): #expect([.loopback, .unspecified].contains(rule), "\(error)")
+            // What libcurl takes for no host at all goes nowhere either.
+            case .invalidRequest, .dns: break
+            default: Issue.record("\(error)")
+            }
+            #expect(server.acceptedConnections == 0)
+        }
+    }
+
+    @Test func theErrorNamesAddressAndRule() async throws {
+        try await withTransport(
+            guarded().with { $0.resolve = ["inner.example.org:80": "10.1.2.3"] }
+        ) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://inner.example.org/"))
+            #expect(error.kind == .addressBlocked(.privateUse))
+            #expect("\(error)".contains("10.1.2.3"))
+            #expect("\(error)".contains("inner.example.org"))
+            #expect(error.message.contains("allowedPrivateAddresses"))
+            #expect(error.curlCode == nil)
+        }
+    }
+
+    @Test(arguments: [
+        ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8", "127.0.0.0/31"], ["api.example.org"], ["*.example.org"],
+        ["API.example.org."], ["::ffff:127.0.0.1"],
+    ])
+    func whatIsAllowedIsLetThrough(allowed: [String]) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("inside") }
+        let configuration = guarded(allowed).with { $0.resolve = ["api.example.org:\(server.port)": "127.0.0.1"] }
+        try await withTransport(configuration) { transport async throws in
+            for _ in 0..<2 {
+                #expect(try await transport.get("http://api.example.org:\(server.port)/").text == "inside")
+            }
+        }
+    }
+
+    @Test(arguments: [["example.org"], ["*.api.example.org"], ["10.0.0.0/8"], ["xapi.example.org"], ["127.0.0.2"], []])
+    func whatIsNotIsNot(allowed: [String]) async throws {
+        let server = try MockServer()
+        let configuration = guarded(allowed).with { $0.resolve = ["api.example.org:\(server.port)": "127.0.0.1"] }
+        try await withTransport(configuration) { transport async throws in
+            let request = HTTPRequest("GET", "http://api.example.org:\(server.port)/")
+            #expect(try await transport.failure(of: request).kind == .addressBlocked(.loopback))
+            #expect(server.acceptedConnections == 0)
+        }
+    }
+
+    @Test(arguments: ["", "10.0.0.0/33", "a b", "http://x/", "x:80", "2130706433", "*.", "*"])
+    func anEntryThatIsNoneIsRefused(entry: String) {
+        let error = #expect(throws: NetworkError.self) { _ = try CurlTransport(configuration: guarded([entry])) }
+        #expect(error?.kind == .invalidRequest)
+        #expect(error?.message.contains("allowedPrivateAddresses") == true)
+    }
+
+    @Test func unixSocketsAreRefused() async throws {
+        let directory = try TemporaryDirectory()
+        let server = try MockServer(unixSocketPath: directory.path(of: "s"))
+        try await withTransport(guarded()) { transport async throws in
+            let request = HTTPRequest("GET", "http://example.org/").with { $0.unixSocketPath = directory.path(of: "s") }
+            #expect(try await transport.failure(of: request).kind == .addressBlocked(.unixSocket))
+            #expect(server.acceptedConnections == 0)
+        }
+        #expect(throws: NetworkError.self) {
+            _ = try CurlTransport(configuration: guarded().with { $0.unixSocketPath = directory.path(of: "s") })
+        }
+    }
+
+    @Test func connectToIsNoWayAround() async throws {
+        let server = try MockServer()
+        let configuration = guarded().with { $0.connectTo = ["example.org:80:127.0.0.1:\(server.port)"] }
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://example.org/"))
+            #expect(error.kind == .addressBlocked(.loopback))
+            #expect(server.acceptedConnections == 0)
+        }
+    }
+
+    @Test func throughAProxyTheHostOfTheURLIsJudgedAndTheProxyIsNot() async throws {
+        let proxy = try MockServer()
+        proxy.fallback { _ in .text("by proxy") }
+        let configuration = guarded(["10.7.0.0/16"]).with { $0.proxy = .url(proxy.baseURL) }
+        try await withTransport(configuration) { transport async throws in
+            for host in [
+                "127.0.0.1", "2130706433", "0x7f.1", "localhost", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254",
+                "metadata.google.internal", "①②⑦.⓪.⓪.①", "127%2e0%2e0%2e1", "192.168.1.1",
+            ] {
+                let error = try await transport.failure(of: HTTPRequest("GET", "http://\(host)/"))
+                guard case .addressBlocked = error.kind else {
+                    Issue.record("\(host): \(error)")
+                    continue
+                }
+            }
+            #expect(proxy.acceptedConnections == 0)
+            #expect(try await transport.get("http://10.7.1.1/").text == "by proxy")
+            #expect(try await transport.get("http://example.org/").text == "by proxy")
+        }
+    }
+
+    /// What the guard and the rules of redirects judge is what libcurl connects to: everything is sent to one server, which
+    /// tells the host it was asked for.
+    @Test(arguments: [
+        "http://a.example/", "http://A.example/", "http://u:p@a.example/", "http://u@b:p@a.example/",
+        "http://a.example#@b.example/", "http://a.example?@b.example/", "http://a.example\\@b.example/",
+        "http://a.example:80@b.example/", "http:/a.example/", "http:///a.example/", "http://a.example;b.example/",
+        "http://a.example&@b.example#@c.example/", "http://1.1.1.1 &@2.2.2.2# @3.3.3.3/", "http://a.example.:80/",
+        "http://[::ffff:1.2.3.4]/", "http://0x01020304/", "http://a%2eexample/", "http://a.example%23@b.example/",
+        "http://bücher.example/", "http://a。example/", "http://a.example%00.b.example/", "http://a.example\t.b/",
+        "http://@a.example/", "http://a.example:/", "http://a.example:0080/", "HTTP://a.example/", "http://ａ.example/",
+    ])
+    func theHostIsTheOneThatLibcurlTakes(_ url: String) async throws {
+        let server = try MockServer()
+        server.fallback { .text($0.headers["Host"] ?? "-") }
+        let configuration = testConfiguration { $0.connectTo = ["::127.0.0.1:\(server.port)"] }
+        try await withTransport(configuration) { transport async throws in
+            guard let host = URLReference.host(of: url) else {
+                #expect(try await transport.failure(of: HTTPRequest("GET", url)).kind == .invalidRequest)
+                #expect(server.acceptedConnections == 0)
+                return
+            }
+            let sent = try await transport.get(url).text
+            #expect(sent == host, "\(url)")
+        }
+    }
+}
+
+/// The same, in a network where all addresses are this machine: what the guard lets through arrives.
+@Suite(
+    .enabled(
+        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"))
+struct AddressGuardNetworkTests {
+    private struct Place: Sendable {
+        let server: AnyAddressServer
+        let transport: CurlTransport
+    }
+
+    private func place(
+        address: UInt32? = nil, reply: String? = nil, _ change: @escaping @Sendable (inout CurlTransport.Configuration, Int) -> Void
+    ) throws -> Place {
+        try NetworkNamespace.run {
+            let server =
+                try reply.map { try AnyAddressServer(address: address, reply: $0) } ?? AnyAddressServer(address: address)
+            let configuration = testConfiguration { change(&$0, server.port) }
+            return Place(server: server, transport: try CurlTransport(configuration: configuration))
+        }
+    }
+
+    /// Addresses that arrive in such a network when nobody guards.
+    private static let reachable = [
+        "127.0.0.1", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "169.254.1.1", "100.64.0.1",
+        "100.100.100.200", "198.18.0.1", "192.0.2.1", "0xa9fea9fe", "2852039166", "0", "[::1]", "[fd00:ec2::254]",
+        "[fc00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[2002:a00:1::]", "[2001:db8::1]",
+    ]
+
+    /// Those that the kernel may refuse by itself.
+    private static let others = [
+        "255.255.255.255", "224.0.0.1", "240.0.0.1", "[::]", "[ff02::1]", "[fe80::1]", "[fec0::1]", "[::10.0.0.1]",
+        "192.0.0.192", "168.63.129.16", "203.0.113.1", "198.51.100.1",
+    ]
+
+    @Test func withoutTheGuardTheyAreReached() async throws {
+        let place = try place { configuration, _ in configuration.timeout = .seconds(20) }
+        for host in Self.reachable {
+            let answer = try await place.transport.get("http://\(host):\(place.server.port)/")
+            #expect(answer.text == "ok", "\(host)")
+        }
+        #expect(place.server.acceptedConnections >= Self.reachable.count - 2)
+        await place.transport.shutdown()
+    }
+
+    @Test func withTheGuardNoneIs() async throws {
+        let place = try place { configuration, _ in configuration.blocksPrivateAddresses = true }
+        for host in Self.reachable + Self.others {
+            let error = try await place.transport.failure(
+                of: HTTPRequest("GET", "http://\(host):\(place.server.port)/"))
+            guard case .addressBlocked = error.kind else {
+                Issue.record("\(host): \(error)")
+                continue
+            }
+        }
+        #expect(place.server.acceptedConnections == 0)
+        // It is the guard that keeps them away, and it lets through what it should.
+        for host in ["93.184.216.34", "[2606:4700::1111]", "[::ffff:1.1.1.1]"] {
+            #expect(try await place.transport.get("http://\(host):\(place.server.port)/").text == "ok", "\(host)")
+        }
+        await place.transport.shutdown()
+    }
+
+    @Test func aNameIsJudgedByEachOfItsAddresses() async throws {
+        // Nobody listens on the public one, so libcurl goes on to the private one, where somebody does.
+        let place = try place(address: 0x0A00_0001) { configuration, port in
+            configuration.blocksPrivateAddresses = true
+            configuration.resolve = [
+                "both.example.org:\(port)": "93.184.216.34,10.0.0.1", "inner.example.org:\(port)": "10.0.0.1",
+                "mapped.example.org:\(port)": "[::ffff:10.0.0.1]",
+            ]
+        }
+        for name in ["both", "inner", "mapped"] {
+            let request = HTTPRequest("GET", "http://\(name).example.org:\(place.server.port)/")
+            #expect(try await place.transport.failure(of: request).kind == .addressBlocked(.privateUse), "\(name)")
+        }
+        #expect(place.server.acceptedConnections == 0)
+        await place.transport.shutdown()
+    }
+
+    @Test func aPrivateAddressBesideAPublicOneIsPassedOver() async throws {
+        let place = try place(address: 0x5DB8_D822) { configuration, port in
+            configuration.blocksPrivateAddresses = true
+            configuration.resolve = ["both.example.org:\(port)": "10.0.0.1,93.184.216.34"]
+        }
+        #expect(try await place.transport.get("http://both.example.org:\(place.server.port)/").text == "ok")
+        await place.transport.shutdown()
+    }
+
+    @Test func aNameThatChangesItsAddressComesNoFurther() async throws {
+        // The same name, first public, then private, as a rebinding name server does it: two engines in one network stand
+        // for two look-ups.
+        let (server, engines) = try NetworkNamespace.run { () throws -> (AnyAddressServer, [CurlTransport]) in
+            let server = try AnyAddressServer()
+            let engines = try ["93.184.216.34", "169.254.169.254"].map { address in
+                try CurlTransport(
+                    configuration: testConfiguration {
+                        $0.blocksPrivateAddresses = true
+                        $0.resolve = ["rebind.example.org:\(server.port)": address]
+                    })
+            }
+            return (server, engines)
+        }
+        let request = HTTPRequest("GET", "http://rebind.example.org:\(server.port)/")
+        #expect(try await engines[0].answer(to: request).text == "ok")
+        #expect(try await engines[1].failure(of: request).kind == .addressBlocked(.metadata))
+        #expect(server.acceptedConnections == 1)
+        for engine in engines { await engine.shutdown() }
+    }
+}

@@ -1,0 +1,253 @@
+import CurlTransport
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct CookieTests {
+    /// Names that lead to a server; a name that is no public suffix, two below it, one elsewhere, and one below `co.uk`.
+    private func configuration(
+        _ server: MockServer, _ cookies: CookiePolicy = .memory
+    ) -> CurlTransport.Configuration {
+        testConfiguration {
+            $0.cookies = cookies
+            for host in ["example.org", "a.example.org", "b.example.org", "other.net", "shop.co.uk", "evil.co.uk"] {
+                $0.resolve["\(host):\(server.port)"] = "127.0.0.1"
+            }
+        }
+    }
+
+    /// A server that sets what the query of `/set` says, `|` between fields, and shows the cookies it got elsewhere.
+    private func server() throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { request in
+            var reply = MockReply.text(request.headers[values: "Cookie"].joined(separator: " AND "))
+            for item in request.queryItems where item.name == "set" {
+                reply.headers.append("Set-Cookie", item.value ?? "")
+            }
+            return reply
+        }
+        return server
+    }
+
+    private func url(_ server: MockServer, _ host: String, _ path: String = "/", set cookies: String...) -> String {
+        let query = cookies.map { "set=" + $0.percentEncodedComponent }.joined(separator: "&")
+        return "http://\(host):\(server.port)\(path)" + (query.isEmpty ? "" : "?" + query)
+    }
+
+    @Test func byDefaultNoneAreKept() async throws {
+        let server = try server()
+        try await withTransport { transport async throws in
+            #expect(transport.cookies == nil)
+            let response = try await transport.get(server.url("/?set=a%3D1"))
+            #expect(response.headers["Set-Cookie"] == "a=1")
+            #expect(try await transport.get(server.url()).text == "")
+        }
+    }
+
+    @Test func severalAreKeptApartAndSentBackInOneField() async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { transport async throws in
+            let response = try await transport.get(
+                url(server, "a.example.org", set: "a=1; Path=/", "b=2, and more; Path=/", "c=; Path=/"))
+            #expect(response.headers[values: "Set-Cookie"].count == 3)
+            let sent = try await transport.get(url(server, "a.example.org")).text ?? ""
+            #expect(Set(sent.split(separator: ";").map { $0.drop { $0 == " " } }) == ["a=1", "b=2, and more", "c="])
+            // A handle that was reset takes part too.
+            let post = HTTPRequest(
+                "POST", url(server, "a.example.org"), body: .stream { AsyncStream { $0.finish() } })
+            for _ in 0..<2 {
+                #expect(try await transport.answer(to: post).text == sent)
+                #expect(try await transport.get(url(server, "a.example.org")).text == sent)
+            }
+        }
+    }
+
+    /// RFC 6265 §5.1.3, §5.1.4, §5.2, §5.3.
+    @Test(arguments: [
+        ("h=1", ["a.example.org/": true, "b.example.org/": false, "example.org/": false]),
+        ("d=1; Domain=example.org", ["a.example.org/": true, "b.example.org/": true, "example.org/": true]),
+        ("d=1; Domain=.Example.ORG", ["b.example.org/": true, "other.net/": false]),
+        ("p=1; Path=/docs", ["a.example.org/docs": true, "a.example.org/docs/x": true, "a.example.org/docsx": false]),
+        ("f=1; Domain=other.net", ["a.example.org/": false, "other.net/": false]),
+        ("s=1; Domain=b.example.org", ["a.example.org/": false, "b.example.org/": false]),
+        ("z=1; Secure", ["a.example.org/": false]), ("m=1; Max-Age=0", ["a.example.org/": false]),
+        ("m=1; Max-Age=1000; Expires=Thu, 01 Jan 1970 00:00:01 GMT", ["a.example.org/": true]),
+        ("e=1; Expires=Thu, 01 Jan 1970 00:00:01 GMT", ["a.example.org/": false]),
+        ("e=1; Expires=Wed, 01 Jan 2098 00:00:00 GMT", ["a.example.org/": true]),
+        ("t=1; Domain=org", ["a.example.org/": false, "example.org/": false]),
+    ])
+    func eachGoesWhereItBelongs(_ cookie: String, _ places: [String: Bool]) async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { transport async throws in
+            _ = try await transport.get(url(server, "a.example.org", set: cookie))
+            for (place, isSent) in places {
+                let slash = place.firstIndex(of: "/") ?? place.endIndex
+                let text = try await transport.get(url(server, String(place[..<slash]), String(place[slash...]))).text
+                #expect(text?.isEmpty == !isSent, "\(cookie) at \(place): \(text ?? "")")
+            }
+        }
+    }
+
+    @Test func aPublicSuffixIsRefused() async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { transport async throws in
+            _ = try await transport.get(
+                url(server, "shop.co.uk", set: "bad=1; Domain=co.uk", "worse=1; Domain=uk", "good=1; Domain=shop.co.uk"))
+            #expect(try await transport.get(url(server, "evil.co.uk")).text == "")
+            #expect(try await transport.get(url(server, "shop.co.uk")).text == "good=1")
+            let jar = try #require(transport.cookies)
+            #expect(try await jar.all().map(\.name) == ["good"])
+        }
+    }
+
+    @Test func aFieldOfTheRequestIsSentWithThemAndNilKeepsThemBack() async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { transport async throws in
+            let plain = HTTPRequest("GET", url(server, "a.example.org"))
+            _ = try await transport.get(url(server, "a.example.org", set: "jar=1"))
+            let own = plain.with { $0.headers = ["cookie": "own=2"] }
+            let without = plain.with { $0.headers = ["Cookie": nil] }
+            for _ in 0..<2 {
+                #expect(try await transport.answer(to: own).text == "jar=1; own=2")
+                #expect(try await transport.answer(to: without).text == "")
+                #expect(try await transport.answer(to: plain).text == "jar=1")
+            }
+            _ = try await transport.answer(
+                to: HTTPRequest("GET", url(server, "a.example.org", set: "no=1"), headers: ["Cookie": nil]))
+            #expect(try await transport.answer(to: plain).text == "jar=1")
+        }
+    }
+
+    @Test func theJarCanBeListedSetAndCleared() async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { transport async throws in
+            let jar = try #require(transport.cookies)
+            #expect(try await jar.all().isEmpty)
+            let expires = Date(timeIntervalSince1970: 4_000_000_000)
+            let cookies = [
+                Cookie("s", "1", domain: "a.example.org", path: "/p", expires: expires, isSecure: true, isHTTPOnly: true),
+                Cookie("t", "x=y z", domain: "example.org", includesSubdomains: true), Cookie("e", "", domain: "other.net"),
+            ]
+            for cookie in cookies { try await jar.set(cookie) }
+            #expect(Set(try await jar.all()) == Set(cookies))
+            #expect(try await transport.get(url(server, "b.example.org")).text == "t=x=y z")
+            try await jar.set(Cookie("t", "2", domain: "example.org", includesSubdomains: true))
+            #expect(try await transport.get(url(server, "b.example.org")).text == "t=2")
+            try await jar.remove(cookies[1])
+            #expect(try await transport.get(url(server, "b.example.org")).text == "")
+            #expect(Set(try await jar.all().map(\.name)) == ["s", "e"])
+            try await jar.removeAll()
+            #expect(try await jar.all().isEmpty)
+            for bad in [
+                Cookie("", "1", domain: "a.example.org"), Cookie("a", "1\r\nX: y", domain: "a.example.org"),
+                Cookie("a", "1", domain: ""), Cookie("a", "1", domain: "a.example.org", path: "x"),
+                Cookie("a\tb", "1", domain: "a.example.org"), Cookie("__Secure-a", "1", domain: "a.example.org"),
+            ] {
+                let error = try await failure { try await jar.set(bad) }
+                #expect(error.kind == .invalidRequest, "\(bad)")
+            }
+            #expect(!"\(cookies[1])".contains("x=y"))
+        }
+    }
+
+    @Test func managersHaveTheirOwn() async throws {
+        let server = try server()
+        try await withTransport(configuration(server)) { first async throws in
+            try await withTransport(configuration(server)) { second async throws in
+                _ = try await first.get(url(server, "a.example.org", set: "a=1"))
+                #expect(try await first.get(url(server, "a.example.org")).text == "a=1")
+                #expect(try await second.get(url(server, "a.example.org")).text == "")
+            }
+        }
+    }
+
+    @Test func afterTheEndTheJarSaysSo() async throws {
+        let server = try server()
+        let transport = try CurlTransport(configuration: configuration(server))
+        let jar = try #require(transport.cookies)
+        await transport.shutdown()
+        #expect(try await failure { try await jar.all() }.kind == .shutDown)
+    }
+
+    // MARK: The file
+
+    @Test func aFileHasThemBeforeTheResponseIsThereAndGivesThemBack() async throws {
+        let server = try server()
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "cookies.txt")
+        let first = try CurlTransport(configuration: configuration(server, .file(path)))
+        #expect(!FileManager.default.fileExists(atPath: path))
+        _ = try await first.get(
+            url(server, "a.example.org", set: "kept=1; Max-Age=1000; HttpOnly", "session=1"))
+        // No shutdown, no wait: whoever has the response may end the process now.
+        let text = String(decoding: try #require(directory.read("cookies.txt")), as: UTF8.self)
+        #expect(text.contains("#HttpOnly_a.example.org\tFALSE\t/\tFALSE\t"))
+        #expect(text.contains("kept\t1"))
+        #expect(!text.contains("session"))
+        var facts = stat()
+        #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+        #expect(directory.contents == ["cookies.txt"])
+        try await withTransport(configuration(server, .file(path))) { second async throws in
+            #expect(try await second.get(url(server, "a.example.org")).text == "kept=1")
+            let jar = try #require(second.cookies)
+            #expect(try await jar.all().map(\.isHTTPOnly) == [true])
+            try await jar.removeAll()
+            #expect(!String(decoding: directory.read("cookies.txt") ?? Data(), as: UTF8.self).contains("kept"))
+        }
+        await first.shutdown()
+    }
+
+    @Test func aStreamedResponseIsWrittenToo() async throws {
+        let server = try server()
+        let directory = try TemporaryDirectory()
+        try await withTransport(configuration(server, .file(directory.path(of: "c")))) { transport async throws in
+            let request = HTTPRequest("GET", url(server, "a.example.org", set: "kept=1; Max-Age=1000"))
+            let response = try await transport.answer(to: request.with { $0.streamsBody = true })
+            _ = try await response.body.collect(upTo: 1_000)
+            #expect(String(decoding: directory.read("c") ?? Data(), as: UTF8.self).contains("kept\t1"))
+        }
+    }
+
+    @Test func linesThatAreNoCookiesAreLeftOut() async throws {
+        let server = try server()
+        let directory = try TemporaryDirectory()
+        let file = "# comment\n\nnonsense\na.example.org\tFALSE\t/\tFALSE\t4000000000\tn\tv\r\na\tb\n\u{0}\n"
+        let path = try directory.write(Data(file.utf8), to: "c")
+        try await withTransport(configuration(server, .file(path))) { transport async throws in
+            #expect(try await transport.get(url(server, "a.example.org")).text == "n=v")
+        }
+    }
+
+    @Test func aFileThatCannotBeUsedIsNamedWhenTheManagerIsMade() throws {
+        let directory = try TemporaryDirectory()
+        for path in ["/no/such/folder/cookies", directory.path] {
+            let error = #expect(throws: NetworkError.self) {
+                _ = try CurlTransport(configuration: testConfiguration { $0.cookies = .file(path) })
+            }
+            #expect(error?.kind == .invalidRequest)
+            #expect(error?.message.contains(path) == true)
+        }
+    }
+
+    @Test func aFileThatCanNoLongerBeWrittenIsReportedOnce() async throws {
+        let server = try server()
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "folder")
+        try directory.write(Data(), to: "folder/other")
+        let said = Box<[String]>([])
+        let configuration = configuration(server, .file(folder + "/c")).with {
+            $0.warningHandler = { message in said.change { $0.append(message) } }
+        }
+        try await withTransport(configuration) { transport async throws in
+            try FileManager.default.removeItem(atPath: folder)
+            for number in 0..<3 {
+                _ = try await transport.get(url(server, "a.example.org", set: "n=\(number); Max-Age=1000"))
+            }
+            #expect(try await transport.get(url(server, "a.example.org")).text == "n=2")
+        }
+        #expect(said.value.count == 1)
+        #expect(said.value.first?.contains(folder) == true)
+    }
+}

@@ -1,0 +1,349 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import CurlTransport
+
+/// Proxies as they are: tinyproxy, squid, dante and microsocks on free ports.
+@Suite struct ProxyTests {
+    private static func missing(_ program: String) -> Comment {
+        "needs \(program); scripts/setup --tests installs it"
+    }
+
+    /// A proxy and what it is configured with.
+    private final class Proxy: Sendable {
+        let port: Int
+        private let process: ChildProcess
+        private let directory: TemporaryDirectory
+
+        /// - Parameter start: makes the command from a port and a folder for files.
+        init(_ start: (Int, TemporaryDirectory) throws -> ChildProcess) async throws {
+            // Between finding a port free and the proxy taking it, somebody else may have.
+            for attempt in 1... {
+                let directory = try TemporaryDirectory()
+                // Proxies that are started by root give root up.
+                chmod(directory.path, 0o755)
+                let port = try MockServer().port
+                let process = try start(port, directory)
+                do {
+                    try await process.awaitListener(on: port)
+                } catch {
+                    if attempt < 3 { continue }
+                    throw error
+                }
+                (self.port, self.process, self.directory) = (port, process, directory)
+                return
+            }
+            throw ChildProcess.Failure(description: "no proxy")
+        }
+    }
+
+    private func tinyproxy(_ more: String = "") async throws -> Proxy {
+        try await Proxy { port, directory in
+            let path = try directory.write(
+                Data("Port \(port)\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\n\(more)\n".utf8), to: "tinyproxy.conf")
+            return try ChildProcess("tinyproxy", ["-d", "-c", path])
+        }
+    }
+
+    private func squid(_ more: (TemporaryDirectory) throws -> String) async throws -> Proxy {
+        try await Proxy { port, directory in
+            let text = """
+                pid_filename none
+                cache_log /dev/null
+                access_log none
+                cache deny all
+                memory_cache_shared off
+                shutdown_lifetime 0 seconds
+                http_port 127.0.0.1:\(port)
+                \(try more(directory))
+                http_access deny all
+                """
+            let path = try directory.write(Data(text.utf8), to: "squid.conf")
+            chmod(path, 0o644)
+            return try ChildProcess("squid", ["-N", "-f", path, "-n", "lat\(port)"])
+        }
+    }
+
+    private func dante() async throws -> Proxy {
+        try await Proxy { port, directory in
+            let text = """
+                logoutput: stderr
+                internal: 127.0.0.1 port = \(port)
+                external: lo
+                clientmethod: none
+                socksmethod: none
+                user.privileged: \(getuid() == 0 ? "root" : "nobody")
+                user.unprivileged: nobody
+                client pass { from: 127.0.0.0/8 to: 127.0.0.0/8 }
+                socks pass { from: 127.0.0.0/8 to: 127.0.0.0/8 }
+                """
+            let path = try directory.write(Data(text.utf8), to: "danted.conf")
+            chmod(path, 0o644)
+            return try ChildProcess("danted", ["-f", path, "-p", directory.path(of: "pid")])
+        }
+    }
+
+    private func microsocks(_ more: [String] = []) async throws -> Proxy {
+        try await Proxy { port, _ in
+            try ChildProcess("microsocks", ["-i", "127.0.0.1", "-p", "\(port)"] + more)
+        }
+    }
+
+    private func configuration(_ proxy: String) -> CurlTransport.Configuration {
+        testConfiguration {
+            $0.proxy = .url(proxy)
+            $0.tls.caFile = TestCertificates.shared?.authority
+        }
+    }
+
+    private func origin() throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { .text("for \($0.headers["Host"] ?? "-")") }
+        return server
+    }
+
+    // MARK: HTTP
+
+    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
+    func anHTTPProxyCarriesPlainRequestsAndTunnels() async throws {
+        let proxy = try await tinyproxy()
+        let origin = try origin()
+        let secure = try await TLSServer()
+        try await withTransport(configuration("http://127.0.0.1:\(proxy.port)")) { transport async throws in
+            for _ in 0..<2 {
+                let response = try await transport.get(origin.url())
+                #expect(response.text == "for 127.0.0.1:\(origin.port)")
+                #expect(try await transport.get(secure.url()).status == 200)
+            }
+            #expect(origin.requests.allSatisfy { $0.headers["Via"] != nil })
+        }
+    }
+
+    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
+    func itsPasswordIsForItAlone() async throws {
+        let proxy = try await tinyproxy("BasicAuth ada love%lace")
+        let origin = try origin()
+        let secure = try await TLSServer()
+        let right = "http://ada:love%25lace@127.0.0.1:\(proxy.port)"
+        try await withTransport(configuration(right)) { transport async throws in
+            #expect(try await transport.get(origin.url()).status == 200)
+            #expect(try await transport.get(secure.url()).status == 200)
+            #expect(origin.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
+        }
+        for wrong in ["http://127.0.0.1:\(proxy.port)", "http://ada:wrong@127.0.0.1:\(proxy.port)"] {
+            try await withTransport(configuration(wrong)) { transport async throws in
+                for url in [origin.url(), secure.url()] {
+                    for streams in [false, true] {
+                        let request = HTTPRequest("GET", url).with { $0.streamsBody = streams }
+                        let error = try await transport.failure(of: request)
+                        #expect(error.kind == .proxy, "\(error)")
+                        #expect(error.message.contains("user and password"), "\(error)")
+                        #expect(!"\(error)".contains("wrong"))
+                    }
+                }
+            }
+        }
+        #expect(origin.requestCount == 1)
+    }
+
+    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
+    func aTunnelThatIsNotOpenedIsTheProxysFault() async throws {
+        let proxy = try await tinyproxy()
+        let closed = try ClosedPort()
+        try await withTransport(configuration("127.0.0.1:\(proxy.port)")) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "https://127.0.0.1:\(closed.port)/"))
+            #expect(error.kind == .proxy)
+            #expect(error.message.contains("tunnel"), "\(error)")
+            // In plain HTTP its answer is an answer.
+            #expect(try await transport.get("http://127.0.0.1:\(closed.port)/").status >= 500)
+        }
+    }
+
+    @Test(
+        .enabled(if: ChildProcess.path(of: "squid") != nil, missing("squid")),
+        arguments: [ProxyAuthentication.digest, .any, .basic])
+    func squidIsToldUserAndPassword(_ scheme: ProxyAuthentication) async throws {
+        let proxy = try await squid { directory in
+            let digest = try directory.write(Data("ada:lovelace\n".utf8), to: "digest")
+            let hash = try ChildProcess.run("openssl", ["passwd", "-apr1", "lovelace"], in: "/")
+            let basic = try directory.write(Data("ada:\(hash)".utf8), to: "basic")
+            for path in [digest, basic] { chmod(path, 0o644) }
+            let program =
+                scheme == .basic
+                ? "auth_param basic program /usr/lib/squid/basic_ncsa_auth \(basic)"
+                : "auth_param digest program /usr/lib/squid/digest_file_auth \(digest)\nauth_param digest realm test"
+            return "\(program)\nacl known proxy_auth REQUIRED\nhttp_access allow known"
+        }
+        let origin = try origin()
+        let secure = try await TLSServer()
+        var right = configuration("http://ada:lovelace@127.0.0.1:\(proxy.port)")
+        right.proxyAuthentication = scheme
+        try await withTransport(right) { transport async throws in
+            for _ in 0..<2 {
+                #expect(try await transport.get(origin.url()).status == 200)
+                #expect(try await transport.get(secure.url()).status == 200)
+                let post = HTTPRequest("POST", origin.url(), body: .text("hello"))
+                #expect(try await transport.answer(to: post).status == 200)
+            }
+            #expect(origin.requests.last?.text == "hello")
+            #expect(origin.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
+        }
+        var wrong = configuration("http://ada:wrong@127.0.0.1:\(proxy.port)")
+        wrong.proxyAuthentication = scheme
+        try await withTransport(wrong) { transport async throws in
+            for url in [origin.url(), secure.url()] {
+                #expect(try await transport.failure(of: HTTPRequest("GET", url)).kind == .proxy)
+            }
+        }
+    }
+
+    @Test(.enabled(if: ChildProcess.path(of: "squid") != nil, missing("squid")))
+    func aProxyMayItselfSpeakTLS() async throws {
+        let certificates = try #require(TestCertificates.shared)
+        let tlsPort = try MockServer().port
+        let proxy = try await squid { directory in
+            let path = try directory.write(
+                try Data(contentsOf: URL(filePath: certificates.server)), to: "server.pem")
+            chmod(path, 0o644)
+            return "https_port 127.0.0.1:\(tlsPort) tls-cert=\(path)\nacl local src 127.0.0.1\nhttp_access allow local"
+        }
+        _ = proxy
+        let origin = try origin()
+        let secure = try await TLSServer()
+        try await withTransport(configuration("https://localhost:\(tlsPort)")) { transport async throws in
+            #expect(try await transport.get(origin.url()).status == 200)
+            #expect(try await transport.get(secure.url()).status == 200)
+        }
+        var untrusting = configuration("https://localhost:\(tlsPort)")
+        untrusting.tls.caFile = certificates.path("other.pem")
+        try await withTransport(untrusting) { transport async throws in
+            for url in [origin.url(), secure.url()] {
+                let error = try await transport.failure(of: HTTPRequest("GET", url))
+                #expect(error.kind == .proxy)
+                #expect(error.message.contains("TLS with the proxy"), "\(error)")
+            }
+        }
+    }
+
+    // MARK: SOCKS
+
+    @Test(
+        .enabled(if: ChildProcess.path(of: "danted") != nil, missing("dante-server")),
+        arguments: ["socks4", "socks4a", "socks5", "socks5h", "socks", "SOCKS5H"])
+    func danteCarriesEveryVersion(scheme: String) async throws {
+        let proxy = try await dante()
+        let origin = try origin()
+        let secure = try await TLSServer()
+        try await withTransport(configuration("\(scheme)://127.0.0.1:\(proxy.port)")) { transport async throws in
+            #expect(try await transport.get(origin.url()).status == 200)
+            #expect(try await transport.get(secure.url("127.0.0.1")).status == 200)
+        }
+    }
+
+    @Test(.enabled(if: ChildProcess.path(of: "microsocks") != nil, missing("microsocks")))
+    func socksFaultsAreToldApart() async throws {
+        let proxy = try await microsocks(["-u", "ada", "-P", "lovelace"])
+        let origin = try origin()
+        let closed = try ClosedPort()
+        try await withTransport(configuration("socks5h://ada:lovelace@127.0.0.1:\(proxy.port)")) { transport async throws in
+            let request = HTTPRequest(
+                "GET", "http://localhost:\(origin.port)/", headers: ["Proxy-Authorization": "Basic c2VjcmV0"])
+            #expect(try await transport.answer(to: request).status == 200)
+            #expect(origin.requests.last?.headers["Proxy-Authorization"] == nil)
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://127.0.0.1:\(closed.port)/"))
+            #expect(error.kind == .proxy)
+            #expect(error.message.contains("refused the connection"), "\(error)")
+        }
+        for wrong in ["ada:wrong@", ""] {
+            try await withTransport(configuration("socks5h://\(wrong)127.0.0.1:\(proxy.port)")) { transport async throws in
+                let error = try await transport.failure(of: HTTPRequest("GET", origin.url()))
+                #expect(error.kind == .proxy, "\(error)")
+                #expect(!"\(error)".contains("wrong"))
+            }
+        }
+    }
+
+    // MARK: Any
+
+    @Test(arguments: ["http", "socks4", "socks4a", "socks5", "socks5h"])
+    func aProxyThatIsNotThereIsNotTheServersFault(scheme: String) async throws {
+        let closed = try ClosedPort()
+        let origin = try origin()
+        try await withTransport(configuration("\(scheme)://user:secret@127.0.0.1:\(closed.port)")) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", origin.url()))
+            #expect(error.kind == .proxy)
+            #expect(error.message.contains("127.0.0.1:\(closed.port)"))
+            #expect(!"\(error)".contains("secret"))
+        }
+    }
+
+    @Test func proxyCredentialsOfACallerReachProxiesOnly() async throws {
+        let server = try MockServer()
+        server.fallback { .text($0.headers["Proxy-Authorization"] ?? "none") }
+        let request = HTTPRequest(
+            "GET", "http://example.org/", headers: ["proxy-authorization": "Basic c2VjcmV0"])
+        try await withTransport(configuration(server.baseURL)) { transport async throws in
+            #expect(try await transport.answer(to: request).text == "Basic c2VjcmV0")
+        }
+        let direct = testConfiguration { $0.connectTo = ["example.org:80:127.0.0.1:\(server.port)"] }
+        try await withTransport(direct) { transport async throws in
+            #expect(try await transport.answer(to: request).text == "none")
+        }
+    }
+
+    @Test func aServersOwn407WithoutAProxyIsItsAnswer() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("odd", status: 407) }
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url()).status == 407)
+        }
+    }
+
+    // MARK: The environment
+
+    private func proxy(_ environment: [String: String], _ url: String) throws -> String? {
+        try ProxySettings(.environment, environment: environment).proxy(for: Target(url))?.url
+    }
+
+    @Test func theVariablesAreThoseOfCurl() throws {
+        #expect(try proxy(["http_proxy": "http://p:1"], "http://a/") == "http://p:1")
+        #expect(try proxy(["http_proxy": "http://p:1"], "https://a/") == nil)
+        #expect(try proxy(["HTTP_PROXY": "http://p:1"], "http://a/") == nil, "a CGI request could set it")
+        #expect(try proxy(["HTTPS_PROXY": "p:2"], "https://a/") == "p:2")
+        #expect(try proxy(["https_proxy": "p:1", "HTTPS_PROXY": "p:2"], "https://a/") == "p:1")
+        #expect(try proxy(["ALL_PROXY": "socks5://p:3"], "http://a/") == "socks5://p:3")
+        #expect(try proxy(["ALL_PROXY": "socks5://p:3", "http_proxy": "p:1"], "http://a/") == "p:1")
+        #expect(try proxy(["all_proxy": "socks://p:3"], "https://a/") == "socks5h://p:3")
+        #expect(try proxy(["http_proxy": ""], "http://a/") == nil)
+        #expect(try proxy(["http_proxy": "p:1", "no_proxy": "a"], "http://a/") == nil)
+        #expect(try proxy(["http_proxy": "p:1", "NO_PROXY": "a"], "http://a/") == nil)
+        let error = #expect(throws: NetworkError.self) { try proxy(["http_proxy": "gopher://p:1"], "http://a/") }
+        #expect(error?.message.contains("http_proxy") == true)
+    }
+
+    @Test(arguments: [
+        ("*", "anything.example", true), ("example.org", "example.org", true), ("example.org", "a.example.org", true),
+        ("example.org", "notexample.org", false), (".example.org", "example.org", true),
+        (".example.org", "a.example.org", true), ("example.org.", "example.org", true),
+        ("example.org", "EXAMPLE.org.", true), ("a.example.org", "example.org", false),
+        ("foo, bar,baz", "bar", true), ("foo bar", "bar", true), ("", "a", false), ("a*", "ab", false),
+        ("10.0.0.0/8", "10.1.2.3", true), ("10.0.0.0/8", "11.1.2.3", false), ("192.168.1.0/24,10.0.0.0/8", "10.0.0.1", true),
+        ("127.0.0.1", "127.0.0.1", true), ("127.0.0.1", "2130706433", true), ("127.0.0.1", "127.0.0.2", false),
+        ("::1", "[::1]", true), ("[::1]", "[::1]", true), ("fd00::/8", "[fd12::1]", true), ("fd00::/8", "[fe80::1]", false),
+        ("10.0.0.0/8", "10.example.org", false), ("0.0.1", "127.0.0.1", false),
+    ])
+    func exceptionsAreReadAsCurlReadsThem(_ list: String, _ host: String, _ isDirect: Bool) {
+        #expect(ProxyExceptions(list).contains(host) == isDirect)
+    }
+
+    @Test(arguments: ["http://", "http://a b:1", "http://h:99999", "http://\n", "://x", "ftp://p:1", "http://[::1"])
+    func whatIsNoProxyIsRefusedWhenTheManagerIsMade(_ url: String) {
+        let error = #expect(throws: NetworkError.self) {
+            _ = try CurlTransport(configuration: testConfiguration { $0.proxy = .url(url) })
+        }
+        #expect(error?.kind == .invalidRequest)
+    }
+}

@@ -1,0 +1,96 @@
+import CLibcurl
+import FoundationEssentials
+import Glibc
+import LATTesting
+
+/// A program started by a test: its output goes to a file, and it ends with this value at the latest.
+final class ChildProcess: Sendable {
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private let identifier: pid_t
+    private let directory: TemporaryDirectory
+
+    /// What it has written to both of its outputs so far.
+    var output: String { String(decoding: directory.read("output") ?? Data(), as: UTF8.self) }
+
+    /// Starts a program that is looked for where systems keep them. It is ended when the tests' process dies.
+    init(_ program: String, _ arguments: [String], input: String = "/dev/null") throws {
+        guard let path = Self.path(of: program) else { throw Failure(description: "\(program) is not installed") }
+        directory = try TemporaryDirectory()
+        var command = [path] + arguments
+        if let guardian = Self.path(of: "setpriv") { command = [guardian, "--pdeathsig", "KILL"] + command }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, directory.path(of: "output"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        var words = command.map { strdup($0) } + [nil]
+        var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), strdup("LANG=C"), nil]
+        defer { for text in words + variables { free(text) } }
+        var identifier: pid_t = 0
+        let code = posix_spawn(&identifier, command[0], &actions, nil, &words, &variables)
+        guard code == 0 else { throw Failure(description: "\(program): \(String(cString: strerror(code)))") }
+        self.identifier = identifier
+    }
+
+    deinit {
+        kill(identifier, SIGKILL)
+        var status: CInt = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+    }
+
+    /// The path of an installed program, `nil` for none.
+    static func path(of program: String) -> String? {
+        ["/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/"].map { $0 + program }.first { access($0, X_OK) == 0 }
+    }
+
+    /// Runs a program to its end.
+    @discardableResult
+    static func run(_ program: String, _ arguments: [String], in folder: String) throws -> String {
+        let child = try ChildProcess("env", ["-C", folder, program] + arguments)
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(child.identifier), &info, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+        guard info.si_code == CLD_EXITED, info._sifields._sigchld.si_status == 0 else {
+            throw Failure(description: "\(program) \(arguments.joined(separator: " ")): \(child.output)")
+        }
+        return child.output
+    }
+
+    /// Waits until `find` sees something in the output.
+    func awaitOutput<Found>(_ what: String, _ find: (String) -> Found?) async throws -> Found {
+        let end = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < end {
+            if let found = find(output) { return found }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Failure(description: "waited for \(what) in: \(output)")
+    }
+
+    /// Waits until somebody listens on a port of 127.0.0.1.
+    func awaitListener(on port: Int) async throws {
+        let end = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < end {
+            if Self.canConnect(to: port) { return }
+            guard kill(identifier, 0) == 0 else { break }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Failure(description: "nobody listens on \(port): \(output)")
+    }
+
+    private static func canConnect(to port: Int) -> Bool {
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(UInt16(port).bigEndian)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        return withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+}

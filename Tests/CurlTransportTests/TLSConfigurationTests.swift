@@ -1,0 +1,106 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+/// What cannot work fails when the engine is made, and says what to do.
+@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+struct TLSConfigurationTests {
+    private func failure(_ change: (inout TLSConfiguration) -> Void) throws -> NetworkError {
+        let configuration = testConfiguration { change(&$0.tls) }
+        let error = #expect(throws: NetworkError.self) { _ = try CurlTransport(configuration: configuration) }
+        let found = try #require(error)
+        #expect(found.kind == .invalidRequest)
+        return found
+    }
+
+    @Test func filesThatCannotBeUsedAreNamed() throws {
+        let certificates = try #require(TestCertificates.shared)
+        let directory = try TemporaryDirectory()
+        let text = try directory.write(Data("hello".utf8), to: "text.pem")
+        let empty = try directory.write(Data(), to: "empty")
+        var broken = try Data(contentsOf: URL(filePath: certificates.authority))
+        broken.replaceSubrange(200..<240, with: Data(repeating: 0x21, count: 40))
+        let brokenPath = try directory.write(broken, to: "broken.pem")
+        for path in ["/no/such/file", directory.path, text, empty, brokenPath] {
+            #expect(try failure { $0.caFile = path }.message.contains(path))
+            let certificate = try failure {
+                $0.clientCertificate = .pem(certificate: path, key: certificates.path("client.key"))
+            }
+            #expect(certificate.message.contains(path))
+            let key = try failure {
+                $0.clientCertificate = .pem(certificate: certificates.path("client.crt"), key: path)
+            }
+            #expect(key.message.contains(path))
+            #expect(try failure { $0.clientCertificate = .pkcs12(path: path, password: "x") }.message.contains(path))
+        }
+        #expect(try failure { $0.caData = Data() }.message.contains("tls.caData"))
+        #expect(try failure { $0.caData = Data("hello".utf8) }.message.contains("tls.caData"))
+        #expect(try failure { $0.caData = broken }.message.contains("malformed"))
+    }
+
+    @Test func passwordsThatDoNotOpenAreToldApart() throws {
+        let certificates = try #require(TestCertificates.shared)
+        func pem(_ key: String, _ password: String?) throws -> String {
+            try failure {
+                $0.clientCertificate = .pem(
+                    certificate: certificates.path("client.crt"), key: certificates.path(key), password: password)
+            }.message
+        }
+        #expect(try pem("client-locked.key", nil).contains("give its password"))
+        #expect(try pem("client-locked.key", "wrong").contains("does not open"))
+        #expect(try pem("server.key", nil).contains("do not belong together"))
+        for password in ["wrong", ""] {
+            let message = try failure {
+                $0.clientCertificate = .pkcs12(path: certificates.path("client.p12"), password: password)
+            }.message
+            #expect(message.contains("does not open"))
+            #expect(!message.contains("wrong"))
+        }
+        guard FileManager.default.fileExists(atPath: certificates.path("client-old.p12")) else { return }
+        let old = try failure {
+            $0.clientCertificate = .pkcs12(path: certificates.path("client-old.p12"), password: "secret")
+        }
+        #expect(old.message.contains("export it anew"))
+    }
+
+    @Test(arguments: [
+        ["a.example": ["sha256//short"]], ["a.example": ["/etc/passwd"]], ["a.example": []],
+        ["https://a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
+        ["a.example:443": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
+        ["": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
+        ["a.*.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
+        ["a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;/etc/passwd"]],
+    ])
+    func whatIsNoPinIsRefused(_ pins: [String: [String]]) throws {
+        #expect(try failure { $0.pins = pins }.message.contains("tls.pins"))
+    }
+
+    @Test func versionsAndCiphersHaveToExist() throws {
+        let versions = try failure {
+            $0.minimumVersion = .v1_3
+            $0.maximumVersion = .v1_2
+        }
+        #expect(versions.message.contains("tls.maximumVersion"))
+        for list in ["NO-SUCH-CIPHER", ""] {
+            #expect(try failure { $0.cipherList = list }.message.contains("tls.cipherList"))
+            #expect(try failure { $0.cipherSuites = list }.message.contains("tls.cipherSuites"))
+        }
+        _ = try CurlTransport(
+            configuration: testConfiguration {
+                $0.tls.cipherList = "ECDHE+AESGCM:!aNULL"
+                $0.tls.cipherSuites = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+            })
+    }
+
+    @Test func aPasswordIsNotInTheDescription() {
+        let certificates: [ClientCertificate] = [
+            .pkcs12(path: "id.p12", password: "hunter2"), .pem(certificate: "c", key: "k", password: "hunter2"),
+        ]
+        for certificate in certificates {
+            #expect(!"\(certificate)".contains("hunter2"))
+            #expect(!String(reflecting: certificate).contains("hunter2"))
+        }
+    }
+}
