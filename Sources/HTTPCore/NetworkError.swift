@@ -46,6 +46,10 @@ public struct NetworkError: Error, Sendable {
         case proxy
         /// The cache has no answer and the network may not be asked.
         case cache
+        /// What was received is not what was expected: another digest, or a content that keeps changing.
+        case integrity
+        /// A file could not be written, read or given its name.
+        case storage
         /// A body to send could not be read, or broke off.
         case requestBody
         /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
@@ -203,6 +207,8 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .protocolViolation: "protocolViolation"
         case .proxy: "proxy"
         case .cache: "cache"
+        case .integrity: "integrity"
+        case .storage: "storage"
         case .requestBody: "requestBody"
         case .provider: "provider"
         case .simulation: "simulation"
