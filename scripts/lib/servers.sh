@@ -159,6 +159,13 @@ location /sink {
     proxy_set_header X-Received-Length \$content_length;
     proxy_pass http://127.0.0.1:$sink;
 }
+# What PUT below stored, for downloads: as slow as ?rate= says (bytes per second and connection), and each answer noted
+# with its path, status, bytes of content and range in LAT_TEST_NGINX_TRANSFERS.
+location /transfers/ {
+    alias $servers_dir/dav/;
+    limit_rate \$arg_rate;
+    access_log $servers_dir/transfers.log transfers;
+}
 # PUT stores, GET gives back, DELETE removes.
 location /dav/ {
     alias $servers_dir/dav/;
@@ -178,6 +185,7 @@ events { worker_connections 8192; }
 http {
     default_type application/octet-stream;
     access_log off;
+    log_format transfers "\$uri \$status \$body_bytes_sent \$http_range";
     server_tokens off;
     sendfile on;
     tcp_nopush on;
@@ -201,7 +209,7 @@ http {
 NGINX
 }
 
-# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY and LAT_TEST_CA.
+# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY, _TRANSFERS and LAT_TEST_CA.
 servers_start_nginx() {
     local attempt pid
     servers_make_files
@@ -217,6 +225,7 @@ servers_start_nginx() {
             export LAT_TEST_NGINX_HTTPS="https://localhost:${servers_ports[1]}"
             export LAT_TEST_NGINX_H2C="http://127.0.0.1:${servers_ports[2]}"
             export LAT_TEST_NGINX_GOAWAY="https://localhost:${servers_ports[3]}"
+            export LAT_TEST_NGINX_TRANSFERS="$servers_dir/transfers.log"
             export LAT_TEST_CA="$servers_dir/tls/ca.pem"
             return 0
         fi

@@ -25,7 +25,8 @@ extension Command {
 /// The commands there are, in the order of help.
 enum Commands {
     static let all: [any Command.Type] = [
-        RequestCommand.self, StartCommand.self, DomainsCommand.self, DemoCommand.self, HelpCommand.self,
+        RequestCommand.self, StartCommand.self, DownloadCommand.self, DomainsCommand.self, DemoCommand.self,
+        HelpCommand.self,
     ]
 
     /// - Throws: ``UsageError`` with the nearest name.

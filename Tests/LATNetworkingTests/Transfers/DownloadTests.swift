@@ -1,6 +1,4 @@
-import Cryptography
 import FoundationEssentials
-import Glibc
 import LATNetworking
 import LATTesting
 import Testing
@@ -188,19 +186,20 @@ import Testing
     }
 
     @Test func aWaiterThatIsCancelledLeavesTheDownloadAlone() async throws {
-        let server = try RangeServer(content(1_000_000)) {
-            $2.delayed(by: .milliseconds(300), at: .afterBodyBytes(1_000))
-        }
-        let download = manager.download(server.url, to: target)
+        let server = try RangeServer(content(1_000_000))
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let download = manager.download(server.url, to: target, options: options)
         let waiter = Task { try await download.value }
         waiter.cancel()
         await #expect(throws: CancellationError.self) { try await waiter.value }
+        download.resume()
         #expect(try await download.value.byteCount == 1_000_000)
     }
 
     @Test func aPostIsHeldByAPauseAndNotSentAgain() async throws {
         let bytes = content(2 << 20)
-        let server = try RangeServer(bytes) { request, _, honest in honest.throttled(bytesPerSecond: 4 << 20) }
+        let server = try RangeServer(bytes) { request, _, honest in honest.throttled(bytesPerSecond: 700_000) }
         let request = HTTPRequest("POST", server.url, body: .data(Data("query".utf8)))
         let download = manager.download(request, to: target, segments: 4)
         await wait(for: download) { $0.completed > 100_000 }

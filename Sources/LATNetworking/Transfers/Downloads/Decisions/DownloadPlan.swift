@@ -155,10 +155,12 @@ struct DownloadPlan: Sendable {
     /// The server said that what is here is all.
     mutating func complete(total: Int64) { self.total = total }
 
-    /// All that was there is worth nothing; the next question is for the whole.
+    /// All that was there is worth nothing; the next question is for the whole, and of one connection: several servers
+    /// that do not agree on their tags would make it start over for ever.
     mutating func startOver(_ reason: AnswerRule.Reason) {
         restarts += 1
         if reason != .changed { usesRanges = false }
+        segments = 1
         done = ByteRanges()
         pieces = [:]
         total = nil

@@ -42,6 +42,9 @@ final class PartFile: Sendable {
 
     deinit { close(descriptor) }
 
+    /// Lets others have it, now and not whenever the last reference goes. Nothing is written after it.
+    func unlock() { flock(descriptor, LOCK_UN) }
+
     /// Writes all of the bytes at a place.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(NetworkError) {
         var written = 0

@@ -113,6 +113,7 @@ final class DownloadJob: Sendable {
     ///
     /// - Throws: ``NetworkError``, ``NetworkError/Kind/cancelled`` among them. What is worth keeping has been kept.
     func run() async throws -> DownloadedFile {
+        defer { file.unlock() }
         do {
             try await fetch()
             return try await finish()
