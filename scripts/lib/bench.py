@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "entity", "latency", "download", "waiting")
+ROWS = ("cpu", "entity", "latency", "download", "segments", "waiting")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -163,6 +163,21 @@ def run_download(turn):
         ])
 
 
+def run_segments(turn):
+    # nginx limits each connection, after a burst of what it allows for the first second.
+    url = options.nginx + "/limited/200m.bin"
+    with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
+        def one(count):
+            path = os.path.join(folder, f"{count}.bin")
+            result = program("lat-bench", "download", url, 1, count, 0, path)
+            if os.path.getsize(path) != 200 << 20:
+                stop(f"a download of 200 MiB left {os.path.getsize(path)} bytes")
+            os.remove(path)
+            return result
+
+        in_turn(turn, [("lat 1 segment", lambda: one(1)), ("lat 4 segments", lambda: one(4))])
+
+
 def run_waiting(turn):
     count = 1000 if options.quick else 5000
     server = subprocess.Popen([os.path.join(options.programs, "stallserver")],
@@ -226,7 +241,7 @@ for turn in range(rounds):
     say(f"round {turn + 1} of {rounds}" if rows else "")
     for row in rows:
         # Its numbers hardly vary, and it takes long.
-        if row == "waiting" and turn >= 3:
+        if row in ("waiting", "segments") and turn >= (3 if row == "waiting" else 2):
             continue
         globals()["run_" + row](turn)
 if options.build:
@@ -244,6 +259,9 @@ if "latency" in rows:
 if "download" in rows:
     compare("1 GiB to a file, wall time: ours / curl -o", "lat download", "curl -o", "seconds", 1.1)
     at_most("1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)
+if "segments" in rows:
+    compare("200 MiB, each connection limited to 10 MB/s, wall time: 4 segments / 1", "lat 4 segments", "lat 1 segment",
+            "seconds", 1 / 3.5)
 if "waiting" in rows:
     at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 60)

@@ -80,7 +80,7 @@ sys.exit(1)
 PYTHON
 }
 
-# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, a sparse 1g.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
+# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
@@ -106,6 +106,7 @@ with open(os.path.join(sys.argv[1], "1k.json"), "w") as file:
     file.write(json.dumps(document))
 PYTHON
     truncate -s 1G "$files/1g.bin"
+    truncate -s 200M "$files/200m.bin"
 }
 
 # A certificate authority made on the spot, and a certificate for localhost and 127.0.0.1 that it signed.

@@ -88,7 +88,7 @@ import Testing
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let ids = try (0..<4).map { try manager.add(server.url + "?slow", to: directory.path(of: "p\($0)")) }
-        try await wait(manager, ids[0]) { $0.progress.completed >= 300_000 }
+        for id in ids.prefix(2) { try await wait(manager, id) { $0.progress.completed >= 300_000 } }
         manager.pauseAll()
         #expect(manager.items.allSatisfy { $0.state == .paused })
         try await server.mock.waitUntilDisconnected()

@@ -9,9 +9,9 @@ import Testing
     private let tag = ContentValidator.entityTag("\"v1\"")
 
     /// A plan whose first worker has got its answer: a part of so many bytes, or the whole.
-    private func begun(_ total: Int64, segments: Int, isPart: Bool = true) throws -> DownloadPlan {
+    private func begun(_ total: Int64, segments: Int, isPart: Bool = true) -> DownloadPlan {
         var plan = DownloadPlan(segments: segments, usesRanges: true)
-        #expect(plan.take(0))
+        #expect(plan.take(0) == true)
         #expect(plan.ask(0) == (segments > 1 ? .probe : .whole))
         plan.begin(0, answer(0..<total, total: total, isPart: isPart))
         return plan
@@ -27,28 +27,28 @@ import Testing
 
     /// Takes in so many bytes for a worker, as if they had been written.
     private func fetch(_ plan: inout DownloadPlan, _ worker: Int, _ count: Int) throws -> DownloadPlan.Claim {
-        let claim = try #require(plan.claim(worker, count))
+        let place = plan.claim(worker, count)
+        let claim = try #require(place)
         plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
         return claim
     }
 
     @Test func workersShareTheWholeEvenly() throws {
-        var plan = try begun(8 * mebibyte, segments: 4)
+        var plan = begun(8 * mebibyte, segments: 4)
         #expect(plan.workerCount == 4)
-        for worker in 1..<4 { #expect(plan.take(worker)) }
+        for worker in 1..<4 { #expect(plan.take(worker) == true) }
         #expect(plan.ask(1) == .part(from: 2 * mebibyte, end: 4 * mebibyte, tag))
         #expect(plan.ask(2) == .part(from: 4 * mebibyte, end: 6 * mebibyte, tag))
         #expect(plan.ask(3) == .part(from: 6 * mebibyte, end: nil, tag))
-        #expect(!plan.take(4))
     }
 
     @Test func aFreeWorkerTakesHalfOfWhatTheSlowestHasBeforeIt() throws {
-        var plan = try begun(8 * mebibyte, segments: 2)
-        #expect(plan.take(1))
+        var plan = begun(8 * mebibyte, segments: 2)
+        #expect(plan.take(1) == true)
         plan.begin(1, answer((4 * mebibyte)..<(8 * mebibyte), total: 8 * mebibyte))
         _ = try fetch(&plan, 1, 1 << 20)
         _ = try fetch(&plan, 0, 4 << 20)
-        #expect(plan.end(0) == .whole && plan.take(0))
+        #expect(plan.end(0) == .whole && plan.take(0) == true)
         // 3 MiB are left to the other: 1.5 each.
         #expect(plan.ask(0) == .part(from: 6 * mebibyte + mebibyte / 2, end: nil, tag))
         let claim = try fetch(&plan, 1, 2 << 20)
@@ -56,9 +56,9 @@ import Testing
     }
 
     @Test func littleIsNotShared() throws {
-        #expect(try begun(mebibyte, segments: 8).workerCount == 2)
-        #expect(try begun(1_000, segments: 8).workerCount == 1)
-        #expect(try begun(8 * mebibyte, segments: 4, isPart: false).workerCount == 1)
+        #expect(begun(mebibyte, segments: 8).workerCount == 2)
+        #expect(begun(1_000, segments: 8).workerCount == 1)
+        #expect(begun(8 * mebibyte, segments: 4, isPart: false).workerCount == 1)
         #expect(DownloadPlan(segments: 4, usesRanges: false).segments == 1)
     }
 
@@ -66,7 +66,7 @@ import Testing
         var random = SystemRandomNumberGenerator()
         for _ in 0..<50 {
             let total = Int64.random(in: (4 * mebibyte)...(32 * mebibyte), using: &random)
-            var plan = try begun(total, segments: Int.random(in: 2...8, using: &random))
+            var plan = begun(total, segments: Int.random(in: 2...8, using: &random))
             var busy: Set<Int> = [0]
             var fetched: Int64 = 0
             while !plan.isComplete {
@@ -76,40 +76,45 @@ import Testing
                     busy.insert(worker)
                 }
                 let worker = try #require(busy.randomElement(using: &random))
-                let count = Int.random(in: 1...600_000, using: &random)
-                let claim = try #require(
-                    plan.claim(worker, count) ?? plan.claim(worker, 1), "an answer was longer than announced")
-                plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
-                fetched += Int64(claim.count)
-                if claim.count == 0 || claim.isLast {
+                var count = Int.random(in: 1...600_000, using: &random)
+                var claim = plan.claim(worker, count)
+                while claim == nil, count > 1 {
+                    count /= 2
+                    claim = plan.claim(worker, count)
+                }
+                if let claim {
+                    plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
+                    fetched += Int64(claim.count)
+                }
+                // Nothing more in the answer, or nothing more that is wanted of it.
+                if claim?.isLast ?? true {
                     #expect(plan.end(worker) == .whole)
                     busy.remove(worker)
                 } else if Int.random(in: 0..<40, using: &random) == 0 {
                     plan.release(worker)
                     busy.remove(worker)
                 }
-                if busy.isEmpty, !plan.isComplete { #expect(plan.take(0)); plan.release(0) }
             }
             #expect(fetched == total && plan.done.ranges == [0..<total])
         }
     }
 
     @Test func anAnswerLongerThanItsRangeIsNoticed() throws {
-        var plan = try begun(100, segments: 1)
+        var plan = begun(100, segments: 1)
         #expect(plan.claim(0, 60) != nil)
         #expect(plan.claim(0, 41) == nil)
     }
 
     @Test func aBodyThatEndsEarlyIsShort() throws {
-        var plan = try begun(100, segments: 1)
+        var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         #expect(plan.end(0) == .short(missing: 40))
-        #expect(plan.take(0) && plan.ask(0) == .part(from: 60, end: nil, tag))
+        #expect(plan.take(0) == true && plan.ask(0) == .part(from: 60, end: nil, tag))
     }
 
     @Test func theEndOfABodyWithoutLengthIsTheTotal() throws {
         var plan = DownloadPlan(segments: 1, usesRanges: true)
-        #expect(plan.take(0))
+        #expect(plan.take(0) == true)
         var whole = answer(0..<1, total: nil, isPart: false)
         whole.end = nil
         plan.begin(0, whole)
@@ -124,37 +129,39 @@ import Testing
         journal.done = ByteRanges([0..<10, 20..<50])
         var plan = DownloadPlan(segments: 1, usesRanges: true)
         plan.resume(from: journal)
-        #expect(plan.isResumable && plan.take(0) && plan.ask(0) == .part(from: 10, end: 20, tag))
+        #expect(plan.isResumable && plan.take(0) == true && plan.ask(0) == .part(from: 10, end: 20, tag))
         plan.begin(0, answer(10..<20, total: 100))
         _ = try fetch(&plan, 0, 10)
-        #expect(plan.end(0) == .whole && plan.take(0) && plan.ask(0) == .part(from: 50, end: nil, tag))
+        #expect(plan.end(0) == .whole && plan.take(0) == true && plan.ask(0) == .part(from: 50, end: nil, tag))
         var post = DownloadPlan(segments: 1, usesRanges: false)
         post.resume(from: journal)
         #expect(post.done.count == 0 && !post.isResumable)
     }
 
     @Test func theWholeInPlaceOfAPartKeepsWhatIsTheSame() throws {
-        var plan = try begun(100, segments: 1)
+        var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         plan.release(0)
-        #expect(plan.take(0))
+        #expect(plan.take(0) == true)
         var whole = answer(0..<100, total: 100, isPart: false)
         whole.voidsRest = false
         plan.begin(0, whole)
         #expect(plan.done.count == 60)
-        #expect(try fetch(&plan, 0, 50).offset == 0 && plan.done.count == 60)
-        #expect(try fetch(&plan, 0, 50).offset == 50 && plan.isComplete)
+        let again = try fetch(&plan, 0, 50)
+        #expect(again.offset == 0 && plan.done.count == 60)
+        let rest = try fetch(&plan, 0, 50)
+        #expect(rest.offset == 50 && plan.isComplete)
     }
 
     @Test func anotherVersionVoidsWhatIsThere() throws {
-        var plan = try begun(100, segments: 1)
+        var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         plan.release(0)
-        #expect(plan.take(0))
+        #expect(plan.take(0) == true)
         plan.begin(0, answer(0..<90, total: 90, isPart: false))
         #expect(plan.done.count == 0 && plan.total == 90 && plan.restarts == 1)
         plan.startOver(.wrongRange("x"))
-        #expect(!plan.isResumable && plan.take(0) && plan.ask(0) == .whole)
+        #expect(!plan.isResumable && plan.take(0) == true && plan.ask(0) == .whole)
     }
 }
 

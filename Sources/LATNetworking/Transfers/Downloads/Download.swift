@@ -1,6 +1,4 @@
-import FoundationEssentials
 import HTTPCore
-import Synchronization
 
 /// A download under way: tells how far it is, holds it, lets it go on, ends it.
 ///
@@ -14,7 +12,7 @@ import Synchronization
 /// a pause, an error, a crash or `kill -9`, it goes on from there, as soon as the server has confirmed by a strong
 /// validator that the content is still the same. The target itself appears at once and whole.
 ///
-/// It goes on when this value is let go of.
+/// It goes on when this value is let go of; a paused one, which nobody could resume any more, ends and keeps its progress.
 public final class Download: Sendable {
     /// What a download does.
     public enum State: String, Hashable, Sendable {
@@ -33,20 +31,20 @@ public final class Download: Sendable {
     /// The URL it was asked for.
     public let url: String
 
-    private struct Outcome {
-        var result: Result<DownloadedFile, NetworkError>?
-        var waiters: [Int: CheckedContinuation<DownloadedFile, any Error>] = [:]
-        var count = 0
-    }
-
     private let control: DownloadControl
     private let board = LatestValue(DownloadProgress())
-    private let outcome = Mutex(Outcome())
+    private let outcome = DownloadOutcome()
 
     init(_ order: DownloadOrder) {
         url = order.request.url
         control = DownloadControl(startsPaused: order.options.startsPaused, isInterruptible: order.mayUseRanges)
-        Task.detached(executorPreference: TransferExecutor.shared) { [self] in await run(order) }
+        Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
+            await Self.run(order, control, board, outcome)
+        }
+    }
+
+    deinit {
+        if control.wish == .pause { control.set(.cancel(keepsProgress: true)) }
     }
 
     // MARK: Looking
@@ -60,7 +58,7 @@ public final class Download: Sendable {
 
     /// What it does now.
     public var state: State {
-        switch outcome.withLock(\.result) {
+        switch outcome.result {
         case .success: .finished
         case .failure(let error): error.kind == .cancelled ? .cancelled : .failed
         case nil: control.wish == .pause ? .paused : .running
@@ -79,24 +77,7 @@ public final class Download: Sendable {
     ///   cancelled.
     public var value: DownloadedFile {
         get async throws {
-            let number = outcome.withLock { outcome in
-                outcome.count += 1
-                return outcome.count
-            }
-            return try await withTaskCancellationHandler {
-                try await withCheckedThrowingContinuation { continuation in
-                    let result = outcome.withLock { outcome -> Result<DownloadedFile, any Error>? in
-                        if let result = outcome.result { return result.mapError { $0 } }
-                        if Task.isCancelled { return .failure(CancellationError()) }
-                        outcome.waiters[number] = continuation
-                        return nil
-                    }
-                    if let result { continuation.resume(with: result) }
-                }
-            } onCancel: {
-                let waiter = outcome.withLock { $0.waiters.removeValue(forKey: number) }
-                waiter?.resume(throwing: CancellationError())
-            }
+            try await outcome.wait()
         }
     }
 
@@ -117,11 +98,14 @@ public final class Download: Sendable {
 
     // MARK: Inside
 
-    private func run(_ order: DownloadOrder) async {
+    private static func run(
+        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,
+        _ outcome: DownloadOutcome
+    ) async {
         var last: DownloadProgress?
         let result: Result<DownloadedFile, NetworkError>
         do {
-            result = .success(try await file(order, &last))
+            result = .success(try await file(order, control, board, &last))
         } catch let error as NetworkError {
             result = .failure(error.attaching(order.request))
         } catch {
@@ -129,16 +113,13 @@ public final class Download: Sendable {
                 NetworkError(.other, message: "\(error)", request: order.request, underlying: error))
         }
         control.finish()
-        let waiters = outcome.withLock { outcome in
-            outcome.result = result
-            defer { outcome.waiters = [:] }
-            return outcome.waiters.values
-        }
-        board.finish(last ?? board.current)
-        for waiter in waiters { waiter.resume(with: result.mapError { $0 }) }
+        outcome.settle(result) { board.finish(last ?? board.current) }
     }
 
-    private func file(_ order: DownloadOrder, _ last: inout DownloadProgress?) async throws -> DownloadedFile {
+    private static func file(
+        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,
+        _ last: inout DownloadProgress?
+    ) async throws -> DownloadedFile {
         try order.check()
         let target = try DownloadTarget(order.path, url: order.request.url, identity: order.identity)
         if target.name != nil, try ExistingFile.isKept(at: target.path(serverName: nil), order.options) {

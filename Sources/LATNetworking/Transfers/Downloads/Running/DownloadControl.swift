@@ -86,6 +86,8 @@ final class DownloadControl: Sendable {
     func holdWhilePaused() async { await wait { !$0.isInterruptible } }
 
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {
+        // Asked before every chunk; hardly ever is there anything to wait for.
+        guard wish == .pause else { return }
         await withCheckedContinuation { continuation in
             let isWaiting = state.withLock { state in
                 guard state.wish == .pause, waits(state) else { return false }
