@@ -53,8 +53,8 @@ public struct NetworkError: Error, Sendable {
         case storage
         /// A body to send could not be read, or broke off.
         case requestBody
-        /// What came is not what was sent: a sealed message that was changed, repeated, or sealed with another key.
-        /// Nothing of its content is told.
+        /// What came is not what was sent or expected: a file with another digest, or a sealed message that was changed,
+        /// repeated, or sealed with another key; nothing of such a message's content is told.
         case integrity
         /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
         case provider

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "entity", "latency", "download", "upload", "waiting")
+ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -184,6 +184,21 @@ def run_upload(turn):
         server.wait()
 
 
+def run_segments(turn):
+    # nginx limits each connection, after a burst of what it allows for the first second.
+    url = options.nginx + "/limited/200m.bin"
+    with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
+        def one(count):
+            path = os.path.join(folder, f"{count}.bin")
+            result = program("lat-bench", "download", url, 1, count, 0, path)
+            if os.path.getsize(path) != 200 << 20:
+                stop(f"a download of 200 MiB left {os.path.getsize(path)} bytes")
+            os.remove(path)
+            return result
+
+        in_turn(turn, [("lat 1 segment", lambda: one(1)), ("lat 4 segments", lambda: one(4))])
+
+
 def run_waiting(turn):
     count = 1000 if options.quick else 5000
     server = subprocess.Popen([os.path.join(options.programs, "stallserver")],
@@ -247,7 +262,7 @@ for turn in range(rounds):
     say(f"round {turn + 1} of {rounds}" if rows else "")
     for row in rows:
         # Its numbers hardly vary, and it takes long.
-        if row == "waiting" and turn >= 3:
+        if row in ("waiting", "segments") and turn >= (3 if row == "waiting" else 2):
             continue
         globals()["run_" + row](turn)
 if options.build:
@@ -268,6 +283,9 @@ if "download" in rows:
 if "upload" in rows:
     compare("1 GiB multipart from a path, wall time: ours / curl -F", "lat upload", "curl -F", "seconds", 1.2)
     at_most("1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
+if "segments" in rows:
+    compare("200 MiB, each connection limited to 10 MB/s, wall time: 4 segments / 1", "lat 4 segments", "lat 1 segment",
+            "seconds", 1 / 3.5)
 if "waiting" in rows:
     at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 60)

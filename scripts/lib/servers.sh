@@ -81,7 +81,7 @@ sys.exit(1)
 PYTHON
 }
 
-# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, a sparse 1g.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
+# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
@@ -107,6 +107,7 @@ with open(os.path.join(sys.argv[1], "1k.json"), "w") as file:
     file.write(json.dumps(document))
 PYTHON
     truncate -s 1G "$files/1g.bin"
+    truncate -s 200M "$files/200m.bin"
 }
 
 # A certificate authority made on the spot, and a certificate for localhost and 127.0.0.1 that it signed.
@@ -160,6 +161,13 @@ location /sink {
     proxy_set_header X-Received-Length \$content_length;
     proxy_pass http://127.0.0.1:$sink;
 }
+# What PUT below stored, for downloads: as slow as ?rate= says (bytes per second and connection), and each answer noted
+# with its path, status, bytes of content and range in LAT_TEST_NGINX_TRANSFERS.
+location /transfers/ {
+    alias $servers_dir/dav/;
+    limit_rate \$arg_rate;
+    access_log $servers_dir/transfers.log transfers;
+}
 # PUT stores, GET gives back, DELETE removes.
 location /dav/ {
     alias $servers_dir/dav/;
@@ -179,6 +187,7 @@ events { worker_connections 8192; }
 http {
     default_type application/octet-stream;
     access_log off;
+    log_format transfers "\$uri \$status \$body_bytes_sent \$http_range";
     server_tokens off;
     sendfile on;
     tcp_nopush on;
@@ -202,7 +211,7 @@ http {
 NGINX
 }
 
-# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY and LAT_TEST_CA.
+# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY, _TRANSFERS and LAT_TEST_CA.
 servers_start_nginx() {
     local attempt pid
     servers_make_files
@@ -218,6 +227,7 @@ servers_start_nginx() {
             export LAT_TEST_NGINX_HTTPS="https://localhost:${servers_ports[1]}"
             export LAT_TEST_NGINX_H2C="http://127.0.0.1:${servers_ports[2]}"
             export LAT_TEST_NGINX_GOAWAY="https://localhost:${servers_ports[3]}"
+            export LAT_TEST_NGINX_TRANSFERS="$servers_dir/transfers.log"
             export LAT_TEST_CA="$servers_dir/tls/ca.pem"
             return 0
         fi

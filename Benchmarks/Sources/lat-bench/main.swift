@@ -3,7 +3,7 @@
 //   latency   the same, one at a time
 //   entity    IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with a
 //             header provider, the JSON decoded into a struct
-//   download  a streamed body written to FILE
+//   download  try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload    FILE sent as a part of a multipart body
 //   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
 

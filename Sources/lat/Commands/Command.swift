@@ -25,7 +25,7 @@ extension Command {
 /// The commands there are, in the order of help.
 enum Commands {
     static let all: [any Command.Type] = [
-        RequestCommand.self, StartCommand.self, UploadCommand.self, DomainsCommand.self,
+        RequestCommand.self, StartCommand.self, DownloadCommand.self, UploadCommand.self, DomainsCommand.self,
         DeviceCommand.self, DemoCommand.self,
         HelpCommand.self,
     ]

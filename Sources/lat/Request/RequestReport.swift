@@ -112,9 +112,9 @@ extension ExitCode {
     /// What an error of the library comes to.
     init(_ error: NetworkError) {
         switch error.kind {
-        case .httpStatus, .business, .decoding: self = .failure
+        case .httpStatus, .business, .decoding, .integrity: self = .failure
         // Nothing was sent: the command line or the table asked for something that cannot be.
-        case .invalidRequest, .unknownName, .unsupported, .simulation: self = .usage
+        case .invalidRequest, .unknownName, .unsupported, .simulation, .storage: self = .usage
         case .cancelled: self = .interrupted
         default: self = .network
         }

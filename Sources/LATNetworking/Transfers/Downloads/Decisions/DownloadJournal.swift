@@ -1,0 +1,115 @@
+import Cryptography
+import FoundationEssentials
+import HTTPCore
+
+/// What a download leaves beside its `.part` file, so that it can be gone on with after the process has ended, however it
+/// ended.
+///
+/// A line with name, version and the SHA-256 of the rest, then a JSON document. What it claims to be done was on the
+/// disk before the claim was.
+struct DownloadJournal: Hashable, Sendable {
+    /// The version of the format. A journal of another one is as good as none.
+    static let version = 1
+
+    /// What is downloaded: its URL, or the name that the app gave it.
+    var identity: String
+    /// The version of the content.
+    var validator: ContentValidator?
+    /// The size of the whole, once known.
+    var total: Int64?
+    /// What lies in the `.part` file.
+    var done = ByteRanges()
+    /// The name that the server gave the file, for a target that is a directory.
+    var fileName: String?
+
+    /// Why a journal is worth nothing.
+    enum Fault: Error, Hashable {
+        /// It is not what was written: cut off, or changed.
+        case damaged
+        /// It is of another version.
+        case foreign(version: String)
+    }
+
+    private static let title = "LATNetworking-download-journal"
+
+    /// The bytes of the file.
+    func encoded() throws -> Data {
+        var object: [String: JSONValue] = [
+            "identity": .string(identity),
+            "done": .array(done.ranges.map { [.int($0.lowerBound), .int($0.upperBound)] }),
+        ]
+        switch validator {
+        case .entityTag(let tag): object["entityTag"] = .string(tag)
+        case .modified(let date): object["lastModified"] = .string(date)
+        case nil: break
+        }
+        if let total { object["total"] = .int(total) }
+        if let fileName { object["fileName"] = .string(fileName) }
+        return try SealedText.seal(.object(object), title: Self.title, version: Self.version)
+    }
+
+    init(identity: String) { self.identity = identity }
+
+    /// - Throws: ``Fault``.
+    init(decoding data: Data) throws(Fault) {
+        let document: JSONValue
+        do {
+            document = try SealedText.open(data, title: Self.title, version: Self.version)
+        } catch {
+            throw error == .version ? .foreign(version: SealedText.version(of: data)) : .damaged
+        }
+        guard let identity = document["identity"]?.string, let done = document["done"]?.array else {
+            throw .damaged
+        }
+        self.identity = identity
+        total = document["total"]?.int64
+        fileName = document["fileName"]?.string
+        if let tag = document["entityTag"]?.string {
+            validator = .entityTag(tag)
+        } else {
+            validator = document["lastModified"]?.string.map(ContentValidator.modified)
+        }
+        for range in done {
+            guard let start = range[0]?.int64, let end = range[1]?.int64, 0 <= start, start < end,
+                end <= total ?? .max
+            else { throw .damaged }
+            self.done.insert(start..<end)
+        }
+    }
+}
+
+/// A JSON document under a line that says what it is, which version, and its SHA-256, so that half of it is never taken for
+/// the whole.
+enum SealedText {
+    enum Fault: Error, Hashable {
+        case damaged
+        case version
+    }
+
+    static func seal(_ document: JSONValue, title: String, version: Int) throws -> Data {
+        let content = try document.data()
+        let digest = MessageDigest.hexadecimal(try MessageDigest.of(content, .sha256))
+        return Data("\(title) \(version) sha256:\(digest)\n".utf8) + content
+    }
+
+    static func open(_ data: Data, title: String, version: Int) throws(Fault) -> JSONValue {
+        let words = firstLine(of: data).split(separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 3, words[0] == title else { throw .damaged }
+        guard words[1] == "\(version)" else { throw .version }
+        let content = data[(data.firstIndex(of: 0x0A).map { $0 + 1 } ?? data.endIndex)...]
+        guard let digest = try? MessageDigest.of(content, .sha256),
+            words[2] == "sha256:" + MessageDigest.hexadecimal(digest),
+            let document = try? JSONValue(parsing: Data(content))
+        else { throw .damaged }
+        return document
+    }
+
+    /// What stands for the version in the first line.
+    static func version(of data: Data) -> String {
+        firstLine(of: data).split(separator: " ").dropFirst().first.map(String.init) ?? ""
+    }
+
+    private static func firstLine(of data: Data) -> String {
+        String(decoding: data.prefix(256).prefix { $0 != 0x0A }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,77 @@
+import Cryptography
+import HTTPCore
+
+/// The digest of a file that is being written, computed as it grows.
+///
+/// What comes in order is taken in as it passes; what was there before, or came out of order, is read back from the file,
+/// a little after each chunk, so that hardly anything is left to read at the end.
+final class DigestFollower: @unchecked Sendable {
+    // Sendable: used under the lock of the job that owns it.
+
+    private var digest: MessageDigest
+    private var position: Int64 = 0
+    private var buffer: [UInt8] = []
+    private static let bufferSize = 1 << 20
+
+    init(_ algorithm: MessageDigest.Algorithm) { digest = MessageDigest(algorithm) }
+
+    /// A chunk was written.
+    ///
+    /// - Parameter frontier: the first byte of the file that is not there.
+    func note(
+        _ bytes: UnsafeRawBufferPointer, at offset: Int64, frontier: Int64, in file: PartFile
+    ) throws(NetworkError) {
+        if offset == position {
+            digest.update(bytes)
+            position += Int64(bytes.count)
+        }
+        if position < frontier { try catchUp(to: min(frontier, position + 4 * Int64(Self.bufferSize)), in: file) }
+    }
+
+    /// Reads back what has not been taken in yet.
+    func catchUp(to end: Int64, in file: PartFile) throws(NetworkError) {
+        if buffer.isEmpty { buffer = [UInt8](repeating: 0, count: Self.bufferSize) }
+        while position < end {
+            let wanted = Int(min(end - position, Int64(buffer.count)))
+            let count = try read(wanted, file)
+            guard count > 0 else {
+                throw NetworkError(.storage, message: "\(file.path) became shorter while it was written; start over")
+            }
+            buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            position += Int64(count)
+        }
+    }
+
+    private func read(_ wanted: Int, _ file: PartFile) throws(NetworkError) -> Int {
+        var result: Result<Int, NetworkError> = .success(0)
+        buffer.withUnsafeMutableBytes { bytes in
+            do throws(NetworkError) {
+                result = .success(
+                    try file.read(UnsafeMutableRawBufferPointer(rebasing: bytes[..<wanted]), at: position))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    /// Begins again, because the content does.
+    func startOver(_ algorithm: MessageDigest.Algorithm) {
+        digest = MessageDigest(algorithm)
+        position = 0
+    }
+
+    /// The digest of all, as hexadecimal digits.
+    func finish(_ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
+        // The value can be consumed only by leaving another in its place.
+        var whole = MessageDigest(algorithm)
+        swap(&whole, &digest)
+        do {
+            return MessageDigest.hexadecimal(try whole.finalize())
+        } catch {
+            throw NetworkError(
+                .unsupported, message: "libcrypto does not offer \(algorithm.rawValue) here; expect a SHA-256 instead",
+                underlying: error)
+        }
+    }
+}

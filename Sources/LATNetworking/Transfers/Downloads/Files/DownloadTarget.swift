@@ -1,0 +1,127 @@
+import Cryptography
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// Where a download goes: its folder, its name, and the files beside it while it is not whole.
+struct DownloadTarget: Sendable {
+    /// The folder the file appears in.
+    let folder: String
+    /// The name it gets; `nil` while the server may still choose one.
+    let name: String?
+    /// The name to take when the server chooses none.
+    let fallbackName: String
+    /// What is written until it is whole.
+    let part: String
+    /// The journal of it.
+    let journal: String
+
+    /// Looks at the target before anything is sent.
+    ///
+    /// - Parameters:
+    ///   - path: a file, or a folder, in which the file gets the name that the server or the URL gives it.
+    ///   - identity: what is downloaded; keeps two downloads into one folder apart.
+    /// - Throws: ``NetworkError/Kind/storage`` for a folder that is missing or cannot be written, and for a target that is
+    ///   no regular file.
+    init(_ path: String, url: String, identity: String) throws(NetworkError) {
+        guard !path.isEmpty, !path.utf8.contains(0) else {
+            throw .invalidRequest("the target of a download is \"\(URLText.visible(path))\"; name a file or a folder")
+        }
+        // Through a symbolic link, or the rename would replace the link and not the file.
+        let resolved = Self.resolved(path) ?? path
+        var status = stat()
+        let exists = stat(resolved, &status) == 0
+        fallbackName = FileName.url(url)
+        if exists, status.st_mode & S_IFMT == S_IFDIR {
+            folder = resolved
+            name = nil
+            let mark = (try? MessageDigest.of(Data(identity.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? ""
+            part = Self.join(folder, "\(fallbackName).\(mark.prefix(12)).part")
+        } else {
+            if exists, status.st_mode & S_IFMT != S_IFREG { throw StorageFailure.notRegular(path) }
+            let slash = resolved.lastIndex(of: "/")
+            let last = String(slash.map { resolved[resolved.index(after: $0)...] } ?? resolved[...])
+            guard !last.isEmpty else { throw StorageFailure.missingFolder(path, isFolder: false) }
+            folder = slash.map { $0 == resolved.startIndex ? "/" : String(resolved[..<$0]) } ?? "."
+            name = last
+            part = Self.join(folder, Self.stem(last) + ".part")
+        }
+        journal = part + ".journal"
+        try Self.check(folder)
+    }
+
+    /// The path of the whole file.
+    func path(serverName: String?) -> String { Self.join(folder, name ?? serverName ?? fallbackName) }
+
+    /// The bytes that the file system has left for this user.
+    var freeSpace: Int64? {
+        var system = statvfs()
+        guard statvfs(folder, &system) == 0 else { return nil }
+        let free = UInt64(system.f_bavail).multipliedReportingOverflow(by: UInt64(system.f_frsize))
+        return free.overflow ? .max : Int64(clamping: free.partialValue)
+    }
+
+    /// What is at a path.
+    enum Existing {
+        case nothing
+        case file(mode: mode_t, size: Int64)
+        case other
+    }
+
+    static func existing(at path: String) -> Existing {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return .nothing }
+        return status.st_mode & S_IFMT == S_IFREG ? .file(mode: status.st_mode, size: Int64(status.st_size)) : .other
+    }
+
+    /// Gives the `.part` file its name, at once or not at all.
+    ///
+    /// - Parameter replaces: whether a file of that name may be there.
+    func appear(as path: String, replaces: Bool) throws(NetworkError) {
+        if !replaces {
+            if link(part, path) == 0 {
+                unlink(part)
+                return AtomicFile.synchronizeFolder(folder)
+            }
+            if errno == EEXIST { throw StorageFailure.exists(path) }
+            // A file system without hard links: the next best.
+            guard case .nothing = Self.existing(at: path) else { throw StorageFailure.exists(path) }
+        }
+        guard rename(part, path) == 0 else { throw StorageFailure.system("given its name", path) }
+        AtomicFile.synchronizeFolder(folder)
+    }
+
+    /// Removes what is beside the target.
+    func discard() {
+        AtomicFile.remove(journal)
+        unlink(part)
+    }
+
+    // MARK: Inside
+
+    private static func check(_ folder: String) throws(NetworkError) {
+        var status = stat()
+        guard stat(folder, &status) == 0 else { throw StorageFailure.missingFolder(folder, isFolder: false) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw StorageFailure.missingFolder(folder, isFolder: true) }
+        guard access(folder, W_OK | X_OK) == 0 else { throw StorageFailure.notWritable(folder) }
+    }
+
+    /// A name that has room for `.part.journal.new` behind it.
+    private static func stem(_ name: String) -> String {
+        let bytes = Array(name.utf8)
+        guard bytes.count > 255 - 18 else { return name }
+        let mark = (try? MessageDigest.of(Data(bytes), .sha256)).map(MessageDigest.hexadecimal) ?? ""
+        return String(decoding: bytes.prefix(200), as: UTF8.self).filter { $0 != "\u{FFFD}" } + ".\(mark.prefix(12))"
+    }
+
+    private static func join(_ folder: String, _ name: String) -> String {
+        folder.hasSuffix("/") ? folder + name : folder + "/" + name
+    }
+
+    /// The path without symbolic links; `nil` when there is nothing yet.
+    private static func resolved(_ path: String) -> String? {
+        guard let text = realpath(path, nil) else { return nil }
+        defer { free(text) }
+        return String(cString: text)
+    }
+}

@@ -1,0 +1,333 @@
+public import HTTPCore
+import Synchronization
+
+/// Many downloads: a queue with a limit and priorities, remembered in a folder over restarts of the process.
+///
+/// ```swift
+/// let manager = try DownloadManager(central, folder: "/var/lib/app/downloads", limit: 3)
+/// // What an earlier process had not finished goes on already.
+/// let id = try manager.add("https://example.org/big.iso", to: "/srv/images/", segments: 4, priority: .high)
+/// for await event in manager.events {
+///     if case .finished(let item, let file) = event { print(item.url, file.path) }
+/// }
+/// ```
+///
+/// Only what can be asked for again without the app's help is remembered: GET, by URL, path and ``DownloadOptions``; the
+/// hook for new links is the manager's own. Headers given to
+/// ``add(_:to:segments:priority:headers:options:)`` are kept in the folder too, readable for its owner only; put secrets
+/// that change into ``CentralRequestManager/Configuration/headerProvider`` instead.
+///
+/// When the manager is let go of, its downloads stop and keep their progress; ``close()`` also waits for that.
+public final class DownloadManager: Sendable {
+    struct State {
+        var queue: DownloadQueue
+        var entries: [DownloadItem.ID: Entry] = [:]
+        var downloads: [DownloadItem.ID: Download] = [:]
+        var lastNumber: UInt64 = 0
+        var isClosed = false
+
+        func withProgress(_ item: DownloadItem) -> DownloadItem {
+            var item = item
+            if let progress = entries[item.id]?.progress.current { item.progress = progress }
+            return item
+        }
+    }
+
+    struct Entry {
+        var headers: HTTPHeaders
+        var options: DownloadOptions
+        let progress = LatestValue(DownloadProgress())
+        let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
+    }
+
+    private let central: CentralRequestManager
+    private let folder: DownloadFolder
+    private let state: Mutex<State>
+    private let refreshURL: LinkRefresh?
+    private let hub = EventHub<DownloadEvent>()
+
+    /// Makes a manager, and goes on with what the folder remembers; what was paused stays so.
+    ///
+    /// - Parameters:
+    ///   - central: sends the requests.
+    ///   - folder: where downloads are remembered; made when needed. It belongs to one manager at a time.
+    ///   - limit: how many downloads run at once. Default 3.
+    ///   - refreshURL: asked for a new URL when one is refused; see ``DownloadOptions/refreshURL``. An option of a single
+    ///     download wins over it until the process ends.
+    /// - Throws: ``NetworkError/Kind/storage`` when the folder cannot be used, or another manager uses it.
+    public init(
+        _ central: CentralRequestManager, folder: String, limit: Int = 3, refreshURL: LinkRefresh? = nil
+    ) throws {
+        self.central = central
+        self.folder = try DownloadFolder(folder)
+        self.refreshURL = refreshURL
+        state = Mutex(State(queue: DownloadQueue(limit: limit)))
+        let (records, unreadable) = self.folder.load()
+        unreadableFiles = unreadable
+        let actions = state.withLock { state in
+            var actions = DownloadQueue.Actions()
+            for record in records {
+                state.entries[record.item.id] = Entry(
+                    headers: HTTPHeaders(record.headers.map { ($0[0], $0[1]) }), options: record.options(refreshURL))
+                state.lastNumber = max(state.lastNumber, record.number)
+                actions.start += state.queue.add(record.item).start
+            }
+            return actions
+        }
+        perform(actions)
+    }
+
+    deinit {
+        for download in state.withLock({ $0.downloads.values }) { download.cancel(keepingProgress: true) }
+        hub.finish()
+    }
+
+    /// Files in the folder that are damaged, or of another version of this package. They are left as they are.
+    public let unreadableFiles: [String]
+
+    // MARK: Looking
+
+    /// All downloads, in the order in which they start.
+    public var items: [DownloadItem] {
+        state.withLock { state in state.queue.ordered.map { state.withProgress($0) } }
+    }
+
+    /// One download; `nil` when there is none of that name.
+    public func item(_ id: DownloadItem.ID) -> DownloadItem? {
+        state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
+    }
+
+    /// What happens from now on. Every reader gets every event; it ends when the manager is let go of.
+    public var events: AsyncStream<DownloadEvent> { hub.events() }
+
+    /// The progress of a download over all its pauses; it ends when the download is finished or removed. `nil` when there
+    /// is none of that name.
+    public func progress(of id: DownloadItem.ID) -> DownloadProgressUpdates? {
+        state.withLock { $0.entries[id] }.map { DownloadProgressUpdates(source: $0.progress) }
+    }
+
+    /// The file of a download, once it is there.
+    ///
+    /// - Throws: what the download failed with, the last time; ``NetworkError/Kind/cancelled`` when it was removed, and
+    ///   ``NetworkError/Kind/unknownName`` when there is none of that name; `CancellationError` when the current
+    ///   task was cancelled.
+    public func value(of id: DownloadItem.ID) async throws -> DownloadedFile {
+        guard let entry = state.withLock({ $0.entries[id] }) else {
+            throw NetworkError(.unknownName, message: "there is no download \(id) in this manager")
+        }
+        for await outcome in entry.outcome.values() {
+            if let outcome { return try outcome.get() }
+        }
+        throw CancellationError()
+    }
+
+    // MARK: Steering
+
+    /// How many downloads run at once.
+    public var limit: Int {
+        get { state.withLock(\.queue.limit) }
+        set { perform(state.withLock { $0.queue.setLimit(newValue) }) }
+    }
+
+    /// Adds a download at the end of its priority. It is remembered when this returns.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` when it cannot be remembered; it is not added then.
+    @discardableResult
+    public func add(
+        _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
+        headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
+    ) throws -> DownloadItem.ID {
+        guard !state.withLock(\.isClosed) else { throw Self.closed }
+        var options = options
+        options.refreshURL = options.refreshURL ?? refreshURL
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let item = DownloadItem(
+            id: .init(number: number), url: RequestBuilder.absoluteURL(url, base: central.baseURL), path: path,
+            segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
+            progress: DownloadProgress())
+        options.startsPaused = false
+        try folder.save(DownloadRecord(item, headers: headers, options: options))
+        hub.send(.added(item))
+        perform(
+            state.withLock { state in
+                state.entries[item.id] = Entry(headers: headers, options: options)
+                return state.queue.add(item)
+            })
+        return item.id
+    }
+
+    /// Holds a download that waits or runs; its connections are closed. Remembered.
+    public func pause(_ id: DownloadItem.ID) { change(id) { $0.queue.pause(id) } }
+
+    /// Puts a paused or failed download back in line.
+    public func resume(_ id: DownloadItem.ID) { change(id) { $0.queue.resume(id) } }
+
+    /// Holds all.
+    public func pauseAll() {
+        // From the end, so that no place falls to one that is about to be held itself.
+        for item in items.reversed() { pause(item.id) }
+    }
+
+    /// Puts all that are paused or failed back in line.
+    public func resumeAll() {
+        for item in items { resume(item.id) }
+    }
+
+    /// Changes the place of a download in the queue. One that runs goes on.
+    public func setPriority(_ priority: RequestPriority, of id: DownloadItem.ID) {
+        change(id) { $0.queue.setPriority(priority, of: id) }
+    }
+
+    /// Takes a download out, whatever it does, and forgets it.
+    ///
+    /// - Parameter keepingProgress: whether what has come stays beside its target. Default `false`: it is removed once
+    ///   the download has stopped. A finished file always stays.
+    public func remove(_ id: DownloadItem.ID, keepingProgress: Bool = false) {
+        guard let item = item(id) else { return }
+        let (download, entry, actions) = state.withLock { state in
+            (state.downloads.removeValue(forKey: id), state.entries.removeValue(forKey: id), state.queue.remove(id))
+        }
+        folder.remove(id.number)
+        guard let entry else { return }
+        if let download {
+            download.cancel(keepingProgress: keepingProgress)
+        } else if !keepingProgress, item.state != .finished {
+            Self.discard(item, entry.options)
+        }
+        perform(actions)
+        entry.progress.finish(entry.progress.current)
+        entry.outcome.finish(
+            entry.outcome.current
+                ?? .failure(NetworkError(.cancelled, message: "the download was taken out of its manager")))
+        hub.send(.removed(item))
+    }
+
+    /// Stops all downloads, keeps their progress and the records, and lets go of the folder, which another manager may
+    /// then use. Whoever waits for a file gets ``NetworkError/Kind/shutDown``. Nothing can be added after it.
+    public func close() async {
+        let (downloads, entries) = state.withLock { state in
+            state.isClosed = true
+            defer { state.downloads = [:] }
+            return (Array(state.downloads.values), Array(state.entries.values))
+        }
+        for download in downloads { download.cancel(keepingProgress: true) }
+        for download in downloads { _ = try? await download.value }
+        for entry in entries {
+            entry.progress.finish(entry.progress.current)
+            entry.outcome.finish(entry.outcome.current ?? .failure(Self.closed))
+        }
+        hub.finish()
+        folder.unlock()
+    }
+
+    private static let closed = NetworkError(
+        .shutDown, message: "the download manager was closed; make a new one for its folder")
+
+    // MARK: Inside
+
+    private func change(_ id: DownloadItem.ID, _ change: (inout State) -> DownloadQueue.Actions) {
+        let (before, after, actions) = state.withLock { state in
+            let before = state.queue.items[id]
+            let actions = change(&state)
+            return (before, state.queue.items[id], actions)
+        }
+        if let after, before?.state != after.state || before?.priority != after.priority {
+            remember(after)
+            if !actions.start.contains(id) { hub.send(.changed(after)) }
+        }
+        perform(actions)
+    }
+
+    private func remember(_ item: DownloadItem) {
+        guard let entry = state.withLock({ $0.entries[item.id] }) else { return }
+        do throws(NetworkError) {
+            try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
+        } catch {
+            hub.send(.trouble(error))
+        }
+    }
+
+    private func perform(_ actions: DownloadQueue.Actions) {
+        for id in actions.stop {
+            state.withLock { $0.downloads[id] }?.pause()
+            if let item = item(id), item.state == .waiting { hub.send(.changed(item)) }
+        }
+        for id in actions.start { start(id) }
+    }
+
+    private func start(_ id: DownloadItem.ID) {
+        let found = state.withLock { state in
+            state.isClosed
+                ? nil
+                : state.queue.items[id].flatMap { item in
+                    state.entries[id].map { (item: state.withProgress(item), entry: $0, download: state.downloads[id]) }
+                }
+        }
+        guard let found else { return }
+        hub.send(.changed(found.item))
+        if let download = found.download { return download.resume() }
+        let entry = found.entry
+        entry.outcome.send(nil)
+        let download = central.download(
+            found.item.url, to: found.item.path, segments: found.item.segments, headers: entry.headers,
+            options: entry.options)
+        let isWanted = state.withLock { state in
+            guard state.entries[id] != nil, !state.isClosed else { return false }
+            state.downloads[id] = download
+            return true
+        }
+        guard isWanted else { return download.cancel(keepingProgress: true) }
+        Task {
+            for await progress in download.progress { entry.progress.send(progress) }
+        }
+        Task { [weak self] in
+            do {
+                let file = try await download.value
+                self?.end(id, download, .success(file))
+            } catch {
+                let error = error as? NetworkError ?? NetworkError(.other, message: "\(error)", underlying: error)
+                self?.end(id, download, .failure(error))
+            }
+        }
+    }
+
+    private func end(_ id: DownloadItem.ID, _ download: Download, _ result: Result<DownloadedFile, NetworkError>) {
+        let outcome: DownloadItem.State =
+            switch result {
+            case .success: .finished
+            case .failure(let error): .failed(error.message)
+            }
+        let ended = state.withLock { state -> (DownloadItem, Entry, DownloadQueue.Actions)? in
+            // Taken out in the meantime, it was told of then.
+            guard state.downloads[id] === download, let entry = state.entries[id] else { return nil }
+            state.downloads[id] = nil
+            let actions = state.queue.end(id, outcome)
+            return state.queue.items[id].map { (state.withProgress($0), entry, actions) }
+        }
+        guard let (item, entry, actions) = ended else { return }
+        switch result {
+        case .success(let file):
+            folder.remove(id.number)
+            entry.progress.finish(download.currentProgress)
+            entry.outcome.finish(result)
+            hub.send(.finished(item, file))
+        case .failure(let error):
+            entry.outcome.send(result)
+            hub.send(.failed(item, error))
+        }
+        perform(actions)
+    }
+
+    /// Removes what an earlier process left of a download that has not run in this one.
+    private static func discard(_ item: DownloadItem, _ options: DownloadOptions) {
+        guard
+            let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),
+            let file = try? PartFile(path: target.part, target: item.path)
+        else { return }
+        target.discard()
+        file.unlock()
+    }
+}

@@ -1,0 +1,89 @@
+import HTTPCore
+
+/// Which downloads run and which wait. A pure state machine: it names what is to be started and stopped.
+struct DownloadQueue: Sendable {
+    typealias ID = DownloadItem.ID
+
+    /// What is to be done, in this order.
+    struct Actions: Hashable {
+        var stop: [ID] = []
+        var start: [ID] = []
+    }
+
+    /// How many run at once.
+    private(set) var limit: Int
+    private(set) var items: [ID: DownloadItem] = [:]
+
+    init(limit: Int) { self.limit = max(1, limit) }
+
+    /// The items in the order in which they start.
+    var ordered: [DownloadItem] {
+        items.values.sorted { ($1.priority, $0.id.number) < ($0.priority, $1.id.number) }
+    }
+
+    var running: Int { items.values.count { $0.state == .running } }
+
+    // MARK: Changes
+
+    mutating func setLimit(_ limit: Int) -> Actions {
+        self.limit = max(1, limit)
+        return settle()
+    }
+
+    mutating func add(_ item: DownloadItem) -> Actions {
+        items[item.id] = item
+        return settle()
+    }
+
+    mutating func setPriority(_ priority: RequestPriority, of id: ID) -> Actions {
+        items[id]?.priority = priority
+        return settle()
+    }
+
+    /// Holds a download; one that is over stays as it is.
+    mutating func pause(_ id: ID) -> Actions {
+        guard let state = items[id]?.state, state == .waiting || state == .running else { return Actions() }
+        items[id]?.state = .paused
+        var actions = settle()
+        if state == .running { actions.stop.insert(id, at: 0) }
+        return actions
+    }
+
+    /// Puts a paused or failed download back in line.
+    mutating func resume(_ id: ID) -> Actions {
+        switch items[id]?.state {
+        case .paused, .failed:
+            items[id]?.state = .waiting
+            return settle()
+        default: return Actions()
+        }
+    }
+
+    /// A download is over, be it that it was to be held at that moment.
+    mutating func end(_ id: ID, _ state: DownloadItem.State) -> Actions {
+        items[id]?.state = state
+        return settle()
+    }
+
+    mutating func remove(_ id: ID) -> Actions {
+        let item = items.removeValue(forKey: id)
+        var actions = settle()
+        if item?.state == .running { actions.stop.insert(id, at: 0) }
+        return actions
+    }
+
+    /// Fills the free places. A download that runs is not stopped for one of a higher priority, only for a lower limit;
+    /// then the last in line goes back to waiting.
+    private mutating func settle() -> Actions {
+        var actions = Actions()
+        for item in ordered.reversed() where running > limit && item.state == .running {
+            items[item.id]?.state = .waiting
+            actions.stop.append(item.id)
+        }
+        for item in ordered where running < limit && item.state == .waiting {
+            items[item.id]?.state = .running
+            actions.start.append(item.id)
+        }
+        return actions
+    }
+}

@@ -1,0 +1,251 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// One download from its first look at the target to the file's name: carries out what ``DownloadPlan`` decides.
+final class DownloadJob: Sendable {
+    struct State {
+        var plan: DownloadPlan
+        var fileName: String?
+        /// The head of the last answer that brought content.
+        var response: HTTPResponse?
+        var received: Int64 = 0
+        var resumed: Int64 = 0
+    }
+
+    let order: DownloadOrder
+    let control: DownloadControl
+    let target: DownloadTarget
+    let file: PartFile
+    let links: LinkKeeper
+    let state: Mutex<State>
+    let digest: Mutex<DigestFollower?>
+    private let meter = Mutex(DownloadMeter())
+    private let progress: LatestValue<DownloadProgress>
+    private let clock = ContinuousClock.now
+    /// Set once the job is made, since it asks the job what to claim.
+    private let checkpointing = Mutex<Checkpoints?>(nil)
+
+    /// Takes the target: opens the `.part` file and reads the journal.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` when something is wrong with the target. Nothing was sent.
+    init(
+        _ order: DownloadOrder, target: DownloadTarget, control: DownloadControl,
+        progress: LatestValue<DownloadProgress>
+    ) throws(NetworkError) {
+        self.order = order
+        self.control = control
+        self.progress = progress
+        self.target = target
+        file = try PartFile(path: target.part, target: order.path)
+        links = LinkKeeper(url: order.request.url, refresh: order.options.refreshURL)
+        var state = State(plan: DownloadPlan(segments: order.segments, usesRanges: order.mayUseRanges))
+        if let journal = Self.journal(of: order, target, file) {
+            state.plan.resume(from: journal)
+            state.fileName = journal.fileName
+            state.resumed = state.plan.done.count
+        } else {
+            AtomicFile.remove(target.journal)
+            try file.truncate(to: 0)
+        }
+        self.state = Mutex(state)
+        digest = Mutex(order.options.digest.map { DigestFollower($0.algorithm.function) })
+        checkpointing.withLock {
+            $0 = Checkpoints(file: file, path: target.journal) { [weak self] in self?.claimable }
+        }
+        tell(0)
+    }
+
+    /// What an earlier run left, when it is of this download and can be believed.
+    private static func journal(
+        of order: DownloadOrder, _ target: DownloadTarget, _ file: PartFile
+    ) -> DownloadJournal? {
+        guard order.options.resumesEarlierRun, order.mayUseRanges, let data = AtomicFile.read(target.journal),
+            let journal = try? DownloadJournal(decoding: data), journal.identity == order.identity,
+            journal.validator != nil, journal.done.upperBound <= file.size
+        else { return nil }
+        return journal
+    }
+
+    var checkpoints: Checkpoints? { checkpointing.withLock { $0 } }
+
+    /// What the journal may claim when it is written now.
+    private var claimable: DownloadJournal? {
+        state.withLock { state in
+            guard state.plan.isResumable else { return nil }
+            var journal = DownloadJournal(identity: order.identity)
+            journal.validator = state.plan.validator
+            journal.total = state.plan.total
+            journal.done = state.plan.done
+            journal.fileName = state.fileName
+            return journal
+        }
+    }
+
+    // MARK: Progress
+
+    /// Tells how far it is, after so many bytes more.
+    func tell(_ received: Int) {
+        let (completed, total) = state.withLock { state in
+            state.received += Int64(received)
+            return (state.plan.done.count, state.plan.total)
+        }
+        // Told under the lock, so that no value overtakes another.
+        meter.withLock { meter in
+            let event = meter.note(
+                completed: completed, total: total, received: Int64(received), at: ContinuousClock.now - clock)
+            if let event { progress.send(event) }
+        }
+    }
+
+    private func tellPause() { meter.withLock { progress.send($0.pause()) } }
+
+    /// The last value there is.
+    var finalProgress: DownloadProgress {
+        let (completed, total) = state.withLock { ($0.plan.done.count, $0.plan.total) }
+        return meter.withLock { $0.finish(completed: completed, total: total) }
+    }
+
+    // MARK: Course
+
+    /// Fetches all that is missing and gives the file its name.
+    ///
+    /// - Throws: ``NetworkError``, ``NetworkError/Kind/cancelled`` among them. What is worth keeping has been kept.
+    func run() async throws -> DownloadedFile {
+        defer { file.unlock() }
+        do {
+            try await fetch()
+            return try await finish()
+        } catch let skip as SkipsExisting {
+            await checkpoints?.settle()
+            target.discard()
+            return Self.skipped(skip.path, order.request.url)
+        } catch {
+            try await keep(after: error)
+            throw error
+        }
+    }
+
+    /// Runs session after session until all is there.
+    private func fetch() async throws {
+        while !state.withLock(\.plan.isComplete) {
+            await control.waitWhilePaused()
+            if case .cancel = control.wish { throw cancellation }
+            do {
+                try await control.run { [self] in try await session() }
+            } catch is DownloadControl.Interruption {
+                // When the pause was only for a moment, the next session goes on.
+                if control.wish == .pause { try await rest() }
+            } catch let restart as StartsOver {
+                try await startOver(restart.reason)
+            } catch is GoesOnAlone {
+                state.withLock { $0.plan.goOnAlone() }
+            }
+            state.withLock { $0.plan.releaseAll() }
+        }
+    }
+
+    private func rest() async throws {
+        tellPause()
+        try await checkpoints?.flush()
+    }
+
+    /// Decides what stays of a download that did not come to its end.
+    private func keep(after error: any Error) async throws {
+        await checkpoints?.settle()
+        let isResumable = state.withLock { $0.plan.isResumable && $0.plan.done.count > 0 }
+        let isWanted: Bool =
+            switch (control.wish, (error as? NetworkError)?.kind) {
+            case (.cancel(let keepsProgress), _): keepsProgress
+            case (_, .integrity): false
+            default: true
+            }
+        guard isResumable, isWanted else { return target.discard() }
+        // What made it fail is the news; a journal that cannot be written now leaves the one before.
+        try? await checkpoints?.flush()
+    }
+
+    /// What a cancelled download ends with; tells what is kept.
+    private var cancellation: NetworkError {
+        let (isResumable, count) = state.withLock { ($0.plan.isResumable, $0.plan.done.count) }
+        let fate =
+            switch control.wish {
+            case .cancel(keepsProgress: true) where isResumable:
+                "\(count) bytes are kept beside the target, and the same download goes on from them"
+            case .cancel(keepsProgress: true) where count > 0:
+                "nothing is kept, because \(unresumable)"
+            default: "nothing is kept"
+            }
+        return NetworkError(.cancelled, message: "the download was cancelled; \(fate)", request: order.request)
+    }
+
+    /// Why this download cannot be gone on with later.
+    private var unresumable: String {
+        order.mayUseRanges
+            ? "the server names no strong validator (ETag) or has no ranges"
+            : "a \(order.request.method) download cannot be resumed"
+    }
+
+    // MARK: The end
+
+    /// All bytes are there: the digest, the name.
+    private func finish() async throws -> DownloadedFile {
+        await checkpoints?.settle()
+        let (plan, fileName) = state.withLock { ($0.plan, $0.fileName) }
+        let total = plan.total ?? plan.done.count
+        try file.truncate(to: total)
+        try file.synchronize()
+        let found = try checkDigest(total)
+        if case .cancel = control.wish { throw cancellation }
+        let path = target.path(serverName: fileName)
+        if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+        if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
+        try target.appear(as: path, replaces: order.options.existingFile != .fail)
+        AtomicFile.remove(target.journal)
+        return state.withLock { state in
+            DownloadedFile(
+                path: path, byteCount: total, response: state.response ?? Self.noResponse(order.request.url),
+                isSkipped: false, resumedByteCount: state.resumed, receivedByteCount: state.received, digest: found)
+        }
+    }
+
+    private func checkDigest(_ total: Int64) throws -> String? {
+        guard let expected = order.options.digest else { return nil }
+        let found = try digest.withLock { follower throws(NetworkError) -> String? in
+            try follower?.catchUp(to: total, in: file)
+            return try follower?.finish(expected.algorithm.function)
+        }
+        guard let found, found == expected.hexadecimal.lowercased() else {
+            throw NetworkError(
+                .integrity,
+                message: "the \(expected.algorithm.rawValue) of what came is \(found ?? "unknown") and not "
+                    + "\(expected.hexadecimal.lowercased()); nothing was put at the target, its bytes are thrown away",
+                request: order.request, response: state.withLock(\.response))
+        }
+        return found
+    }
+
+    static func noResponse(_ url: String) -> HTTPResponse { HTTPResponse(status: 304, url: url) }
+
+    static func skipped(_ path: String, _ url: String, digest: String? = nil) -> DownloadedFile {
+        var size: Int64 = 0
+        if case .file(_, let count) = DownloadTarget.existing(at: path) { size = count }
+        return DownloadedFile(
+            path: path, byteCount: size, response: noResponse(url), isSkipped: true, resumedByteCount: 0,
+            receivedByteCount: 0, digest: digest)
+    }
+}
+
+/// The server's parts, or its content, are not what they were.
+struct StartsOver: Error {
+    let reason: AnswerRule.Reason
+}
+
+/// One of several connections got the whole.
+struct GoesOnAlone: Error {}
+
+/// The name that the server chose is taken, and what has it is to stay.
+struct SkipsExisting: Error {
+    let path: String
+}

@@ -1,0 +1,280 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// `central.download` against servers that lie, change their minds and break off.
+@Suite(.timeLimit(.minutes(2))) struct DownloadFaultTests {
+    private let directory: TemporaryDirectory
+    private let manager: CentralRequestManager
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        manager = try .make { $0.retries = 2 }
+    }
+
+    private var target: String { directory.path(of: "big.bin") }
+    private static let size = 3 << 20
+    private let bytes = content(Self.size)
+
+    /// A server whose first answer breaks off after a megabyte, so that the next request asks for the rest.
+    private func breaking(
+        headers: HTTPHeaders = ["ETag": "\"v1\""], then lie: @escaping RangeServer.Lie = { $2 }
+    ) throws -> RangeServer {
+        try RangeServer(bytes, headers: headers) { request, number, honest in
+            number == 1 ? honest.resetting(afterBytes: 1 << 20) : lie(request, number, honest)
+        }
+    }
+
+    @Test func aBrokenBodyIsGoneOnWithFromThere() async throws {
+        let server = try breaking()
+        let file = try await manager.download(server.url, to: target).value
+        #expect(directory.read("big.bin") == bytes)
+        #expect(server.ranges.count == 2 && server.ranges[1] != "bytes=0-" && server.ranges[1].hasPrefix("bytes="))
+        #expect(server.mock.requests[1].headers["If-Range"] == "\"v1\"")
+        #expect(file.receivedByteCount == Int64(Self.size) && file.response.status == 206)
+    }
+
+    @Test func moreBreaksThanRetriesFailAndKeepWhatCame() async throws {
+        let server = try RangeServer(bytes) { _, _, honest in honest.closing(afterBytes: 300_000) }
+        let error = try #require(await failure { try await manager.download(server.url, to: target).value })
+        #expect(error.kind == .connectionLost && error.attempts == 3)
+        #expect(directory.contents == ["big.bin.part", "big.bin.part.journal"])
+        // The next one begins where this one ended.
+        _ = await failure { try await manager.download(server.url, to: target).value }
+        #expect(server.ranges.filter { $0 == "-" }.count == 1)
+    }
+
+    @Test func withoutAStrongValidatorABreakStartsOver() async throws {
+        for headers: HTTPHeaders in [
+            ["ETag": "W/\"v1\""], [:], ["Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"],
+            [
+                "ETag": "W/\"v1\"", "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT",
+                "Date": "Mon, 07 Nov 1994 08:49:37 GMT",
+            ],
+        ] {
+            let server = try breaking(headers: headers)
+            let download = manager.download(server.url, to: target)
+            _ = try await download.value
+            #expect(!download.isResumable)
+            #expect(server.ranges == ["-", "-"] && directory.read("big.bin") == bytes)
+        }
+    }
+
+    @Test func anOldLastModifiedIsAStrongValidator() async throws {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        let server = try breaking(headers: ["Last-Modified": date, "Date": "Mon, 07 Nov 1994 08:49:37 GMT"])
+        _ = try await manager.download(server.url, to: target).value
+        #expect(server.mock.requests[1].headers["If-Range"] == date && server.ranges[1] != "-")
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    @Test func anotherVersionStartsOver() async throws {
+        let other = content(Self.size - 7, seed: 9)
+        let server = try breaking { request, _, _ in
+            RangeServer.honest(request, .init(data: other, headers: ["ETag": "\"v2\""]))
+        }
+        let download = manager.download(server.url, to: target)
+        async let values = completed(download)
+        let file = try await download.value
+        #expect(directory.read("big.bin") == other && file.byteCount == Int64(Self.size - 7))
+        #expect(server.ranges.count == 2)
+        let seen = await values
+        #expect(zip(seen, seen.dropFirst()).allSatisfy { $0 <= $1 })
+    }
+
+    private func completed(_ download: Download) async -> [Int64] {
+        var values: [Int64] = []
+        for await progress in download.progress { values.append(progress.completed) }
+        return values
+    }
+
+    /// What a lying part says, and how the download goes on: by asking for the whole.
+    static let lies: [(name: String, change: @Sendable (inout MockReply) -> Void)] = [
+        ("another start", { $0.headers["Content-Range"] = "bytes 5-9/\(size)" }),
+        ("no Content-Range", { $0.headers["Content-Range"] = nil }),
+        ("another total", { $0.headers["Content-Range"] = $0.headers["Content-Range"].map { $0 + "0" } }),
+        ("nonsense", { $0.headers["Content-Range"] = "bytes -1-x/y" }),
+        ("another unit", { $0.headers["Content-Range"] = "lines 0-9/10" }),
+        ("multipart", { $0.headers["Content-Type"] = "multipart/byteranges; boundary=x" }),
+        ("another ETag", { $0.headers["ETag"] = "\"v2\"" }),
+        ("no ETag", { $0.headers["ETag"] = nil }),
+        ("416", { $0 = MockReply(status: 416, headers: ["Content-Range": "bytes */\(size)"]) }),
+    ]
+
+    @Test(arguments: lies.indices) func aLyingPartStartsOver(_ index: Int) async throws {
+        let server = try breaking { request, _, honest in
+            guard request.headers["Range"] != nil else { return honest }
+            return changed(honest, Self.lies[index].change)
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(directory.read("big.bin") == bytes, "\(Self.lies[index].name)")
+        #expect(server.ranges.last == "-")
+    }
+
+    @Test(arguments: lies.indices) func aLyingSegmentLeavesOneStream(_ index: Int) async throws {
+        let server = try RangeServer(bytes) { request, _, honest in
+            guard request.headers["If-Range"] != nil else { return honest.throttled(bytesPerSecond: 4 << 20) }
+            return changed(honest, Self.lies[index].change)
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(directory.read("big.bin") == bytes, "\(Self.lies[index].name)")
+    }
+
+    @Test func aVersionThatChangesBetweenSegmentsIsNotMixed() async throws {
+        let other = content(Self.size, seed: 5)
+        let server = try RangeServer(bytes) { request, number, honest in
+            let version = RangeServer.Content(data: other, headers: ["ETag": "\"v2\""])
+            return number == 1 ? honest.throttled(bytesPerSecond: 2 << 20) : RangeServer.honest(request, version)
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(directory.read("big.bin") == other)
+    }
+
+    @Test func aContentThatChangesAllTheTimeIsGivenUp() async throws {
+        let server = try RangeServer(bytes) { request, number, _ in
+            RangeServer.honest(
+                request, .init(data: content(Self.size, seed: Int64(number)), headers: ["ETag": "\"\(number)\""])
+            )
+            .closing(afterBytes: 1_500_000)
+        }
+        let error = try #require(await failure { try await manager.download(server.url, to: target).value })
+        #expect(error.kind == .integrity)
+        #expect(directory.contents.isEmpty)
+    }
+
+    @Test func oneOfSeveralServersWithoutRangesIsNoHarm() async throws {
+        let server = try RangeServer(bytes) { request, number, honest in
+            number == 1
+                ? honest.throttled(bytesPerSecond: 4 << 20)
+                : MockReply(headers: ["ETag": "\"v1\""], body: .bytes(content(Self.size)))
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    @Test func aRefusedConnectionLeavesTheWorkToTheOthers() async throws {
+        let server = try RangeServer(bytes) { request, number, honest in
+            number == 1 ? honest.throttled(bytesPerSecond: 6 << 20) : number <= 3 ? .status(503) : honest
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    // MARK: Lengths
+
+    @Test func aPartWithMoreThanItsRangeStartsOver() async throws {
+        let server = try breaking { request, _, honest in
+            guard request.headers["Range"] != nil else { return honest }
+            var reply = honest
+            if case .bytes(let data) = reply.body { reply.body = .bytes(data + data) }
+            return reply.inChunks(of: 50_000)
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    @Test func aPartWithLessThanItsRangeIsGoneOnWith() async throws {
+        let server = try breaking { request, number, honest in
+            guard number == 2 else { return honest }
+            var reply = honest
+            if case .bytes(let data) = reply.body { reply.body = .bytes(data.prefix(500_000)) }
+            return reply.inChunks(of: 50_000)
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
+    }
+
+    @Test func aSmallerRangeThanAskedIsGoneOnWith() async throws {
+        let server = try breaking { request, number, honest in
+            guard number == 2, let first = request.headers["Range"].flatMap({ Int($0.dropFirst(6).dropLast()) }) else {
+                return honest
+            }
+            var reply = honest
+            reply.headers["Content-Range"] = "bytes \(first)-\(first + 99_999)/\(Self.size)"
+            reply.body = .bytes(content(Self.size)[first..<(first + 100_000)])
+            return reply
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
+    }
+
+    @Test func a416ThatSaysThatAllIsHereEndsWell() async throws {
+        // The length is not told, and the connection breaks after the last byte.
+        let server = try RangeServer(bytes) { _, number, honest in
+            number == 1 ? honest.inChunks(of: Self.size).stalling(.afterBodyBytes(Int64(Self.size))) : honest
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retries = 1
+            $0.idleTimeout = .milliseconds(300)
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(server.ranges == ["-", "bytes=\(Self.size)-"] && directory.read("big.bin") == bytes)
+    }
+
+    // MARK: Errors
+
+    @Test func theBodyOfAnErrorNeverReachesTheTarget() async throws {
+        for status in [204, 304, 400, 404, 500] {
+            let server = try RangeServer(bytes) { _, _, _ in .text("sorry", status: status) }
+            try directory.write(Data("old".utf8), to: "big.bin")
+            let error = try #require(await failure { try await manager.download(server.url, to: target).value })
+            #expect(error.kind == .httpStatus && error.response?.status == status)
+            if status >= 400 { #expect(error.response?.text == "sorry") }
+            #expect(directory.contents == ["big.bin"] && directory.read("big.bin") == Data("old".utf8))
+        }
+    }
+
+    @Test func redirectsAreFollowedAndTheResponseTells() async throws {
+        let server = try RangeServer(bytes)
+        let front = try MockServer()
+        front.route("GET", "/link") { _ in .redirect(to: server.url) }
+        let file = try await manager.download(front.url("/link"), to: target).value
+        #expect(file.response.url == server.url && file.response.redirects.map(\.status) == [302])
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    @Test func headersAndProvidersOfTheManagerGoAlong() async throws {
+        let server = try RangeServer(bytes)
+        let manager = try CentralRequestManager.make {
+            $0.headerProvider = { _ in ["Authorization": "Bearer t"] }
+            $0.baseURL = server.mock.url("/files")
+        }
+        _ = try await manager.download("big.bin", to: target, segments: 2, headers: ["X-A": "1"]).value
+        #expect(
+            server.mock.requests.allSatisfy { $0.headers["Authorization"] == "Bearer t" && $0.headers["X-A"] == "1" })
+        #expect(server.mock.requests.allSatisfy { $0.path == "/files/big.bin" })
+    }
+
+    @Test func anExpiredLinkIsRenewedOnceAndGoneOnWith() async throws {
+        let server = try breaking { request, _, honest in request.query == "fresh" ? honest : .status(403) }
+        let asked = Log<Int>()
+        var options = DownloadOptions()
+        options.refreshURL = { [url = server.url] refusal in
+            asked.append(refusal.response?.status ?? 0)
+            return url + "?fresh"
+        }
+        _ = try await manager.download(server.url, to: target, options: options).value
+        #expect(asked.elements == [403] && directory.read("big.bin") == bytes)
+        #expect(server.mock.requests.last?.headers["If-Range"] == "\"v1\"")
+    }
+
+    @Test func aLinkThatIsRefusedAgainIsTheEnd() async throws {
+        let server = try RangeServer(bytes) { _, _, _ in .status(410) }
+        let asked = Log<Int>()
+        var options = DownloadOptions()
+        options.refreshURL = { [url = server.url] _ in
+            asked.append(1)
+            return url
+        }
+        let error = try #require(
+            await failure { try await manager.download(server.url, to: target, segments: 3, options: options).value })
+        #expect(error.response?.status == 410 && asked.count == 1)
+    }
+}
+
+private func changed(_ reply: MockReply, _ change: (inout MockReply) -> Void) -> MockReply {
+    var reply = reply
+    change(&reply)
+    return reply
+}

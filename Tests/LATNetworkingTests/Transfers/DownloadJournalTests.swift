@@ -1,0 +1,195 @@
+import FoundationEssentials
+import HTTPCore
+import Testing
+
+@testable import LATNetworking
+
+@Suite struct ByteRangesTests {
+    @Test func rangesAreJoinedAndKeptApart() {
+        var ranges = ByteRanges([10..<20, 30..<40, 0..<5])
+        #expect(ranges.ranges == [0..<5, 10..<20, 30..<40] && ranges.count == 25)
+        #expect(ranges.gaps(upTo: 45) == [5..<10, 20..<30, 40..<45] && ranges.gaps(upTo: 15) == [5..<10])
+        #expect(ranges.firstMissing == 5)
+        ranges.insert(5..<10)
+        #expect(ranges.ranges == [0..<20, 30..<40])
+        ranges.insert(15..<35)
+        #expect(ranges.ranges == [0..<40] && ranges.gaps(upTo: 40).isEmpty)
+        ranges.insert(7..<7)
+        #expect(ranges.contains(3..<40) && !ranges.contains(3..<41) && ranges.upperBound == 40)
+    }
+
+    @Test func anyOrderComesToTheSame() {
+        for _ in 0..<200 {
+            var bytes = Set<Int64>()
+            var ranges = ByteRanges()
+            for _ in 0..<20 {
+                let start = Int64.random(in: 0..<200)
+                let range = start..<(start + Int64.random(in: 0..<30))
+                bytes.formUnion(range)
+                ranges.insert(range)
+            }
+            #expect(ranges.count == Int64(bytes.count))
+            #expect(Set(ranges.ranges.flatMap { Array($0) }) == bytes)
+            #expect(zip(ranges.ranges, ranges.ranges.dropFirst()).allSatisfy { $0.upperBound < $1.lowerBound })
+        }
+    }
+}
+
+@Suite struct DownloadJournalTests {
+    private var journal: DownloadJournal {
+        var journal = DownloadJournal(identity: "https://a.example/x?sig=\"ü\"")
+        journal.validator = .entityTag("\"v\\1\"")
+        journal.total = 1 << 40
+        journal.done = ByteRanges([0..<7, 9..<(1 << 39)])
+        journal.fileName = "ä.iso"
+        return journal
+    }
+
+    @Test func itIsReadAsItWasWritten() throws {
+        #expect(try DownloadJournal(decoding: journal.encoded()) == journal)
+        var plain = DownloadJournal(identity: "u")
+        plain.validator = .modified("Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(try DownloadJournal(decoding: plain.encoded()) == plain)
+    }
+
+    @Test func whateverIsChangedOrCutIsNoticed() throws {
+        let data = try journal.encoded()
+        for index in stride(from: 0, to: data.count, by: 3) {
+            #expect(throws: DownloadJournal.Fault.self) { try DownloadJournal(decoding: data.prefix(index)) }
+            var changed = data
+            changed[index] ^= 1
+            #expect(throws: DownloadJournal.Fault.self) { try DownloadJournal(decoding: changed) }
+        }
+        #expect(throws: DownloadJournal.Fault.damaged) { try DownloadJournal(decoding: Data(count: data.count)) }
+    }
+
+    @Test func anotherVersionIsSaidToBeOne() throws {
+        var text = String(decoding: try journal.encoded(), as: UTF8.self)
+        text.replace(" 1 sha256", with: " 2 sha256")
+        #expect(throws: DownloadJournal.Fault.foreign(version: "2")) { try DownloadJournal(decoding: Data(text.utf8)) }
+    }
+
+    @Test func aRecordOfAQueueIsReadAsItWasWritten() throws {
+        let item = DownloadItem(
+            id: .init(number: 7), url: "https://a.example/x", path: "/tmp/x", segments: 4, priority: .high,
+            state: .paused,
+            progress: DownloadProgress())
+        var options = DownloadOptions()
+        options.digest = DownloadDigest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
+        options.existingFile = .skip
+        let record = DownloadRecord(item, headers: ["X-A": "1", "X-B": "2"], options: options)
+        let data = try record.encoded()
+        #expect(DownloadRecord(decoding: data) == record && record.item.state == .paused)
+        #expect(DownloadRecord(decoding: data.dropLast()) == nil)
+    }
+}
+
+@Suite struct DownloadMeterTests {
+    @Test func theRateFollowsAndSinksInSilence() throws {
+        var meter = DownloadMeter()
+        var told = 0
+        for step in 0...100 {
+            let completed = Int64(step) * 10_000
+            if meter.note(
+                completed: completed, total: 2_000_000, received: step == 0 ? 0 : 10_000, at: .milliseconds(10 * step))
+                != nil
+            {
+                told += 1
+            }
+        }
+        // A second at a megabyte per second: ten values and the first.
+        #expect(told == 11)
+        let rate = try #require(meter.progress.bytesPerSecond)
+        #expect(abs(rate - 1_000_000) < 20_000)
+        let left = try #require(meter.progress.estimatedTimeRemaining)
+        #expect(left > .milliseconds(950) && left < .milliseconds(1_050))
+        _ = meter.note(completed: 1_000_000, total: 2_000_000, received: 0, at: .seconds(4))
+        #expect(try #require(meter.progress.bytesPerSecond) < 0.4 * rate)
+        #expect(meter.pause().bytesPerSecond == nil && meter.progress.estimatedTimeRemaining == nil)
+    }
+
+    @Test func itNeverGoesDown() {
+        var meter = DownloadMeter()
+        _ = meter.note(completed: 500, total: 1_000, received: 500, at: .zero)
+        #expect(meter.note(completed: 0, total: 800, received: 0, at: .seconds(1))?.completed == 500)
+        #expect(meter.finish(completed: 800, total: 800).completed == 800)
+    }
+}
+
+@Suite struct DownloadQueueTests {
+    private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadItem {
+        DownloadItem(
+            id: .init(number: number), url: "u", path: "p", segments: 1, priority: priority, state: .waiting,
+            progress: DownloadProgress())
+    }
+
+    private func id(_ number: UInt64) -> DownloadItem.ID { .init(number: number) }
+
+    @Test func theLimitHoldsAndPriorityGoesBeforeOrder() {
+        var queue = DownloadQueue(limit: 2)
+        #expect(queue.add(item(1)).start == [id(1)] && queue.add(item(2)).start == [id(2)])
+        #expect(
+            queue.add(item(3)) == .init() && queue.add(item(4, .high)) == .init() && queue.add(item(5, .low)) == .init()
+        )
+        #expect(queue.ordered.map(\.id.number) == [4, 1, 2, 3, 5])
+        #expect(queue.end(id(1), .finished).start == [id(4)])
+        #expect(queue.setPriority(.high, of: id(5)) == .init())
+        #expect(queue.end(id(4), .failed("x")).start == [id(5)])
+        #expect(queue.resume(id(4)) == .init() && queue.items[id(4)]?.state == .waiting)
+    }
+
+    @Test func aPauseMakesRoomAndAResumeWaitsInLine() {
+        var queue = DownloadQueue(limit: 1)
+        _ = queue.add(item(1))
+        _ = queue.add(item(2))
+        #expect(queue.pause(id(1)) == .init(stop: [id(1)], start: [id(2)]))
+        #expect(queue.pause(id(1)) == .init() && queue.resume(id(1)) == .init())
+        #expect(queue.remove(id(2)) == .init(stop: [id(2)], start: [id(1)]))
+        #expect(queue.pause(id(9)) == .init() && queue.resume(id(9)) == .init())
+    }
+
+    @Test func aLowerLimitSendsTheLastBackToWait() {
+        var queue = DownloadQueue(limit: 3)
+        for number in 1...4 { _ = queue.add(item(UInt64(number))) }
+        #expect(queue.setLimit(1) == .init(stop: [id(3), id(2)]))
+        #expect(queue.running == 1 && queue.setLimit(3) == .init(start: [id(2), id(3)]))
+    }
+}
+
+@Suite struct FileNameTests {
+    @Test(arguments: [
+        ("attachment; filename=\"a b.iso\"", "a b.iso"), ("attachment; filename=plain.txt; size=3", "plain.txt"),
+        ("inline; FileName = \"q\\\"uo\\\\te.txt\"", "te.txt"),
+        ("attachment; filename=\"fallback.txt\"; filename*=UTF-8''na%C3%AFve%20file.txt", "naïve file.txt"),
+        ("attachment; filename*=ISO-8859-1'en'%A3.txt; filename=x", "£.txt"),
+        ("attachment; filename*=UTF-8''%FF; filename=\"good.txt\"", "good.txt"),
+        ("attachment; filename*=GBK''%81; filename=\"good.txt\"", "good.txt"),
+        ("attachment; filename=\"../../etc/passwd\"", "passwd"), ("attachment; filename=\"C:\\dir\\x.exe\"", "x.exe"),
+        ("attachment; filename*=UTF-8''..%2F..%2F.bashrc", "bashrc"), ("attachment; filename=\".hidden\"", "hidden"),
+        ("attachment; filename=\"a\u{202E}gpj.exe\"", "agpj.exe"),
+        ("attachment; filename=\"a\u{0}\u{1B}b\r\nc\"", "abc"),
+        ("attachment; filename=\"x;y.txt\"", "x;y.txt"), ("attachment; filename=\".\u{301}a\"", "\u{301}a"),
+    ]) func aDispositionGivesAName(_ field: String, _ name: String) {
+        #expect(FileName.disposition(field) == name)
+    }
+
+    @Test(arguments: [
+        "attachment", "", "attachment; filename=\"\"", "attachment; filename=\"..\"", "attachment; filename=\"/\"",
+        "attachment; filename=\" . . \"", "attachment; file=x",
+    ]) func nothingIsNoName(_ field: String) {
+        #expect(FileName.disposition(field) == nil)
+    }
+
+    @Test func aURLGivesAName() {
+        #expect(FileName.url("https://a.example/x/big%20file.iso?sig=/y#z") == "big file.iso")
+        #expect(FileName.url("https://a.example") == "download" && FileName.url("https://a.example/") == "download")
+        #expect(FileName.url("https://a.example/..%2f..%2fetc%2fpasswd") == "passwd")
+        #expect(
+            FileName.url("https://a.example/%2e%2e") == "download" && FileName.url("https://a.example/%zz") == "%zz")
+    }
+
+    @Test func aLongNameIsCutBeforeItsExtension() throws {
+        let name = try #require(FileName.sanitized(String(repeating: "ä", count: 300) + ".tar.gz"))
+        #expect(name.utf8.count <= FileName.longest && name.hasSuffix(".gz") && name.hasPrefix("ää"))
+    }
+}

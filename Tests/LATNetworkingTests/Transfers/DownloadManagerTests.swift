@@ -1,0 +1,152 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// Many downloads: limit, order, pauses, and what a later process finds.
+@Suite(.timeLimit(.minutes(2))) struct DownloadManagerTests {
+    private let directory: TemporaryDirectory
+    private let central: CentralRequestManager
+    private static let bytes = content(600_000)
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        central = try .make { $0.maxConnectionsPerHost = 20 }
+    }
+
+    private var folder: String { directory.path(of: "queue") }
+
+    private func slowServer() throws -> RangeServer {
+        try RangeServer(Self.bytes) { request, _, honest in
+            request.query == "slow" && request.headers["Range"] == nil
+                ? honest.stalling(.afterBodyBytes(300_000)) : honest
+        }
+    }
+
+    /// Waits until a download is in a state.
+    private func wait(
+        _ manager: DownloadManager, _ id: DownloadItem.ID, until isReached: (DownloadItem) -> Bool
+    ) async throws {
+        for _ in 0..<3_000 {
+            if let item = manager.item(id), isReached(item) { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("never reached; it is \(String(describing: manager.item(id)))")
+    }
+
+    @Test func allAreDoneAndTheEventsTell() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder, limit: 2)
+        let events = manager.events
+        var ids: [DownloadItem.ID] = []
+        for number in 0..<6 { ids.append(try manager.add(server.url, to: directory.path(of: "f\(number)"))) }
+        #expect(directory.contents.contains("queue/1.download"))
+        for id in ids { #expect(try await manager.value(of: id).byteCount == 600_000) }
+        #expect(manager.items.allSatisfy { $0.state == .finished && $0.progress.fraction == 1 })
+        #expect(directory.contents.filter { $0.hasPrefix("queue/") } == ["queue/.lock"])
+        var running = Set<DownloadItem.ID>()
+        var finished = 0
+        for await event in events {
+            switch event {
+            case .changed(let item) where item.state == .running: running.insert(item.id)
+            case .finished(let item, let file):
+                #expect(running.remove(item.id) != nil && file.byteCount == 600_000)
+                finished += 1
+            default: break
+            }
+            #expect(running.count <= 2)
+            if finished == 6 { break }
+        }
+    }
+
+    @Test func aLaterManagerGoesOnWithWhatAnEarlierOneLeft() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder, limit: 2)
+        let slow = try manager.add(server.url + "?slow", to: directory.path(of: "slow"), priority: .high)
+        let held = try manager.add(server.url, to: directory.path(of: "held"))
+        manager.pause(held)
+        try await wait(manager, slow) { $0.progress.completed >= 300_000 }
+        #expect(throws: NetworkError.self) { try DownloadManager(central, folder: folder) }
+        async let waiting = failure { try await manager.value(of: slow) }
+        await manager.close()
+        #expect(await waiting?.kind == .shutDown)
+        #expect(throws: NetworkError.self) { try manager.add(server.url, to: directory.path(of: "late")) }
+
+        let later = try DownloadManager(central, folder: folder, limit: 2)
+        #expect(later.unreadableFiles.isEmpty && later.item(held)?.state == .paused)
+        #expect(later.item(slow)?.priority == .high)
+        let file = try await later.value(of: slow)
+        #expect(directory.read("slow") == Self.bytes && file.resumedByteCount > 0)
+        later.resumeAll()
+        _ = try await later.value(of: held)
+        #expect(directory.read("held") == Self.bytes)
+        // Names are not used again for as long as there is something to tell apart.
+        #expect(try later.add(server.url, to: directory.path(of: "more")) != slow)
+    }
+
+    @Test func allCanBePausedAndGoOn() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder, limit: 2)
+        let ids = try (0..<4).map { try manager.add(server.url + "?slow", to: directory.path(of: "p\($0)")) }
+        for id in ids.prefix(2) { try await wait(manager, id) { $0.progress.completed >= 300_000 } }
+        manager.pauseAll()
+        #expect(manager.items.allSatisfy { $0.state == .paused })
+        try await server.mock.waitUntilDisconnected()
+        manager.resumeAll()
+        // The third and fourth stall once more, since they begin only now.
+        for id in ids.prefix(2) { _ = try await manager.value(of: id) }
+        manager.pauseAll()
+        manager.remove(ids[2])
+        manager.remove(ids[3])
+        #expect(manager.items.count == 2 && directory.read("p1") == Self.bytes)
+    }
+
+    @Test func aFailureStaysUntilItIsTriedAgainOrTakenOut() async throws {
+        let server = try RangeServer(Self.bytes) { _, number, honest in number == 1 ? .status(500) : honest }
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(server.url, to: directory.path(of: "f"))
+        #expect(await failure { try await manager.value(of: id) }?.response?.status == 500)
+        guard case .failed(let message)? = manager.item(id)?.state else {
+            Issue.record("not failed")
+            return
+        }
+        #expect(message.contains("500"))
+        manager.resume(id)
+        try await wait(manager, id) { $0.state == .finished }
+        #expect(directory.read("f") == Self.bytes)
+        manager.remove(id)
+        #expect(manager.item(id) == nil && directory.read("f") == Self.bytes)
+        #expect(await failure { try await manager.value(of: id) }?.kind == .unknownName)
+    }
+
+    @Test func whatIsTakenOutIsCleanedUp() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(server.url + "?slow", to: directory.path(of: "f"))
+        let progress = try #require(manager.progress(of: id))
+        try await wait(manager, id) { $0.progress.completed >= 300_000 }
+        manager.remove(id)
+        for await _ in progress {}
+        try await server.mock.waitUntilDisconnected()
+        for _ in 0..<3_000 where directory.contents.contains("f.part") { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(directory.contents == ["queue", "queue/.lock"])
+    }
+
+    @Test func aDamagedRecordIsNamedAndHarmsNobody() async throws {
+        let server = try slowServer()
+        try directory.write(Data("nonsense".utf8), to: "queue/9.download")
+        let manager = try DownloadManager(central, folder: folder)
+        #expect(manager.unreadableFiles == ["9.download"])
+        let id = try manager.add(server.url, to: directory.path(of: "f"))
+        #expect(try await manager.value(of: id).byteCount == 600_000)
+        #expect(directory.read("queue/9.download") != nil)
+    }
+
+    @Test func linksThatExpireAreRenewedForAll() async throws {
+        let server = try RangeServer(Self.bytes) { request, _, honest in request.query == "new" ? honest : .status(403)
+        }
+        let manager = try DownloadManager(central, folder: folder) { [url = server.url] _ in url + "?new" }
+        let id = try manager.add(server.url, to: directory.path(of: "f"))
+        #expect(try await manager.value(of: id).byteCount == 600_000)
+    }
+}

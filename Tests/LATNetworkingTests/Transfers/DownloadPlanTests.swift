@@ -1,0 +1,275 @@
+import HTTPCore
+import Testing
+
+@testable import LATNetworking
+
+/// The decisions of a download, without a socket.
+@Suite struct DownloadPlanTests {
+    private let mebibyte: Int64 = 1 << 20
+    private let tag = ContentValidator.entityTag("\"v1\"")
+
+    /// A plan whose first worker has got its answer: a part of so many bytes, or the whole.
+    private func begun(_ total: Int64, segments: Int, isPart: Bool = true) -> DownloadPlan {
+        var plan = DownloadPlan(segments: segments, usesRanges: true)
+        #expect(plan.take(0) == true)
+        #expect(plan.ask(0) == (segments > 1 ? .probe : .whole))
+        plan.begin(0, answer(0..<total, total: total, isPart: isPart))
+        return plan
+    }
+
+    private func answer(
+        _ range: Range<Int64>, total: Int64?, isPart: Bool = true, voidsRest: Bool = false
+    ) -> ContentAnswer {
+        ContentAnswer(
+            start: range.lowerBound, end: range.upperBound, total: total, validator: tag, isPart: isPart,
+            deniesRanges: false, voidsRest: voidsRest || range.lowerBound == 0)
+    }
+
+    /// Takes in so many bytes for a worker, as if they had been written.
+    private func fetch(_ plan: inout DownloadPlan, _ worker: Int, _ count: Int) throws -> DownloadPlan.Claim {
+        let place = plan.claim(worker, count)
+        let claim = try #require(place)
+        plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
+        return claim
+    }
+
+    @Test func workersShareTheWholeEvenly() throws {
+        var plan = begun(8 * mebibyte, segments: 4)
+        #expect(plan.workerCount == 4)
+        for worker in 1..<4 { #expect(plan.take(worker) == true) }
+        #expect(plan.ask(1) == .part(from: 2 * mebibyte, end: 4 * mebibyte, tag))
+        #expect(plan.ask(2) == .part(from: 4 * mebibyte, end: 6 * mebibyte, tag))
+        #expect(plan.ask(3) == .part(from: 6 * mebibyte, end: nil, tag))
+    }
+
+    @Test func aFreeWorkerTakesHalfOfWhatTheSlowestHasBeforeIt() throws {
+        var plan = begun(8 * mebibyte, segments: 2)
+        #expect(plan.take(1) == true)
+        plan.begin(1, answer((4 * mebibyte)..<(8 * mebibyte), total: 8 * mebibyte))
+        _ = try fetch(&plan, 1, 1 << 20)
+        _ = try fetch(&plan, 0, 4 << 20)
+        #expect(plan.end(0) == .whole && plan.take(0) == true)
+        // 3 MiB are left to the other: 1.5 each.
+        #expect(plan.ask(0) == .part(from: 6 * mebibyte + mebibyte / 2, end: nil, tag))
+        let claim = try fetch(&plan, 1, 2 << 20)
+        #expect(claim.count == 3 << 19 && claim.isLast)
+    }
+
+    @Test func littleIsNotShared() throws {
+        #expect(begun(mebibyte, segments: 8).workerCount == 2)
+        #expect(begun(1_000, segments: 8).workerCount == 1)
+        #expect(begun(8 * mebibyte, segments: 4, isPart: false).workerCount == 1)
+        #expect(DownloadPlan(segments: 4, usesRanges: false).segments == 1)
+    }
+
+    @Test func everyByteIsFetchedOnceWhateverTheOrder() throws {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<50 {
+            let total = Int64.random(in: (4 * mebibyte)...(32 * mebibyte), using: &random)
+            var plan = begun(total, segments: Int.random(in: 2...8, using: &random))
+            var busy: Set<Int> = [0]
+            var fetched: Int64 = 0
+            while !plan.isComplete {
+                for worker in 0..<plan.segments where !busy.contains(worker) && plan.take(worker) {
+                    guard case .part(let start, let end, _) = plan.ask(worker) else { break }
+                    plan.begin(worker, answer(start..<(end ?? total), total: total))
+                    busy.insert(worker)
+                }
+                let worker = try #require(busy.randomElement(using: &random))
+                var count = Int.random(in: 1...600_000, using: &random)
+                var claim = plan.claim(worker, count)
+                while claim == nil, count > 1 {
+                    count /= 2
+                    claim = plan.claim(worker, count)
+                }
+                if let claim {
+                    plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
+                    fetched += Int64(claim.count)
+                }
+                // Nothing more in the answer, or nothing more that is wanted of it.
+                if claim?.isLast ?? true {
+                    #expect(plan.end(worker) == .whole)
+                    busy.remove(worker)
+                } else if Int.random(in: 0..<40, using: &random) == 0 {
+                    plan.release(worker)
+                    busy.remove(worker)
+                }
+            }
+            #expect(fetched == total && plan.done.ranges == [0..<total])
+        }
+    }
+
+    @Test func anAnswerLongerThanItsRangeIsNoticed() throws {
+        var plan = begun(100, segments: 1)
+        #expect(plan.claim(0, 60) != nil)
+        #expect(plan.claim(0, 41) == nil)
+    }
+
+    @Test func aBodyThatEndsEarlyIsShort() throws {
+        var plan = begun(100, segments: 1)
+        _ = try fetch(&plan, 0, 60)
+        #expect(plan.end(0) == .short(missing: 40))
+        #expect(plan.take(0) == true && plan.ask(0) == .part(from: 60, end: nil, tag))
+    }
+
+    @Test func theEndOfABodyWithoutLengthIsTheTotal() throws {
+        var plan = DownloadPlan(segments: 1, usesRanges: true)
+        #expect(plan.take(0) == true)
+        var whole = answer(0..<1, total: nil, isPart: false)
+        whole.end = nil
+        plan.begin(0, whole)
+        _ = try fetch(&plan, 0, 70)
+        #expect(plan.total == nil && plan.end(0) == .whole && plan.total == 70 && plan.isComplete)
+    }
+
+    @Test func aJournalIsGoneOnWithGapByGap() throws {
+        var journal = DownloadJournal(identity: "u")
+        journal.validator = tag
+        journal.total = 100
+        journal.done = ByteRanges([0..<10, 20..<50])
+        var plan = DownloadPlan(segments: 1, usesRanges: true)
+        plan.resume(from: journal)
+        #expect(plan.isResumable && plan.take(0) == true && plan.ask(0) == .part(from: 10, end: 20, tag))
+        plan.begin(0, answer(10..<20, total: 100))
+        _ = try fetch(&plan, 0, 10)
+        #expect(plan.end(0) == .whole && plan.take(0) == true && plan.ask(0) == .part(from: 50, end: nil, tag))
+        var post = DownloadPlan(segments: 1, usesRanges: false)
+        post.resume(from: journal)
+        #expect(post.done.count == 0 && !post.isResumable)
+    }
+
+    @Test func theWholeInPlaceOfAPartKeepsWhatIsTheSame() throws {
+        var plan = begun(100, segments: 1)
+        _ = try fetch(&plan, 0, 60)
+        plan.release(0)
+        #expect(plan.take(0) == true)
+        var whole = answer(0..<100, total: 100, isPart: false)
+        whole.voidsRest = false
+        plan.begin(0, whole)
+        #expect(plan.done.count == 60)
+        let again = try fetch(&plan, 0, 50)
+        #expect(again.offset == 0 && plan.done.count == 60)
+        let rest = try fetch(&plan, 0, 50)
+        #expect(rest.offset == 50 && plan.isComplete)
+    }
+
+    @Test func anotherVersionVoidsWhatIsThere() throws {
+        var plan = begun(100, segments: 1)
+        _ = try fetch(&plan, 0, 60)
+        plan.release(0)
+        #expect(plan.take(0) == true)
+        plan.begin(0, answer(0..<90, total: 90, isPart: false))
+        #expect(plan.done.count == 0 && plan.total == 90 && plan.restarts == 1)
+        plan.startOver(.wrongRange("x"))
+        #expect(!plan.isResumable && plan.take(0) == true && plan.ask(0) == .whole)
+    }
+}
+
+/// What an answer means.
+@Suite struct AnswerRuleTests {
+    private static let tag = ContentValidator.entityTag("\"v1\"")
+    private let part = ContentAsk.part(from: 10, end: nil, tag)
+    private let known = AnswerRule.Known(validator: tag, total: 100, contiguous: 10)
+
+    private func judge(
+        _ status: Int, _ headers: HTTPHeaders, to ask: ContentAsk, known: AnswerRule.Known? = nil
+    ) -> AnswerRule.Verdict {
+        AnswerRule.judge(status: status, headers: headers, to: ask, known ?? self.known)
+    }
+
+    @Test func theRightPartIsTaken() {
+        let verdict = judge(206, ["Content-Range": "bytes 10-99/100", "ETag": "\"v1\""], to: part)
+        #expect(
+            verdict
+                == .content(
+                    ContentAnswer(
+                        start: 10, end: 100, total: 100, validator: Self.tag, isPart: true, deniesRanges: false,
+                        voidsRest: false)))
+    }
+
+    @Test(
+        arguments: [
+            ["Content-Range": "bytes 11-99/100"], ["Content-Range": "bytes 9-99/100"],
+            ["Content-Range": "bytes 10-99/101"],
+            ["Content-Range": "bytes 10-100/100"], ["Content-Range": "bytes 10-9/100"],
+            ["Content-Range": "bytes */100"],
+            ["Content-Range": "bytes=10-99/100"], ["Content-Range": "bytes +10-99/100"],
+            ["Content-Range": "items 10-99/100"],
+            ["Content-Range": "bytes 10-99/100", "Content-Length": "91"], [:],
+            ["Content-Range": "bytes 10-99/100", "Content-Type": "Multipart/ByteRanges; boundary=b"],
+            ["Content-Range": "bytes 10-9223372036854775807/*"],
+        ] as [[String: String]]) func aWrongPartIsNot(_ fields: [String: String])
+    {
+        var headers: HTTPHeaders = ["ETag": "\"v1\""]
+        for (name, value) in fields { headers[name] = value }
+        guard case .startOver(.wrongRange) = judge(206, headers, to: part) else {
+            Issue.record("taken: \(fields)")
+            return
+        }
+    }
+
+    @Test func tagsAreComparedStrongly() {
+        let range = "bytes 10-99/100"
+        #expect(judge(206, ["Content-Range": range, "ETag": "\"v2\""], to: part) == .startOver(.changed))
+        #expect(judge(206, ["Content-Range": range, "ETag": "W/\"v1\""], to: part) == .startOver(.changed))
+        guard case .startOver(.wrongRange) = judge(206, ["Content-Range": range], to: part) else {
+            Issue.record("a part without tag was taken")
+            return
+        }
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        let dated = ContentAsk.part(from: 10, end: nil, .modified(date))
+        if case .content = judge(206, ["Content-Range": range], to: dated) {} else { Issue.record("not taken") }
+        #expect(
+            judge(206, ["Content-Range": range, "Last-Modified": "Mon, 07 Nov 1994 08:49:37 GMT"], to: dated)
+                == .startOver(.changed))
+    }
+
+    @Test func theWholeTellsWhetherWhatIsThereCounts() {
+        func voids(_ headers: HTTPHeaders, _ ask: ContentAsk) -> Bool? {
+            if case .content(let answer) = judge(200, headers, to: ask) { answer.voidsRest } else { nil }
+        }
+        #expect(voids(["ETag": "\"v1\"", "Content-Length": "100"], part) == false)
+        #expect(voids(["ETag": "\"v1\"", "Content-Length": "99"], part) == true)
+        #expect(voids(["ETag": "\"v2\"", "Content-Length": "100"], part) == true)
+        #expect(voids([:], part) == true)
+        #expect(voids(["ETag": "\"v1\"", "Content-Length": "100"], .whole) == true)
+    }
+
+    @Test func aRefusedRangeIsTheEndOnlyWhenAllIsHere() {
+        let unknown = AnswerRule.Known(validator: Self.tag, total: nil, contiguous: 10)
+        #expect(judge(416, ["Content-Range": "bytes */10"], to: part, known: unknown) == .complete(total: 10))
+        #expect(judge(416, ["Content-Range": "bytes */11"], to: part, known: unknown) == .startOver(.refusedRange))
+        #expect(judge(416, ["Content-Range": "bytes */10"], to: part) == .startOver(.refusedRange))
+        #expect(
+            judge(416, ["Content-Range": "bytes */10", "ETag": "\"v2\""], to: part, known: unknown)
+                == .startOver(.refusedRange))
+        #expect(judge(416, [:], to: .probe) == .startOver(.refusedRange))
+        #expect(judge(416, [:], to: .whole) == .refused)
+    }
+
+    @Test func otherStatusesBringNothing() {
+        for status in [202, 204, 205, 226, 304, 400, 404, 500] { #expect(judge(status, [:], to: .whole) == .refused) }
+        guard case .unusable = judge(206, ["Content-Range": "bytes 0-9/10"], to: .whole) else {
+            Issue.record("a part nobody asked for was taken")
+            return
+        }
+    }
+
+    @Test func onlyStrongValidatorsCount() {
+        let old = "Sun, 06 Nov 1994 08:49:37 GMT"
+        func validator(_ headers: HTTPHeaders) -> ContentValidator? { ContentValidator(headers) }
+        #expect(validator(["ETag": "\"a\""]) == .entityTag("\"a\""))
+        #expect(validator(["ETag": "\"\""]) == .entityTag("\"\""))
+        #expect(
+            validator(["ETag": "W/\"a\""]) == nil && validator(["ETag": "a"]) == nil
+                && validator(["ETag": "\"a\"b\""]) == nil)
+        #expect(validator(["Last-Modified": old, "Date": "Sun, 06 Nov 1994 08:50:37 GMT"]) == .modified(old))
+        #expect(validator(["Last-Modified": old, "Date": "Sun, 06 Nov 1994 08:50:36 GMT"]) == nil)
+        #expect(
+            validator(["Last-Modified": old]) == nil && validator(["Last-Modified": "yesterday", "Date": old]) == nil)
+        #expect(validator(["ETag": "W/\"a\"", "Last-Modified": old, "Date": "Mon, 07 Nov 1994 08:50:37 GMT"]) == nil)
+        #expect(
+            HTTPDate.seconds(of: old) == 784_111_777
+                && HTTPDate.seconds(of: "Thu, 29 Feb 2024 00:00:00 GMT") == 1_709_164_800)
+    }
+}

@@ -1,0 +1,55 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// Downloads from nginx: its ranges, its compression, HTTP/2 under TLS.
+@Suite(.enabled(if: TestServers.nginxHTTP != nil), .timeLimit(.minutes(2))) struct DownloadServerTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func manager() throws -> CentralRequestManager {
+        try .make { $0.tls.caFile = TestServers.certificateAuthority }
+    }
+
+    private func expected(_ manager: CentralRequestManager) async throws -> Data {
+        try await manager.startRequest("GET", "\(try #require(TestServers.nginxHTTP))/1m.bin").data
+    }
+
+    @Test func aServerThatCompressesIsAskedNotTo() async throws {
+        let manager = try manager()
+        let base = try #require(TestServers.nginxHTTP)
+        let file = try await manager.download("\(base)/gzip/1m.bin", to: directory.path).value
+        #expect(file.response.headers["Content-Encoding"] == nil && file.byteCount == 1 << 20)
+        #expect(directory.read("1m.bin") == (try await expected(manager)))
+    }
+
+    @Test func segmentsShareAConnectionOfHTTP2() async throws {
+        let manager = try manager()
+        let base = try #require(TestServers.nginxHTTPS)
+        let file = try await manager.download("\(base)/1m.bin", to: directory.path(of: "f"), segments: 2).value
+        #expect(file.response.version == .http2 && file.response.status == 206)
+        #expect(directory.read("f") == (try await expected(manager)))
+    }
+
+    @Test func whatIsPausedGoesOnWhereItWas() async throws {
+        let manager = try manager()
+        let base = try #require(TestServers.nginxHTTP)
+        let source = try directory.writePattern(byteCount: 6 << 20, to: "source")
+        let name = "paused-\(UInt64.random(in: 0 ... .max)).bin"
+        _ = try await manager.startRequest("PUT", "\(base)/dav/\(name)", body: .file(source))
+        // nginx sends what it allows for a second at once: a third of it.
+        let download = manager.download(
+            "\(base)/transfers/\(name)?rate=2000000", to: directory.path(of: "f"), segments: 1)
+        for await progress in download.progress where progress.completed > 1_000_000 { break }
+        download.pause()
+        for await progress in download.progress where progress.bytesPerSecond == nil { break }
+        download.resume()
+        let file = try await download.value
+        #expect(file.byteCount == 6 << 20 && file.response.status == 206 && download.isResumable)
+        let bytes = try #require(directory.read("f"))
+        #expect(MockPattern.firstMismatch(in: bytes, at: 0) == nil && bytes.count == 6 << 20)
+        _ = try await manager.startRequest("DELETE", "\(base)/dav/\(name)")
+    }
+}

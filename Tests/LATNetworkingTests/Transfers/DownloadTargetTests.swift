@@ -1,0 +1,254 @@
+import FoundationEssentials
+import Glibc
+import LATTesting
+import Testing
+
+@testable import LATNetworking
+
+/// Where a download goes: folders, names, files that are there, digests, locks.
+@Suite(.timeLimit(.minutes(2))) struct DownloadTargetTests {
+    private let directory: TemporaryDirectory
+    private let manager: CentralRequestManager
+    private let server: RangeServer
+    private static let bytes = content(700_000)
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        manager = try .make()
+        server = try RangeServer(Self.bytes)
+    }
+
+    private var target: String { directory.path(of: "f") }
+
+    private func options(_ change: (inout DownloadOptions) -> Void) -> DownloadOptions {
+        var options = DownloadOptions()
+        change(&options)
+        return options
+    }
+
+    private static func digest(_ data: Data) throws -> String {
+        let directory = try TemporaryDirectory()
+        return try FileDigest.hexadecimal(try directory.write(data, to: "x"), .sha256)
+    }
+
+    // MARK: Before a byte moves
+
+    @Test func whatCannotBeATargetSendsNothing() async throws {
+        try directory.write(Data(), to: "file")
+        mkfifo(directory.path(of: "pipe"), 0o600)
+        for (path, word) in [("no/where", "does not exist"), ("file/x", "is no folder"), ("pipe", "no regular file")] {
+            let error = try #require(
+                await failure { try await manager.download(server.url, to: directory.path(of: path)).value })
+            #expect(error.kind == .storage && error.message.contains(word), "\(error)")
+        }
+        #expect(await failure { try await manager.download(server.url, to: "").value }?.kind == .invalidRequest)
+        #expect(server.mock.requestCount == 0)
+    }
+
+    @Test(.enabled(if: getuid() != 0)) func aFolderThatCannotBeWrittenSendsNothing() async throws {
+        chmod(directory.path, 0o500)
+        defer { chmod(directory.path, 0o700) }
+        let error = try #require(await failure { try await manager.download(server.url, to: target).value })
+        #expect(error.kind == .storage && server.mock.requestCount == 0)
+    }
+
+    @Test func whatCannotBeAskedSendsNothing() async throws {
+        let digest = options { $0.digest = .sha256("abc") }
+        #expect(
+            await failure { try await manager.download(server.url, to: target, options: digest).value }?.kind
+                == .invalidRequest)
+        for name in ["Range", "If-Range"] {
+            let download = manager.download(server.url, to: target, headers: [name: "bytes=0-1"])
+            #expect(await failure { try await download.value }?.kind == .invalidRequest)
+        }
+        #expect(
+            await failure { try await manager.download(HTTPRequest("HEAD", server.url), to: target).value }?.kind
+                == .invalidRequest)
+        #expect(
+            await failure { try await manager.download(server.url, to: target, segments: 0).value }?.kind
+                == .invalidRequest)
+        #expect(server.mock.requestCount == 0 && directory.contents.isEmpty)
+    }
+
+    @Test func moreThanTheDiskHoldsIsRefusedAtTheHead() async throws {
+        let huge = try RangeServer(Self.bytes) { _, _, honest in honest.announcingLength(1 << 60) }
+        let error = try #require(await failure { try await manager.download(huge.url, to: target).value })
+        #expect(error.kind == .storage && error.message.contains("make room"))
+        #expect(directory.contents.isEmpty)
+    }
+
+    @Test func spaceCanBeTakenBeforehand() async throws {
+        let file = try await manager.download(server.url, to: target, options: options { $0.reservesSpace = true })
+            .value
+        #expect(file.byteCount == 700_000 && directory.read("f") == Self.bytes)
+    }
+
+    @Test func twoDownloadsToOneTargetAreRefused() async throws {
+        let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
+        let first = manager.download(slow.url, to: target)
+        for await progress in first.progress where progress.completed > 0 { break }
+        let error = try #require(await failure { try await manager.download(server.url, to: target).value })
+        #expect(error.kind == .storage && error.message.contains("another download"))
+        #expect(try await first.value.byteCount == 700_000)
+        // The lock ends with the download.
+        for _ in 0..<20 { _ = try await manager.download(server.url, to: target).value }
+    }
+
+    // MARK: What is there
+
+    @Test func anExistingFileIsReplacedAndKeepsItsPermissions() async throws {
+        let path = try directory.write(Data("old".utf8), to: "f")
+        chmod(path, 0o640)
+        _ = try await manager.download(server.url, to: target).value
+        var status = stat()
+        stat(path, &status)
+        #expect(directory.read("f") == Self.bytes && status.st_mode & 0o777 == 0o640)
+    }
+
+    @Test func aLinkStaysALink() async throws {
+        try directory.write(Data("old".utf8), to: "real")
+        symlink("real", target)
+        _ = try await manager.download(server.url, to: target).value
+        var status = stat()
+        lstat(target, &status)
+        #expect(status.st_mode & S_IFMT == S_IFLNK && directory.read("real") == Self.bytes)
+    }
+
+    @Test func anExistingFileIsSkippedUnlessItsDigestIsAnother() async throws {
+        try directory.write(Data("old".utf8), to: "f")
+        let download = manager.download(server.url, to: target, options: options { $0.existingFile = .skip })
+        let file = try await download.value
+        #expect(file.isSkipped && file.byteCount == 3 && server.mock.requestCount == 0)
+        #expect(download.currentProgress.completed == 3 && download.state == .finished)
+        let digest = try Self.digest(Self.bytes)
+        let checked = options {
+            $0.existingFile = .skip
+            $0.digest = .sha256(digest.uppercased())
+        }
+        let fetched = try await manager.download(server.url, to: target, options: checked).value
+        #expect(!fetched.isSkipped && fetched.digest == digest && directory.read("f") == Self.bytes)
+        #expect(try await manager.download(server.url, to: target, options: checked).value.isSkipped)
+    }
+
+    @Test func anExistingFileFailsAlsoWhenItAppearsMeanwhile() async throws {
+        let fail = options { $0.existingFile = .fail }
+        let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 1_400_000) }
+        let download = manager.download(slow.url, to: target, options: fail)
+        for await progress in download.progress where progress.completed > 0 { break }
+        try directory.write(Data("old".utf8), to: "f")
+        #expect(await failure { try await download.value }?.kind == .storage)
+        #expect(directory.read("f") == Data("old".utf8))
+        let count = slow.mock.requestCount
+        #expect(
+            await failure { try await manager.download(slow.url, to: target, options: fail).value }?.kind == .storage)
+        #expect(slow.mock.requestCount == count)
+        // What came is kept; once the way is free it only has to be given its name.
+        unlink(target)
+        let file = try await manager.download(slow.url, to: target, options: fail).value
+        #expect(file.resumedByteCount == 700_000 && slow.mock.requestCount == count && directory.contents == ["f"])
+    }
+
+    // MARK: Digests
+
+    @Test(arguments: [1, 4]) func theDigestOfResumedDataIsRight(segments: Int) async throws {
+        let bytes = content(5 << 20)
+        let server = try RangeServer(bytes) { $1 == 1 ? $2.throttled(bytesPerSecond: 4 << 20) : $2 }
+        let right = options { $0.digest = .sha256((try? Self.digest(bytes)) ?? "") }
+        let first = manager.download(server.url, to: target, segments: segments, options: right)
+        for await progress in first.progress where progress.completed > 1 << 20 { break }
+        first.cancel(keepingProgress: true)
+        _ = await failure { try await first.value }
+        let file = try await manager.download(server.url, to: target, segments: segments, options: right).value
+        #expect(file.resumedByteCount > 0 && file.digest == right.digest?.hexadecimal)
+        #expect(directory.read("f") == bytes)
+    }
+
+    @Test func aWrongDigestLeavesNothing() async throws {
+        try directory.write(Data("old".utf8), to: "f")
+        let wrong = options { $0.digest = DownloadDigest(.sha512, String(repeating: "0", count: 128)) }
+        let error = try #require(
+            await failure { try await manager.download(server.url, to: target, options: wrong).value })
+        #expect(error.kind == .integrity && directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
+    }
+
+    // MARK: Journals
+
+    /// Leaves the beginning of a download beside the target.
+    private func leaveBehind(_ server: RangeServer) async throws {
+        let download = manager.download(server.url, to: target)
+        for await progress in download.progress where progress.completed > 100_000 { break }
+        download.cancel(keepingProgress: true)
+        _ = await failure { try await download.value }
+        #expect(directory.contents == ["f.part", "f.part.journal"])
+    }
+
+    @Test func whatCannotBeBelievedIsNotGoneOnWith() async throws {
+        let slow = try RangeServer(Self.bytes) { $1 % 2 == 1 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        let breakages: [() throws -> Void] = [
+            { try directory.write(Data("nonsense".utf8), to: "f.part.journal") },
+            { truncate(directory.path(of: "f.part.journal"), 60) },
+            { truncate(directory.path(of: "f.part"), 10) },
+            { unlink(directory.path(of: "f.part.journal")) },
+            { unlink(directory.path(of: "f.part")) },
+        ]
+        for breakage in breakages {
+            try await leaveBehind(slow)
+            try breakage()
+            let file = try await manager.download(slow.url, to: target).value
+            #expect(file.resumedByteCount == 0 && directory.read("f") == Self.bytes && directory.contents == ["f"])
+            unlink(target)
+        }
+    }
+
+    @Test func anotherURLAndTheWishToStartOverStartOver() async throws {
+        let slow = try RangeServer(Self.bytes) { $1 == 1 || $1 == 3 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        try await leaveBehind(slow)
+        let other = try await manager.download(slow.url + "?other", to: target).value
+        #expect(other.resumedByteCount == 0)
+        unlink(target)
+        try await leaveBehind(slow)
+        let fresh = try await manager.download(slow.url, to: target, options: options { $0.resumesEarlierRun = false })
+            .value
+        #expect(fresh.resumedByteCount == 0 && directory.contents == ["f"])
+    }
+
+    @Test func anIdentityJoinsLinksThatDiffer() async throws {
+        let slow = try RangeServer(Self.bytes) { $1 == 1 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        let named = options { $0.identity = "release 7" }
+        let first = manager.download(slow.url + "?signature=1", to: target, options: named)
+        for await progress in first.progress where progress.completed > 100_000 { break }
+        first.cancel(keepingProgress: true)
+        _ = await failure { try await first.value }
+        let file = try await manager.download(slow.url + "?signature=2", to: target, options: named).value
+        #expect(file.resumedByteCount > 0 && directory.read("f") == Self.bytes)
+    }
+
+    // MARK: Folders
+
+    @Test func inAFolderTheServerNamesTheFile() async throws {
+        let named = try RangeServer(
+            Self.bytes,
+            headers: ["ETag": "\"v1\"", "Content-Disposition": "attachment; filename=\"../../re port.pdf\""])
+        let file = try await manager.download(named.url, to: directory.path).value
+        #expect(file.path == directory.path(of: "re port.pdf") && directory.contents == ["re port.pdf"])
+        let skip = options { $0.existingFile = .skip }
+        #expect(try await manager.download(named.url, to: directory.path + "/", options: skip).value.isSkipped)
+        #expect(directory.contents == ["re port.pdf"])
+        let plain = try await manager.download(server.url + "?x=/y", to: directory.path).value
+        #expect(plain.path == directory.path(of: "big.bin"))
+    }
+
+    @Test func twoURLsOfOneNameDoNotMeetInAFolder() async throws {
+        let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
+        let first = manager.download(slow.url + "?id=1", to: directory.path)
+        let second = manager.download(slow.url + "?id=2", to: directory.path)
+        _ = try await (first.value, second.value)
+        #expect(directory.contents == ["big.bin"] && directory.read("big.bin") == Self.bytes)
+    }
+
+    @Test func aNameAsLongAsTheSystemTakesHasRoomForItsParts() async throws {
+        let name = String(repeating: "n", count: 255)
+        _ = try await manager.download(server.url, to: directory.path(of: name)).value
+        #expect(directory.contents == [name])
+    }
+}

@@ -1,0 +1,225 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// `central.download` against a server that keeps the rules.
+@Suite(.timeLimit(.minutes(2))) struct DownloadTests {
+    private let directory: TemporaryDirectory
+    private let manager: CentralRequestManager
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        manager = try .make()
+    }
+
+    private var target: String { directory.path(of: "big.bin") }
+
+    @Test func aFileAppearsWhole() async throws {
+        let bytes = content(3_000_000)
+        let server = try RangeServer(bytes)
+        let file = try await manager.download(server.url, to: target).value
+        #expect(file.path == target && file.byteCount == 3_000_000 && file.response.status == 200)
+        #expect(file.response.headers["ETag"] == "\"v1\"" && file.response.data.isEmpty)
+        #expect(file.receivedByteCount == 3_000_000 && file.resumedByteCount == 0 && !file.isSkipped)
+        #expect(directory.read("big.bin") == bytes)
+        #expect(directory.contents == ["big.bin"])
+        let request = try #require(server.mock.requests.first)
+        #expect(request.headers["Accept-Encoding"] == "identity" && request.headers["Range"] == nil)
+    }
+
+    @Test func anEmptyFileIsAFile() async throws {
+        let server = try RangeServer(Data())
+        for segments in [1, 4] {
+            let file = try await manager.download(server.url, to: target, segments: segments).value
+            #expect(file.byteCount == 0 && directory.contents == ["big.bin"] && directory.read("big.bin") == Data())
+        }
+    }
+
+    @Test func aBodyWithoutLengthIsWholeAtItsEnd() async throws {
+        let bytes = content(900_000)
+        let server = try RangeServer(bytes) { _, _, honest in honest.inChunks(of: 10_000) }
+        let file = try await manager.download(server.url, to: target).value
+        #expect(file.byteCount == 900_000 && directory.read("big.bin") == bytes)
+    }
+
+    @Test func segmentsShareTheWork() async throws {
+        let bytes = content(8 << 20)
+        let server = try RangeServer(bytes)
+        let file = try await manager.download(server.url, to: target, segments: 4).value
+        #expect(directory.read("big.bin") == bytes && file.byteCount == 8 << 20)
+        #expect(server.ranges.first == "bytes=0-" && server.ranges.count >= 4)
+        #expect(server.mock.requests.dropFirst().allSatisfy { $0.headers["If-Range"] == "\"v1\"" })
+        #expect(server.mock.acceptedConnections >= 4)
+        #expect(directory.contents == ["big.bin"])
+    }
+
+    @Test func moreSegmentsThanTheLimitOfTheHostAreServed() async throws {
+        let bytes = content(8 << 20)
+        let held = Signal()
+        let server = try RangeServer(bytes) { _, number, honest in
+            // The first four stand until a fifth and more have come.
+            if number >= 6 { held.raise() }
+            return number <= 4 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
+        }
+        let manager = try CentralRequestManager.make { $0.maxConnectionsPerHost = 2 }
+        let download = manager.download(server.url, to: target, segments: 6)
+        await held.wait()
+        _ = try await download.value
+        #expect(directory.read("big.bin") == bytes)
+    }
+
+    @Test func anIdleWorkerTakesHalfOfTheSlowest() async throws {
+        let bytes = content(8 << 20)
+        // The worker of the second range is slow; without help it alone would take 10 s.
+        let server = try RangeServer(bytes) { request, _, honest in
+            request.headers["Range"]?.hasPrefix("bytes=4194304-") == true
+                ? honest.throttled(bytesPerSecond: 400 << 10) : honest
+        }
+        let start = ContinuousClock.now
+        _ = try await manager.download(server.url, to: target, segments: 2).value
+        #expect(directory.read("big.bin") == bytes)
+        #expect(server.ranges.count >= 3)
+        #expect(ContinuousClock.now - start < .seconds(9))
+    }
+
+    @Test func aServerWithoutRangesGivesOneStream() async throws {
+        let bytes = content(4 << 20)
+        let server = try RangeServer(bytes) { _, _, honest in
+            MockReply(headers: ["ETag": "\"v1\"", "Accept-Ranges": "none"], body: .bytes(bytes))
+        }
+        _ = try await manager.download(server.url, to: target, segments: 4).value
+        #expect(server.ranges == ["bytes=0-"] && directory.read("big.bin") == bytes)
+    }
+
+    // MARK: Progress
+
+    @Test func progressGoesUpAndEndsWithTheWhole() async throws {
+        let server = try RangeServer(content(3_000_000)) { $2.throttled(bytesPerSecond: 3_000_000) }
+        let download = manager.download(server.url, to: target)
+        async let other = collect(download.progress)
+        let values = await collect(download.progress)
+        for values in [values, await other] {
+            #expect(values.count >= 3)
+            #expect(zip(values, values.dropFirst()).allSatisfy { $0.completed <= $1.completed })
+            #expect(values.last?.completed == 3_000_000 && values.last?.total == 3_000_000)
+            #expect(values.last?.bytesPerSecond == nil)
+            #expect(values.contains { ($0.bytesPerSecond ?? 0) > 0 && $0.estimatedTimeRemaining != nil })
+        }
+        // At most ten a second, and those at begin and end.
+        #expect(values.count <= 30)
+        #expect(await collect(download.progress).count == 1)
+        _ = try await download.value
+    }
+
+    private func collect(_ progress: DownloadProgressUpdates) async -> [DownloadProgress] {
+        var values: [DownloadProgress] = []
+        for await value in progress { values.append(value) }
+        return values
+    }
+
+    // MARK: Stop and go
+
+    @Test(arguments: [1, 3]) func aPauseClosesTheConnectionsAndAResumeGoesOn(segments: Int) async throws {
+        let bytes = content(6 << 20)
+        let server = try RangeServer(bytes) { _, number, honest in
+            number <= segments ? honest.throttled(bytesPerSecond: 1 << 20) : honest
+        }
+        let download = manager.download(server.url, to: target, segments: segments)
+        await wait(for: download) { $0.completed > 1 << 20 }
+        download.pause()
+        try await server.mock.waitUntilDisconnected()
+        #expect(download.state == .paused)
+        let kept = try #require(directory.read("big.bin.part.journal"))
+        #expect(kept.starts(with: Data("LATNetworking-download-journal 1 sha256:".utf8)))
+        let before = server.ranges.count
+        download.resume()
+        let file = try await download.value
+        #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
+        #expect(server.ranges.count > before && !server.ranges[before...].contains("-"))
+        // What was read from the connection and not yet written is all that comes twice.
+        #expect(file.receivedByteCount < 6 << 20 + 600_000 * segments)
+    }
+
+    @Test func whatIsCancelledWithItsProgressIsGoneOnWith() async throws {
+        let bytes = content(6 << 20)
+        let server = try RangeServer(bytes) { _, number, honest in
+            number == 1 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
+        }
+        let first = manager.download(server.url, to: target)
+        await wait(for: first) { $0.completed > 1 << 20 }
+        first.cancel(keepingProgress: true)
+        let error = try #require(await failure { try await first.value })
+        #expect(error.kind == .cancelled && error.message.contains("kept"))
+        #expect(first.state == .cancelled)
+        #expect(directory.contents == ["big.bin.part", "big.bin.part.journal"])
+
+        let second = manager.download(server.url, to: target)
+        let file = try await second.value
+        #expect(file.resumedByteCount > 1 << 20 && file.response.status == 206)
+        #expect(file.resumedByteCount + file.receivedByteCount == 6 << 20)
+        #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
+    }
+
+    @Test func whatIsCancelledWithoutItsProgressLeavesNothing() async throws {
+        let server = try RangeServer(content(6 << 20)) { $2.throttled(bytesPerSecond: 2 << 20) }
+        let download = manager.download(server.url, to: target)
+        await wait(for: download) { $0.completed > 1 << 20 }
+        download.cancel()
+        #expect(await failure { try await download.value }?.kind == .cancelled)
+        #expect(directory.contents.isEmpty)
+        try await server.mock.waitUntilDisconnected()
+    }
+
+    @Test func aDownloadThatStartsPausedSendsNothingUntilResumed() async throws {
+        let server = try RangeServer(content(1_000))
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let download = manager.download(server.url, to: target, options: options)
+        #expect(download.state == .paused)
+        let cancelled = manager.download(server.url, to: target + "2", options: options)
+        cancelled.cancel()
+        #expect(await failure { try await cancelled.value }?.kind == .cancelled)
+        #expect(server.mock.requestCount == 0)
+        download.resume()
+        #expect(try await download.value.byteCount == 1_000)
+    }
+
+    @Test func aWaiterThatIsCancelledLeavesTheDownloadAlone() async throws {
+        let server = try RangeServer(content(1_000_000))
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let download = manager.download(server.url, to: target, options: options)
+        let waiter = Task { try await download.value }
+        waiter.cancel()
+        await #expect(throws: CancellationError.self) { try await waiter.value }
+        download.resume()
+        #expect(try await download.value.byteCount == 1_000_000)
+    }
+
+    @Test func aPostIsHeldByAPauseAndNotSentAgain() async throws {
+        let bytes = content(2 << 20)
+        let server = try RangeServer(bytes) { request, _, honest in honest.throttled(bytesPerSecond: 700_000) }
+        let request = HTTPRequest("POST", server.url, body: .data(Data("query".utf8)))
+        let download = manager.download(request, to: target, segments: 4)
+        await wait(for: download) { $0.completed > 100_000 }
+        #expect(!download.isResumable)
+        download.pause()
+        #expect(download.state == .paused)
+        download.resume()
+        _ = try await download.value
+        #expect(server.mock.requestCount == 1 && directory.read("big.bin") == bytes)
+        #expect(server.mock.requests[0].text == "query" && server.ranges == ["-"])
+
+        let second = manager.download(request, to: target + "2")
+        await wait(for: second) { $0.completed > 100_000 }
+        second.cancel(keepingProgress: true)
+        let error = try #require(await failure { try await second.value })
+        #expect(error.message.contains("a POST download cannot be resumed"))
+        #expect(directory.contents == ["big.bin"])
+    }
+
+    private func wait(for download: Download, until isReached: (DownloadProgress) -> Bool) async {
+        for await progress in download.progress where isReached(progress) { return }
+    }
+}
