@@ -23,6 +23,7 @@ public final class CentralRequestManager: Sendable {
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
     let tables: TableSource
+    let storage: CacheStorage
 
     /// Makes a manager and starts its engine.
     ///
@@ -40,7 +41,8 @@ public final class CentralRequestManager: Sendable {
     init(_ configuration: Configuration, transport: any Transport, engine: CurlTransport?) {
         self.configuration = configuration
         self.engine = engine
-        corridor = Corridor(configuration, transport: transport)
+        storage = CacheStorage(configuration)
+        corridor = Corridor(configuration, storage: storage, transport: transport)
         callbacks = configuration.callbackExecutor ?? .serial()
         currentBaseURL = Mutex(configuration.baseURL)
         tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
@@ -128,8 +130,6 @@ public final class CentralRequestManager: Sendable {
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
         if request.attachment == nil { request.url = RequestBuilder.absoluteURL(request.url, base: baseURL) }
-        let policy = request.cachePolicy ?? configuration.cachePolicy
-        if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
         do {
             return try await corridor.send(request)
         } catch let error as NetworkError {
@@ -292,13 +292,5 @@ private final class ProgressGate: Sendable {
     func close() async {
         await callbacks.drain()
         isOpen.withLock { $0 = false }
-    }
-}
-
-enum CacheFailure {
-    static func nothingStored(_ request: HTTPRequest) -> NetworkError {
-        NetworkError(
-            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
-            request: request)
     }
 }
