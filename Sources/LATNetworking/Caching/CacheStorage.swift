@@ -74,6 +74,8 @@ final class CacheStorage: Sendable {
 
     /// Tells of a fault the first time that it happens to an operation.
     func report(_ error: any Error, _ operation: String) {
+        // An entry that no store of this size would take is no fault.
+        if (error as? NetworkError)?.underlying is CacheEntryTooLarge { return }
         guard !(error is CancellationError), state.withLock({ $0.reported.insert(operation).inserted }) else { return }
         let fault =
             error as? NetworkError

@@ -98,6 +98,10 @@ public final class CentralRequestManager: Sendable {
 
     /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
     ///
+    /// With ``CachePolicy/cacheThenNetwork`` there may be one call of `success` before, with what is cached: its
+    /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. When the network then
+    /// fails, ``RequestTask/hasDeliveredCachedReply`` tells that there was one.
+    ///
     /// The closures run where ``Configuration/callbackExecutor`` says. The parameters are those of the asynchronous
     /// form. The call goes on when the returned task, or the manager, is let go of.
     @discardableResult
@@ -114,6 +118,9 @@ public final class CentralRequestManager: Sendable {
             if let cache { request.cachePolicy = cache }
             request.control = task.control
             request.progressHandler = gated(progress, task)
+            if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+                request.context.deliversCached = { [self] response in deliver(cached: task) { success(task, response) } }
+            }
             task.note(request)
             return try await judged(request)
         } deliver: { task, result in
@@ -150,6 +157,8 @@ public final class CentralRequestManager: Sendable {
     /// for try await line in try await manager.stream("GET", url).body.lines { print(line) }
     /// ```
     ///
+    /// What the cache stores of it is stored while it is read, and counts when it was read to its end.
+    ///
     /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
     /// cancels the transfer.
     ///
@@ -157,10 +166,12 @@ public final class CentralRequestManager: Sendable {
     ///   an error's body is kept with the error.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
-        body: HTTPBody? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders()
     ) async throws -> HTTPResponse {
         var request = try request(
             method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+        if let cache { request.cachePolicy = cache }
         request.streamsBody = true
         var response = try await send(request)
         guard !Verdict.isSuccess(response) else { return response }
@@ -217,6 +228,13 @@ public final class CentralRequestManager: Sendable {
             }
         }
         return task
+    }
+
+    /// Runs the event with what is cached, before the terminal one, where callbacks run.
+    func deliver(cached task: RequestTask, _ event: @escaping @Sendable () -> Void) {
+        callbacks.run {
+            if task.noteCachedReply() { event() }
+        }
     }
 
     /// Everything a call can throw, as the error that closures get.

@@ -160,17 +160,21 @@ struct HTTPCache: Transport {
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
+        let isMeant =
+            ValidationRule.confirms(response.headers, entry)
+            && (forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified)
+        var body: ResponseBody?
+        if forward.isConditional {
+            body = try await desk.body(of: entry, for: request)
+            if body == nil { return nil }
+        }
         var entry = entry
-        if ValidationRule.confirms(response.headers, entry) {
-            guard forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified else {
-                return response
-            }
+        if isMeant {
             entry = ValidationRule.freshened(
                 entry, by: response.headers, requestTime: requestTime, responseTime: responseTime)
             await desk.update(entry)
         }
-        guard forward.isConditional else { return response }
-        guard let body = try await desk.body(of: entry, for: request) else { return nil }
+        guard let body else { return response }
         var confirmed = StoredAnswer.response(entry, to: request)
         confirmed.url = response.url
         confirmed.version = response.version
