@@ -42,6 +42,13 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.cachePolicy = newValue } }
     }
 
+    /// Whether the answer to a method other than GET and HEAD is stored and looked up too; its body is then part of the
+    /// key, and has to be data, a value or parameters. Default `false`: the manager's choice.
+    public var cachesUnsafeMethods: Bool {
+        get { options.value.cachesUnsafeMethods }
+        set { options.modify { $0.cachesUnsafeMethods = newValue } }
+    }
+
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``: the manager's rule.
     public var redirects: RedirectPolicy {
         get { options.value.redirects }
@@ -179,6 +186,7 @@ public struct HTTPRequest: Sendable {
 /// The settings most requests leave alone, behind one pointer so that a request stays small to pass around.
 private struct RequestOptions: Sendable {
     var cachePolicy: CachePolicy?
+    var cachesUnsafeMethods = false
     var redirects = RedirectPolicy.automatic
     var decompresses = true
     var retries: Int?

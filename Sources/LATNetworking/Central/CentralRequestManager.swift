@@ -25,6 +25,7 @@ public final class CentralRequestManager: Sendable {
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
     let tables: TableSource
+    let storage: CacheStorage
 
     /// Makes a manager and starts its engine.
     ///
@@ -42,6 +43,7 @@ public final class CentralRequestManager: Sendable {
     init(_ configuration: Configuration, transport: any Transport, engine: CurlTransport?) {
         self.configuration = configuration
         self.engine = engine
+        storage = CacheStorage(configuration)
         callbacks = configuration.callbackExecutor ?? .serial()
         currentBaseURL = Mutex(configuration.baseURL)
         tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
@@ -49,7 +51,8 @@ public final class CentralRequestManager: Sendable {
             configuration.reachability,
             engines: LazyEngine(engine) { try CurlTransport(configuration: configuration.engine) },
             table: { [tables] in tables.current }, deliver: { [callbacks] in callbacks.run($0) })
-        corridor = Corridor(configuration, transport: transport, reachability: reachability)
+        corridor = Corridor(
+            configuration, storage: storage, reachability: reachability, transport: transport)
     }
 
     /// What paths are joined to. A change counts from the next call on.
@@ -107,6 +110,10 @@ public final class CentralRequestManager: Sendable {
 
     /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
     ///
+    /// With ``CachePolicy/cacheThenNetwork`` there may be one call of `success` before, with what is cached: its
+    /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. When the network then
+    /// fails, ``RequestTask/hasDeliveredCachedReply`` tells that there was one.
+    ///
     /// The closures run where ``Configuration/callbackExecutor`` says. The parameters are those of the asynchronous
     /// form. The call goes on when the returned task, or the manager, is let go of.
     @discardableResult
@@ -125,6 +132,9 @@ public final class CentralRequestManager: Sendable {
             if let cache { request.cachePolicy = cache }
             request.control = task.control
             request.progressHandler = gated(progress, task)
+            if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+                request.context.deliversCached = { [self] response in deliver(cached: task) { success(task, response) } }
+            }
             task.note(request)
             return try await judged(request)
         } deliver: { task, result in
@@ -141,8 +151,6 @@ public final class CentralRequestManager: Sendable {
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
         if request.attachment == nil { request.url = RequestBuilder.absoluteURL(request.url, base: baseURL) }
-        let policy = request.cachePolicy ?? configuration.cachePolicy
-        if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
         do {
             return try await corridor.send(request)
         } catch let error as NetworkError {
@@ -163,6 +171,8 @@ public final class CentralRequestManager: Sendable {
     /// for try await line in try await manager.stream("GET", url).body.lines { print(line) }
     /// ```
     ///
+    /// What the cache stores of it is stored while it is read, and counts when it was read to its end.
+    ///
     /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
     /// cancels the transfer.
     ///
@@ -170,10 +180,12 @@ public final class CentralRequestManager: Sendable {
     ///   an error's body is kept with the error.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
-        body: HTTPBody? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders()
     ) async throws -> HTTPResponse {
         var request = try request(
             method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
+        if let cache { request.cachePolicy = cache }
         request.streamsBody = true
         var response = try await send(request)
         guard !Verdict.isSuccess(response) else { return response }
@@ -241,6 +253,13 @@ public final class CentralRequestManager: Sendable {
             }
         }
         return task
+    }
+
+    /// Runs the event with what is cached, before the terminal one, where callbacks run.
+    func deliver(cached task: RequestTask, _ event: @escaping @Sendable () -> Void) {
+        callbacks.run {
+            if task.noteCachedReply() { event() }
+        }
     }
 
     /// Everything a call can throw, as the error that closures get.
@@ -316,13 +335,5 @@ private final class ProgressGate: Sendable {
     func close() async {
         await callbacks.drain()
         isOpen.withLock { $0 = false }
-    }
-}
-
-enum CacheFailure {
-    static func nothingStored(_ request: HTTPRequest) -> NetworkError {
-        NetworkError(
-            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
-            request: request)
     }
 }

@@ -1,5 +1,7 @@
 public import CurlTransport
+public import FoundationEssentials
 public import HTTPCore
+public import ResponseCache
 
 extension CentralRequestManager {
     /// The settings of a manager, those of its engine among them. They are read when the manager is made.
@@ -90,6 +92,30 @@ extension CentralRequestManager {
         public var reachability = ReachabilityConfiguration()
         /// How a cache may take part. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
+        /// Keeps the responses. Default `nil`: a store of the SDK, as ``cacheStorage`` and ``cacheDirectory`` say, made
+        /// when a request first needs it.
+        public var cacheStore: (any CacheStore)?
+        /// Where responses are kept. Default ``CacheStorageKind/memoryAndDisk``.
+        public var cacheStorage = CacheStorageKind.memoryAndDisk
+        /// The directory of what is kept on disk. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It
+        /// is made at the first write.
+        public var cacheDirectory: String?
+        /// The user whose responses are kept, so that none are given to another. Default `nil`: they are everybody's.
+        /// ``CentralRequestManager/Cache/partition`` changes it later.
+        public var cachePartition: String?
+        /// The app's version of what it stores: with another number nothing stored before is found. Default 1.
+        public var cacheVersion = 1
+        /// Names of parameters that do not tell requests apart: timestamps, nonces, signatures. Those of the table's rows
+        /// come on top. Default none.
+        public var volatileParameters: [String] = []
+        /// Whether answers to other methods than GET and HEAD are stored too, under a key that their bodies are part of.
+        /// Default `false`: those of requests that ask for it, see ``HTTPRequest/cachesUnsafeMethods``.
+        public var cachesUnsafeMethods = false
+        /// Told when the cache's store fails, once for each kind of operation; requests go on without it. Default `nil`:
+        /// a line on standard error.
+        public var cacheObserver: CacheObserver?
+        /// The wall clock of the cache, for tests. Default: the system's.
+        public var cacheClock: @Sendable () -> Date = { Date() }
         /// Where the closures of calls run. Default `nil`: a serial queue of the manager's own.
         public var callbackExecutor: CallbackExecutor?
         /// Sends in place of the engine: a stand-in for tests, a decorator. Default `nil`: the engine.

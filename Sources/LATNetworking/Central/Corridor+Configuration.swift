@@ -3,7 +3,8 @@ import HTTPCore
 extension Corridor {
     /// The corridor of a manager, furnished as its configuration says.
     init(
-        _ configuration: CentralRequestManager.Configuration, transport: any Transport, reachability: Reachability
+        _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
+        transport: any Transport
     ) {
         self.init(
             interceptors: configuration.interceptors,
@@ -17,6 +18,14 @@ extension Corridor {
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,
                 parameterProvider: configuration.parameterProvider, timeout: configuration.engine.timeout),
             simulation: SimulationInterceptor(standard: configuration.simulation),
+            cache: CacheInterceptor(
+                standard: configuration.cachePolicy,
+                desk: CacheDesk(
+                    storage: storage, volatileParameters: Set(configuration.volatileParameters),
+                    version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
+                    maxBodySize: configuration.engine.maxBodySize),
+                timeout: configuration.engine.timeout),
+            cachesSealed: configuration.cachesSealed,
             seal: SealInterceptor(standard: configuration.sealer, named: configuration.sealers),
             sign: configuration.signer.map { SignInterceptor(signer: $0) },
             redirect: RedirectInterceptor(

@@ -20,6 +20,7 @@ public final class RequestTask: Sendable, Hashable {
         var work: Task<Void, Never>?
         var isCancelled = false
         var isFinished = false
+        var hasDeliveredCachedReply = false
         var request: HTTPRequest?
     }
 
@@ -53,6 +54,19 @@ public final class RequestTask: Sendable, Hashable {
 
     /// Whether the one terminal event has been delivered or is being.
     public var isFinished: Bool { state.withLock(\.isFinished) }
+
+    /// Whether a cached reply was delivered before the terminal event, as ``CachePolicy/cacheThenNetwork`` does. It tells
+    /// a failure after a cached reply from one that leaves nothing to show.
+    public var hasDeliveredCachedReply: Bool { state.withLock(\.hasDeliveredCachedReply) }
+
+    /// Notes that a cached reply is about to be delivered; `false` when it must not be any more.
+    func noteCachedReply() -> Bool {
+        state.withLock { state in
+            guard !state.isFinished, !state.isCancelled, !state.hasDeliveredCachedReply else { return false }
+            state.hasDeliveredCachedReply = true
+            return true
+        }
+    }
 
     /// What is sent, once it is known; for errors that do not say.
     var request: HTTPRequest? { state.withLock(\.request) }

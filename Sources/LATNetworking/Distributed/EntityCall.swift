@@ -40,6 +40,9 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
     /// How a cache may take part.
     public func cache(_ policy: CachePolicy) -> Self { with { $0.options.cachePolicy = policy } }
 
+    /// Stores and looks up the answer also when the method is not GET; its body is then part of the key.
+    public func cachesUnsafeMethods() -> Self { with { $0.options.cachesUnsafeMethods = true } }
+
     /// Parameters, laid over the entity's.
     public func parameters(_ parameters: Parameters) -> Self {
         with { $0.extraParameters.merge(parameters) { $1 } }
@@ -89,19 +92,26 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
         try await reply(on: manager).model
     }
 
-    /// Sends the request and gives the answer with all around it.
+    /// Sends the request and gives the answer with all around it. With ``CachePolicy/cacheThenNetwork`` that is the
+    /// network's, or its failure; what is cached goes to ``replies(on:)`` and to closures only.
     ///
     /// - Throws: as ``startRequest(on:)``.
     public func reply(on manager: CentralRequestManager = .shared) async throws -> Reply<Model> {
         try await manager.reply(to: try plan(), as: Model.self, progress: progressHandler, control: nil)
     }
 
-    /// The replies as they come: one, or two where the cache policy delivers a cached one first.
+    /// The replies as they come: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first
+    /// (``HTTPResponse/source`` tells).
+    ///
+    /// When the network fails after a cached reply, the sequence throws after it; without one it throws at once.
     public func replies(on manager: CentralRequestManager = .shared) -> AsyncThrowingStream<Reply<Model>, any Error> {
         AsyncThrowingStream { continuation in
             let work = Task {
                 do {
-                    continuation.yield(try await reply(on: manager))
+                    let reply = try await manager.reply(
+                        to: try plan(), as: Model.self, progress: progressHandler, control: nil,
+                        cached: { continuation.yield($0) })
+                    continuation.yield(reply)
                     continuation.finish()
                 } catch {
                     continuation.finish(throwing: error)
@@ -113,13 +123,22 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
 
     /// Sends the request and calls back once, later, where the manager's callbacks run: with data and model, or with
     /// the error, and then with the data when there was an answer.
+    ///
+    /// With ``CachePolicy/cacheThenNetwork`` it may be called once before, with what is cached;
+    /// ``RequestTask/isFinished`` is `false` then.
     @discardableResult
     public func startRequest(
         on manager: CentralRequestManager = .shared,
         _ completion: @escaping @Sendable (_ data: Data?, _ model: Model?, _ error: NetworkError?) -> Void
     ) -> RequestTask {
         manager.startCall(
-            { task in try await manager.reply(to: plan(), as: Model.self, progress: progressHandler, control: task) },
+            { task in
+                try await manager.reply(
+                    to: plan(), as: Model.self, progress: progressHandler, control: task,
+                    cached: { reply in
+                        manager.deliver(cached: task) { completion(reply.response.data, reply.model, nil) }
+                    })
+            },
             deliver: { _, result in
                 switch result {
                 case .success(let reply): completion(reply.response.data, reply.model, nil)

@@ -3,7 +3,8 @@ import HTTPCore
 extension CentralRequestManager {
     /// Sends an entity's request and decodes its answer.
     func reply<Model: Decodable & Sendable>(
-        to plan: EntityPlan, as model: Model.Type, progress: ProgressHandler?, control task: RequestTask?
+        to plan: EntityPlan, as model: Model.Type, progress: ProgressHandler?, control task: RequestTask?,
+        cached: (@Sendable (Reply<Model>) -> Void)? = nil
     ) async throws -> Reply<Model> {
         var (request, decoder): (HTTPRequest, ReplyDecoder)
         do {
@@ -11,6 +12,12 @@ extension CentralRequestManager {
         } catch {
             await tell(error, HTTPRequest(plan.content.route.method?.rawValue ?? "GET", ""))
             throw error
+        }
+        if let cached, (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+            // What is cached and no longer fits the model is none.
+            request.context.deliversCached = { [request, decoder] response in
+                if let reply = try? decoder.reply(model, from: response, to: request) { cached(reply) }
+            }
         }
         request.control = task?.control
         if let task {
@@ -56,6 +63,9 @@ extension CentralRequestManager {
             for index in route.bases.indices { context.addresses.append(try route.url(values, base: index)) }
             context.mirrorKey = route.key
             context.path = route.path
+            context.domain = route.domain.rawValue
+            context.server = route.server?.rawValue
+            context.volatileParameters = Set(route.settings.volatileParameters ?? [])
             request.pinnedPublicKeys = route.pins
             apply(settings, to: &request, &context)
             if !settings.parameters.isEmpty { members = settings.parameters.merging(members) { $1 } }
@@ -69,6 +79,9 @@ extension CentralRequestManager {
         context.content = RequestContent(
             members: members.isEmpty ? nil : members,
             files: plan.content.files, encoding: plan.options.parameterEncoding ?? encoding)
+        if decoder.envelope != nil || decoder.judge != nil {
+            context.accepts = { [decoder] response in decoder.accepts(response) }
+        }
         request.url = context.addresses.first ?? ""
         request.context = context
         return (request, decoder)
@@ -111,6 +124,7 @@ extension CentralRequestManager {
         request.headers = options.headers
         if let timeout = options.timeout { request.timeout = timeout }
         if let policy = options.cachePolicy { request.cachePolicy = policy }
+        if options.cachesUnsafeMethods { request.cachesUnsafeMethods = true }
         if let retries = options.retries { request.retries = retries }
         if options.redirects != .automatic { request.redirects = options.redirects }
         if let authentication = options.authentication { request.authentication = authentication }

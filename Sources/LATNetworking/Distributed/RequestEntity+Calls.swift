@@ -20,6 +20,9 @@ extension RequestEntity {
     /// A call with another cache policy.
     public func cache(_ policy: CachePolicy) -> EntityCall<Model> { call.cache(policy) }
 
+    /// A call whose answer is stored and looked up also when the method is not GET.
+    public func cachesUnsafeMethods() -> EntityCall<Model> { call.cachesUnsafeMethods() }
+
     /// A call with parameters laid over the entity's.
     public func parameters(_ parameters: Parameters) -> EntityCall<Model> { call.parameters(parameters) }
 

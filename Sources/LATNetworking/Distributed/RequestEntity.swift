@@ -54,6 +54,8 @@ public struct RequestOptions: Sendable {
     public var headers: HTTPHeaders
     /// How a cache may take part.
     public var cachePolicy: CachePolicy?
+    /// Whether the answer is stored and looked up also when the method is not GET. Default `false`.
+    public var cachesUnsafeMethods = false
     /// How parameters become a body.
     public var parameterEncoding: ParameterEncoding?
     /// How often an idempotent request is repeated after a failure of the network.

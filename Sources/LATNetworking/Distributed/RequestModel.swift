@@ -74,7 +74,8 @@ open class RequestModel<Model: Decodable & Sendable> {
     /// Sends the request.
     ///
     /// The outcome is delivered once, later, where the manager's callbacks run: to the closure, then to the delegate.
-    /// What is wrong with the request itself is an outcome too.
+    /// What is wrong with the request itself is an outcome too. With ``CachePolicy/cacheThenNetwork`` both may be told of a
+    /// cached success before; the call's task is not finished then (``RequestTask/isFinished``).
     ///
     /// - Parameters:
     ///   - manager: who sends it.
@@ -152,7 +153,8 @@ public enum RequestModelOutcome<Model: Sendable>: Sendable {
 /// }
 /// ```
 public protocol RequestModelDelegate: AnyObject, Sendable {
-    /// Called once for each call, after its closure, where the manager's callbacks run.
+    /// Called once for each call, after its closure, where the manager's callbacks run; before that once more where a
+    /// cached reply is delivered first.
     func requestModel<Model: Decodable & Sendable>(
         _ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>)
 }
@@ -192,7 +194,14 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
 
         func start() -> RequestModelCall {
             let task = manager.startCall { task in
-                let reply = try await manager.reply(to: plan.get(), as: Model.self, progress: nil, control: task)
+                let reply = try await manager.reply(
+                    to: plan.get(), as: Model.self, progress: nil, control: task,
+                    cached: { reply in
+                        guard let reply = try? refine(reply) else { return }
+                        manager.deliver(cached: task) {
+                            deliver(RequestModelCall(task: task, blueprint: self), .success(reply))
+                        }
+                    })
                 return try refine(reply)
             } deliver: { task, result in
                 running.remove(task)

@@ -15,6 +15,7 @@ extension CentralRequestManager {
     ///   - server: the row.
     ///   - parameters: those that the path names in braces go there, the others into query or body. Default none.
     ///   - files: parts of a multipart body. Default none.
+    ///   - cache: the cache policy; `nil`, the default, for the row's.
     ///   - timeout: the total timeout; `nil`, the default, for the row's.
     ///   - headers: laid over the row's and the provider's; `nil` values remove. Default none.
     ///   - model: what the answer is decoded to. Default ``JSONValue``.
@@ -23,11 +24,11 @@ extension CentralRequestManager {
     ///   parameter without a value, `business` when the server answered and said no, `httpStatus`, `decoding` and the
     ///   kinds of the network; `CancellationError` when the current task was cancelled.
     public func startRequest<Model: Decodable & Sendable>(
-        server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
+        server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
     ) async throws -> Reply<Model> {
         let content = try EntityContent(route: Route(server: server), parameters: parameters, files: files)
-        let plan = EntityPlan(content: content, options: RequestOptions(timeout: timeout, headers: headers))
+        let plan = EntityPlan(content: content, options: RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache))
         return try await reply(to: plan, as: model, progress: progress, control: nil)
     }
 }

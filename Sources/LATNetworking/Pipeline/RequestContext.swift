@@ -1,4 +1,5 @@
 import HTTPCore
+import Synchronization
 
 /// What the rooms of the corridor have to know of a request beside what is sent.
 struct RequestContext: Sendable {
@@ -25,6 +26,17 @@ struct RequestContext: Sendable {
     var path: String?
     /// The same with the names filled: what comes after the base URL.
     var filledPath: String?
+    /// The names of the table's rows, for the cache.
+    var domain: String?
+    var server: String?
+    /// Parameters of the rows that do not count for the cache.
+    var volatileParameters: Set<String> = []
+    /// Whether an answer is a success to its envelope and judge, so that it may be stored; `nil` when there are none.
+    var accepts: (@Sendable (HTTPResponse) -> Bool)?
+    /// Is handed what the cache has before the network is asked.
+    var deliversCached: (@Sendable (HTTPResponse) -> Void)?
+    /// Takes the stale answer that stands in when all attempts have failed.
+    var fallback: CacheFallback?
 }
 
 extension HTTPRequest {
@@ -40,4 +52,13 @@ extension HTTPRequest {
         get { attachment as? RequestContext ?? RequestContext() }
         set { attachment = newValue }
     }
+}
+
+/// Holds a stale answer while other attempts are made.
+final class CacheFallback: Sendable {
+    private let held = Mutex<HTTPResponse?>(nil)
+
+    var response: HTTPResponse? { held.withLock { $0 } }
+
+    func note(_ response: HTTPResponse) { held.withLock { $0 = response } }
 }

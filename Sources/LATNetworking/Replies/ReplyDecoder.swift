@@ -24,6 +24,18 @@ struct ReplyDecoder: Sendable {
         return Reply(model: model, response: response, envelope: envelope)
     }
 
+    /// Whether a response is a success to the envelope and the judge, whatever it decodes to.
+    func accepts(_ response: HTTPResponse) -> Bool {
+        guard Verdict.isSuccess(response) else { return false }
+        let hasEnvelope = envelope != nil && !response.hasNoContent
+        guard hasEnvelope || judge != nil else { return true }
+        guard let document = response.hasNoContent ? .null : try? response.json() else {
+            return !hasEnvelope && judge?(response, .null) ?? true
+        }
+        if hasEnvelope, let rule = envelope, !rule.isSuccess(rule.envelope(in: document)) { return false }
+        return judge?(response, document) ?? true
+    }
+
     private func ask(_ judge: SuccessJudge?, about response: HTTPResponse, to request: HTTPRequest) throws {
         guard let judge else { return }
         let document = response.hasNoContent ? JSONValue.null : (try? response.json()) ?? .null

@@ -1,0 +1,110 @@
+import FoundationEssentials
+import HTTPCore
+public import ResponseCache
+
+extension CentralRequestManager {
+    /// What the manager keeps of responses: to look at, to pin, to clear.
+    ///
+    /// ```swift
+    /// try await manager.cache.usage()                              // entries and bytes
+    /// try await manager.cache.pin("https://api.example.org/cities")
+    /// try await manager.cache.remove(.domain("daxiang"))
+    /// try await manager.cache.removeAll(olderThan: .seconds(7 * 86_400))
+    /// manager.cache.partition = user.id                            // what follows is that user's
+    /// ```
+    public var cache: Cache { Cache(storage: storage) { [weak self] in self?.baseURL } }
+
+    /// The responses that a manager keeps.
+    ///
+    /// Every method that touches the store throws a ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the store
+    /// fails. A URL may be a path, which is joined to the manager's base URL.
+    public struct Cache: Sendable {
+        let storage: CacheStorage
+        let baseURL: @Sendable () -> String?
+
+        /// The user whose responses are stored and found from the next call on; `nil` for everybody's.
+        public var partition: String? {
+            get { storage.partition }
+            nonmutating set { storage.partition = newValue }
+        }
+
+        /// How much is stored.
+        public func usage() async throws -> CacheUsage { try await storage.store().usage() }
+
+        /// The entries that are selected, without an order.
+        public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
+            try await storage.store().entries(canonical(selection))
+        }
+
+        /// The entries whose URLs begin so.
+        public func entries(withPrefix prefix: String) async throws -> [CacheEntry] {
+            try await storage.store().entries(.urlPrefix(absolute(prefix)))
+        }
+
+        /// Keeps the entries of a URL when room is made, until they are unpinned or removed.
+        ///
+        /// - Returns: how many there are.
+        @discardableResult
+        public func pin(_ url: String) async throws -> Int { try await setPinned(true, url) }
+
+        /// Lets the entries of a URL go again when room is made.
+        ///
+        /// - Returns: how many there are.
+        @discardableResult
+        public func unpin(_ url: String) async throws -> Int { try await setPinned(false, url) }
+
+        /// Notes that the entries of a URL were used now: sliding times to live begin anew, and room is made of others
+        /// first.
+        ///
+        /// - Returns: how many there are.
+        @discardableResult
+        public func touch(_ url: String) async throws -> Int {
+            let store = try storage.store()
+            let entries = try await store.entries(canonical(.url(url)))
+            for entry in entries { try await store.touch(entry.key, at: storage.now()) }
+            return entries.count
+        }
+
+        /// Removes what is selected, pinned entries too, and says how much that was.
+        @discardableResult
+        public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+            try await storage.store().remove(canonical(selection))
+        }
+
+        /// Removes everything.
+        @discardableResult
+        public func removeAll() async throws -> CacheUsage { try await remove(.all) }
+
+        /// Removes what is older.
+        @discardableResult
+        public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
+            let seconds = Double(age.components.seconds) + Double(age.components.attoseconds) / 1e18
+            return try await remove(.storedBefore(storage.now().addingTimeInterval(-seconds)))
+        }
+
+        /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+        @discardableResult
+        public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
+
+        private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
+            let store = try storage.store()
+            let entries = try await store.entries(canonical(.url(url)))
+            for var entry in entries where entry.isPinned != isPinned {
+                entry.isPinned = isPinned
+                try await store.update(entry)
+            }
+            return entries.count
+        }
+
+        /// URLs in the form in which entries have them.
+        private func canonical(_ selection: CacheSelection) -> CacheSelection {
+            switch selection {
+            case .url(let url): .url(CanonicalURL(absolute(url))?.text ?? url)
+            case .urlPrefix(let prefix): .urlPrefix(absolute(prefix))
+            default: selection
+            }
+        }
+
+        private func absolute(_ url: String) -> String { RequestBuilder.absoluteURL(url, base: baseURL()) }
+    }
+}

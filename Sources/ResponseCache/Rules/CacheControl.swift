@@ -1,0 +1,122 @@
+package import HTTPCore
+
+/// The directives of `Cache-Control` (RFC 9111 §5.2, RFC 5861, RFC 8246), of a request or a response.
+///
+/// Names are compared without case, values may be tokens or quoted texts, unknown directives are passed over. Of one
+/// that is there twice the first counts (§4.2.1). A number that is none makes the directive ``Seconds/invalid``: a
+/// response with it is stale.
+package struct CacheControl: Hashable, Sendable {
+    /// An argument in seconds.
+    package enum Seconds: Hashable, Sendable {
+        /// So many; more than 2^53 is cut to that.
+        case seconds(Double)
+        /// Not a number of seconds.
+        case invalid
+
+        /// The seconds; 0 for what is none, so that it never makes anything fresh.
+        package var value: Double {
+            switch self {
+            case .seconds(let seconds): seconds
+            case .invalid: 0
+            }
+        }
+    }
+
+    /// How much staleness a request accepts.
+    package enum MaxStale: Hashable, Sendable {
+        /// Any.
+        case any
+        /// So many seconds.
+        case seconds(Double)
+    }
+
+    /// `max-age`.
+    package var maxAge: Seconds?
+    /// `no-store`.
+    package var noStore = false
+    /// `no-cache` without field names.
+    package var noCache = false
+    /// The fields that `no-cache="…"` names, in lower case.
+    package var noCacheFields: [String] = []
+    /// `private`, with or without field names: this cache is private.
+    package var isPrivate = false
+    /// `public`.
+    package var isPublic = false
+    /// `must-revalidate`.
+    package var mustRevalidate = false
+    /// `must-understand`.
+    package var mustUnderstand = false
+    /// `immutable` (RFC 8246).
+    package var immutable = false
+    /// `stale-while-revalidate` (RFC 5861 §3).
+    package var staleWhileRevalidate: Double?
+    /// `stale-if-error` (RFC 5861 §4), of responses and requests.
+    package var staleIfError: Double?
+    /// `min-fresh` of a request.
+    package var minFresh: Double?
+    /// `max-stale` of a request.
+    package var maxStale: MaxStale?
+    /// `only-if-cached` of a request.
+    package var onlyIfCached = false
+
+    /// No directives.
+    package init() {}
+
+    /// The directives among header fields, all lines of `Cache-Control` together.
+    package init(_ headers: HTTPHeaders) {
+        for value in headers[values: "Cache-Control"] { add(value) }
+    }
+
+    /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` stands for `no-cache` (§5.4).
+    package init(request headers: HTTPHeaders) {
+        self.init(headers)
+        guard !headers.contains("Cache-Control") else { return }
+        noCache = headers[values: "Pragma"].contains { pragma in
+            FieldList.elements(of: pragma).contains { $0.equalsIgnoringASCIICase("no-cache") }
+        }
+    }
+
+    private mutating func add(_ line: String) {
+        for element in FieldList.elements(of: line) {
+            let parts = element.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let first = parts.first else { continue }
+            // White space around "=" is not allowed (§5.2): the name counts, the value then is none.
+            let name = String(first).trimmingFieldWhitespace.lowercased()
+            let isSpaced = first.last == " " || first.last == "\t"
+            let value = parts.count > 1 ? (isSpaced ? " " : String(parts[1])) : nil
+            add(name, value)
+        }
+    }
+
+    private mutating func add(_ name: String, _ value: String?) {
+        switch name {
+        case "max-age": if maxAge == nil { maxAge = Self.seconds(value) }
+        case "no-store": noStore = true
+        case "no-cache":
+            let fields = FieldList.names(value.map(FieldList.unquoted) ?? "")
+            if fields.isEmpty { noCache = true } else { noCacheFields += fields }
+        case "private": isPrivate = true
+        case "public": isPublic = true
+        case "must-revalidate": mustRevalidate = true
+        case "must-understand": mustUnderstand = true
+        case "immutable": immutable = true
+        case "stale-while-revalidate":
+            if staleWhileRevalidate == nil { staleWhileRevalidate = Self.seconds(value).value }
+        case "stale-if-error": if staleIfError == nil { staleIfError = Self.seconds(value).value }
+        case "min-fresh": if minFresh == nil { minFresh = Self.seconds(value).value }
+        case "max-stale":
+            guard maxStale == nil else { return }
+            maxStale = value == nil ? .any : .seconds(Self.seconds(value).value)
+        case "only-if-cached": onlyIfCached = true
+        default: break
+        }
+    }
+
+    /// `delta-seconds` (§1.2.2), also in quotes.
+    static func seconds(_ text: String?) -> Seconds {
+        guard let text else { return .invalid }
+        let digits = FieldList.unquoted(text).utf8
+        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return .invalid }
+        return .seconds(digits.reduce(0) { min($0 * 10 + Double($1 - 0x30), 0x1p53) })
+    }
+}

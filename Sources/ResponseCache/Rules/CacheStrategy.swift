@@ -1,0 +1,180 @@
+package import FoundationEssentials
+package import HTTPCore
+
+/// What a private cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it,
+/// and of the time. Somebody else acts.
+package enum CacheStrategy: Sendable {
+    /// The stored response is the answer.
+    case answer(Answer)
+    /// The request goes to the network.
+    case forward(Forward)
+    /// `only-if-cached`, and nothing can be used: 504 (§5.2.1.7).
+    case gatewayTimeout
+
+    /// An answer from what is stored.
+    package struct Answer: Sendable {
+        /// The stored response.
+        package var entry: CacheEntry
+        /// In which form it is given.
+        package var form = Form.whole
+        /// Whether it is stale, and that is allowed.
+        package var isStale = false
+        /// Whether it is to be refreshed meanwhile (RFC 5861 §3).
+        package var refreshes = false
+        /// Its age, for the field of that name.
+        package var age: Double
+
+        /// An answer as it is.
+        package init(entry: CacheEntry, age: Double) {
+            self.entry = entry
+            self.age = age
+        }
+
+        /// In which form a stored response is given.
+        package enum Form: Hashable, Sendable {
+            /// As it is.
+            case whole
+            /// Without its body: to a HEAD.
+            case head
+            /// 304: the caller's own condition says that it has it.
+            case notModified
+            /// 206: so many bytes of it.
+            case part(Range<Int64>)
+        }
+    }
+
+    /// A way to the network.
+    package struct Forward: Sendable {
+        /// The request, with the conditions of the cache when it asks whether `candidate` is still right.
+        package var request: HTTPRequest
+        /// Whether the conditions are the cache's own, so that a 304 is for it.
+        package var isConditional = false
+        /// The stale response that may stand in, or is asked about.
+        package var candidate: CacheEntry?
+
+        /// A request as it is.
+        package init(request: HTTPRequest) { self.request = request }
+    }
+
+    /// Decides.
+    ///
+    /// - Parameters:
+    ///   - request: the request, its URL and fields final.
+    ///   - entries: what is stored under its primary key, the last one first.
+    ///   - isRevalidating: whether this is the request that refreshes a response in the background.
+    package init(
+        _ request: HTTPRequest, entries: [CacheEntry], at now: Date, isRevalidating: Bool = false
+    ) {
+        let control = CacheControl(request: request.headers)
+        guard !control.noStore,
+            let entry = entries.first(where: { Self.isCandidate($0, for: request) })
+        else {
+            self = control.onlyIfCached ? .gatewayTimeout : .forward(Forward(request: request))
+            return
+        }
+        let stored = CacheControl(entry.headers)
+        let freshness = Freshness(of: entry, control: stored, at: now)
+        if !isRevalidating,
+            let answer = Self.answer(request, control, entry, stored, freshness)
+        {
+            self = .answer(answer)
+            return
+        }
+        self = control.onlyIfCached ? .gatewayTimeout : .forward(Self.forward(request, entry))
+    }
+
+    /// Whether a stored response belongs to a request and may be used by these rules at all.
+    private static func isCandidate(_ entry: CacheEntry, for request: HTTPRequest) -> Bool {
+        guard !VaryRule.matchesNothing(entry.varyFields),
+            VaryRule.variant(entry.varyFields, of: request) == entry.key.variant,
+            // What stands for a whole way with its redirects is no answer to one hop.
+            StoredAnswer.isSingleHop(entry)
+        else { return false }
+        return StorageRule.isUsable(status: entry.status, entry.headers)
+    }
+
+    private static func forward(_ request: HTTPRequest, _ entry: CacheEntry) -> Forward {
+        var forward = Forward(request: request)
+        if request.method != .head { forward.candidate = entry }
+        // Conditions of the app's own, parts and methods with effects go as they are.
+        guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
+            let conditional = ValidationRule.conditional(request, on: entry)
+        else { return forward }
+        forward.request = conditional
+        forward.isConditional = true
+        return forward
+    }
+
+    // MARK: Answering
+
+    private static func answer(
+        _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
+        _ freshness: Freshness
+    ) -> Answer? {
+        guard let use = use(control, stored, freshness) else { return nil }
+        var answer = Answer(entry: entry, age: freshness.age)
+        answer.isStale = use != .fresh
+        answer.refreshes = use == .staleWhileRevalidate
+        if ValidationRule.hasConditions(request) {
+            switch ValidationRule.verdict(on: request, by: entry) {
+            case .notModified: answer.form = .notModified
+            case .modified: break
+            case .unknown: return nil
+            }
+        }
+        if request.method == .head {
+            if answer.form == .whole { answer.form = .head }
+        } else if request.headers.contains("Range"), answer.form == .whole {
+            guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
+                return nil
+            }
+            answer.form = .part(part)
+        }
+        return answer
+    }
+
+    private enum Use {
+        case fresh, staleWhileRevalidate, acceptedStale
+    }
+
+    /// Whether a response may be used without asking the server, and as what (§4).
+    private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use? {
+        guard !control.noCache, !stored.noCache else { return nil }
+        // A reload need not ask for what never changes while it is fresh (RFC 8246).
+        let isReload = control.maxAge?.value == 0
+        if freshness.isFresh, stored.immutable, isReload { return .fresh }
+        if let limit = control.maxAge?.value, limit == 0 || freshness.age > limit { return nil }
+        if freshness.isFresh {
+            if let wanted = control.minFresh, freshness.lifetime - freshness.age < wanted { return nil }
+            return .fresh
+        }
+        guard !freshness.isSuspect, !stored.mustRevalidate, control.minFresh == nil else { return nil }
+        switch control.maxStale {
+        case .any: return .acceptedStale
+        case .seconds(let limit) where freshness.staleness <= limit: return .acceptedStale
+        case .seconds, nil: break
+        }
+        if control.maxAge == nil, let window = stored.staleWhileRevalidate, freshness.staleness < window {
+            return .staleWhileRevalidate
+        }
+        return nil
+    }
+
+    /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request says for how
+    /// long, and nothing forbids it.
+    package static func mayStandIn(_ entry: CacheEntry, for request: HTTPRequest, at now: Date) -> Bool {
+        let control = CacheControl(request: request.headers)
+        let stored = CacheControl(entry.headers)
+        guard !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
+            !request.headers.contains("Range"),
+            let window = [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
+        else { return false }
+        let freshness = Freshness(of: entry, control: stored, at: now)
+        // A clock that was put back says nothing of the age.
+        guard now >= entry.responseTime else { return false }
+        return freshness.staleness <= window
+    }
+
+    /// Whether an answer of the server counts as an error that a stale response may stand in for.
+    package static func isError(status: Int) -> Bool { StatusRule.isServerError(status) }
+}

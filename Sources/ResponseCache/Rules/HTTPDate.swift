@@ -1,0 +1,123 @@
+package import FoundationEssentials
+
+/// Dates as header fields carry them (RFC 9110 §5.6.7), read and written without a calendar.
+package enum HTTPDate {
+    /// The time that a text names: an IMF-fixdate, or one of the two obsolete forms that a recipient has to accept
+    /// (RFC 850, asctime). `nil` for anything else, `0` and `-1` among it.
+    package static func parse(_ text: some StringProtocol) -> Date? {
+        let words = Array(text.utf8).split(separator: 0x20).map { Array($0) }
+        switch words.count {
+        case 6: return fixdate(words, in: text)
+        case 4: return rfc850(words)
+        case 5: return asctime(words)
+        default: return nil
+        }
+    }
+
+    /// A time as an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`. Fractions of a second are cut off.
+    package static func format(_ date: Date) -> String {
+        let seconds = Int(date.timeIntervalSince1970.rounded(.down))
+        let day = seconds.dividedDown(by: 86_400)
+        let time = seconds - day * 86_400
+        let (year, month, dayOfMonth) = civil(day)
+        let weekday = ((day + 4) % 7 + 7) % 7
+        return "\(weekdays[weekday]), \(two(dayOfMonth)) \(months[month - 1]) \(four(year)) "
+            + "\(two(time / 3600)):\(two(time / 60 % 60)):\(two(time % 60)) GMT"
+    }
+
+    // MARK: The three forms
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`: one space between the words, two digits each, in capitals as written there.
+    private static func fixdate(_ words: [[UInt8]], in text: some StringProtocol) -> Date? {
+        guard text.utf8.count == 29, words[0].count == 4, words[0][3] == UInt8(ascii: ","), isZone(words[5]),
+            words[1].count == 2, words[3].count == 4, let day = number(words[1]), let month = month(words[2]),
+            let year = number(words[3])
+        else { return nil }
+        return date(year, month, day, words[4])
+    }
+
+    /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year that would lie more than 50 years ahead is of the century before.
+    private static func rfc850(_ words: [[UInt8]]) -> Date? {
+        let parts = words[1].split(separator: UInt8(ascii: "-")).map { Array($0) }
+        guard words[0].last == UInt8(ascii: ","), isZone(words[3]), parts.count == 3, parts[0].count == 2,
+            parts[2].count == 2, let day = number(parts[0]), let month = month(parts[1]),
+            let shortYear = number(parts[2])
+        else { return nil }
+        let (thisYear, _, _) = civil(Int(Date().timeIntervalSince1970).dividedDown(by: 86_400))
+        var year = thisYear / 100 * 100 + shortYear
+        if year > thisYear + 50 { year -= 100 }
+        return date(year, month, day, words[2])
+    }
+
+    /// `Sun Nov  6 08:49:37 1994`.
+    private static func asctime(_ words: [[UInt8]]) -> Date? {
+        guard words[0].count == 3, let month = month(words[1]), words[2].count <= 2, let day = number(words[2]),
+            words[4].count == 4, let year = number(words[4])
+        else { return nil }
+        return date(year, month, day, words[3])
+    }
+
+    // MARK: Pieces
+
+    private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    private static let monthBytes = months.map { Array($0.lowercased().utf8) }
+
+    private static func isZone(_ word: [UInt8]) -> Bool { word.map { $0 | 0x20 } == Array("gmt".utf8) }
+
+    private static func month(_ word: [UInt8]) -> Int? {
+        let word = word.map { $0 | 0x20 }
+        return monthBytes.firstIndex(of: word).map { $0 + 1 }
+    }
+
+    private static func number(_ digits: [UInt8]) -> Int? {
+        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+    }
+
+    private static func date(_ year: Int, _ month: Int, _ day: Int, _ time: [UInt8]) -> Date? {
+        let parts = time.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false).map { Array($0) }
+        guard parts.count == 3, parts.allSatisfy({ $0.count == 2 }), let hour = number(parts[0]),
+            let minute = number(parts[1]), let second = number(parts[2]), hour < 24, minute < 60, second <= 60,
+            (1...31).contains(day)
+        else { return nil }
+        let days = days(year, month, day)
+        guard civil(days) == (year, month, day) else { return nil }
+        return Date(timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second))
+    }
+
+    /// Days since 1970-01-01 in the Gregorian calendar, counted in eras of 400 years that begin in March.
+    private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
+        let year = month <= 2 ? year - 1 : year
+        let era = year.dividedDown(by: 400)
+        let yearOfEra = year - era * 400
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
+        let days = days + 719_468
+        let era = days.dividedDown(by: 146_097)
+        let dayOfEra = days - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shifted = (5 * dayOfYear + 2) / 153
+        let month = shifted < 10 ? shifted + 3 : shifted - 9
+        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shifted + 2) / 5 + 1)
+    }
+
+    private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+
+    private static func four(_ number: Int) -> String {
+        let digits = "\(number)"
+        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+    }
+}
+
+extension Int {
+    /// The quotient rounded down, also for negative numbers.
+    fileprivate func dividedDown(by divisor: Int) -> Int {
+        let quotient = self / divisor
+        return self % divisor < 0 ? quotient - 1 : quotient
+    }
+}

@@ -1,0 +1,170 @@
+import Cryptography
+package import FoundationEssentials
+import HTTPCore
+
+/// What makes two requests the same for a cache, as a digest: method, URL, parameters, body, user, version. Nothing of
+/// them can be read from it.
+package struct KeyRule: Sendable {
+    /// What counts of keys and entries. Another number, and nothing stored before is found.
+    static let schemaVersion = 1
+
+    /// Names of parameters that do not count: timestamps, nonces.
+    package var volatileParameters: Set<String>
+    /// The user whose responses these are; `nil` for everybody's.
+    package var partition: String?
+    /// The app's own version of what it stores.
+    package var version: Int
+
+    /// A rule for keys.
+    package init(volatileParameters: Set<String> = [], partition: String? = nil, version: Int = 1) {
+        self.volatileParameters = volatileParameters
+        self.partition = partition
+        self.version = version
+    }
+
+    /// The primary key of a request.
+    ///
+    /// - Parameters:
+    ///   - method: the method that counts, `GET` for a `HEAD` that may be answered from it.
+    ///   - body: what is sent, for methods whose responses depend on it.
+    /// - Returns: `nil` for a URL that is none, and where libcrypto has no digest: then nothing is cached.
+    package func primary(method: String, url: CanonicalURL, body: Data? = nil) -> String? {
+        var digest = KeyDigest()
+        digest.add("schema", "\(Self.schemaVersion).\(version)")
+        digest.add("method", method)
+        digest.add("partition", partition)
+        digest.add("user", url.userInformation)
+        digest.add("base", url.base)
+        for parameter in url.sortedQuery where !isVolatile(parameter) { digest.add("parameter", parameter) }
+        if let body { digest.add("body", reduced(body)) }
+        return digest.text
+    }
+
+    private func isVolatile(_ parameter: String) -> Bool {
+        guard !volatileParameters.isEmpty else { return false }
+        let name = parameter.prefix { $0 != "=" }
+        return volatileParameters.contains(String(name)) || volatileParameters.contains(name.formDecoded)
+    }
+
+    /// A body of parameters without the volatile ones: a JSON object, or a form.
+    private func reduced(_ body: Data) -> Data {
+        guard !volatileParameters.isEmpty else { return body }
+        if body.first == UInt8(ascii: "{"), var members = (try? JSONValue(parsing: body))?.object {
+            for name in volatileParameters { members[name] = nil }
+            return Data(JSONValue.object(members).description.utf8)
+        }
+        let text = String(decoding: body, as: UTF8.self)
+        guard text.contains("=") else { return body }
+        let kept = text.split(separator: "&", omittingEmptySubsequences: false).filter { !isVolatile(String($0)) }
+        return Data(kept.joined(separator: "&").utf8)
+    }
+}
+
+/// A URL in the one form in which equal ones are equal (RFC 3986 §6.2): scheme and host in lower case, no default port,
+/// no empty path, no fragment, no user information.
+package struct CanonicalURL: Hashable, Sendable {
+    /// Everything before the query.
+    package let base: String
+    /// The query as it was; `nil` for none.
+    package let query: String?
+    /// The user information that was taken off.
+    package let userInformation: String?
+
+    /// The URL as text.
+    package var text: String { query.map { "\(base)?\($0)" } ?? base }
+
+    /// The parameters of the query by name, repeats of a name in their order.
+    var sortedQuery: [String] {
+        guard let query else { return [] }
+        let parameters = query.split(separator: "&", omittingEmptySubsequences: false).map(String.init)
+        guard parameters.count > 1 else { return parameters }
+        let named = parameters.enumerated().map { (name: String($1.prefix { $0 != "=" }), place: $0, text: $1) }
+        return named.sorted { $0.name == $1.name ? $0.place < $1.place : $0.name < $1.name }.map(\.text)
+    }
+
+    /// - Returns: `nil` for what is no absolute http or https URL.
+    package init?(_ url: String) {
+        let text = url.idempotentlyPercentEncoded
+        let bytes = text.utf8
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        let scheme = text[..<colon].lowercased()
+        guard scheme == "http" || scheme == "https", text[colon...].hasPrefix("://") else { return nil }
+        let start = bytes.index(colon, offsetBy: 3)
+        let end = bytes[start...].firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
+        let mark = bytes[start..<end].firstIndex(of: UInt8(ascii: "?"))
+        query = mark.map { String(text[bytes.index(after: $0)..<end]) }
+        let pathEnd = mark ?? end
+        let slash = bytes[start..<pathEnd].firstIndex(of: UInt8(ascii: "/")) ?? pathEnd
+        var authority = text[start..<slash]
+        if let at = authority.utf8.lastIndex(of: UInt8(ascii: "@")) {
+            userInformation = String(authority[..<at])
+            authority = authority[bytes.index(after: at)...]
+        } else {
+            userInformation = nil
+        }
+        guard !authority.isEmpty else { return nil }
+        let standardPort = scheme == "http" ? ":80" : ":443"
+        var host = authority.lowercased()
+        if host.hasSuffix(standardPort) { host.removeLast(standardPort.count) }
+        if host.hasSuffix(":") { host.removeLast() }
+        base = "\(scheme)://\(host)\(slash == pathEnd ? "/" : String(text[slash..<pathEnd]))"
+    }
+}
+
+extension StringProtocol {
+    /// The text with `+` as a space and percent-encoded bytes decoded, as in forms.
+    fileprivate var formDecoded: String {
+        var bytes: [UInt8] = []
+        var rest = utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%"), let high = rest.first?.hexadecimalValue,
+                let low = rest.dropFirst().first?.hexadecimalValue
+            else {
+                bytes.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
+                continue
+            }
+            bytes.append(high << 4 | low)
+            rest = rest.dropFirst(2)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension UInt8 {
+    fileprivate var hexadecimalValue: UInt8? {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - 0x30
+        case UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: "A")...UInt8(ascii: "F"): (self | 0x20) - 0x57
+        default: nil
+        }
+    }
+}
+
+/// A digest over named parts, each told apart from its neighbours.
+struct KeyDigest: ~Copyable {
+    private var parts: [UInt8] = []
+
+    init() { parts.reserveCapacity(256) }
+
+    /// Adds a part; one that is not there differs from an empty one.
+    mutating func add(_ name: String, _ value: String?) {
+        parts.append(contentsOf: name.utf8)
+        guard let value else {
+            parts.append(0x01)
+            return
+        }
+        parts.append(contentsOf: "\u{2}\(value.utf8.count)\u{2}".utf8)
+        parts.append(contentsOf: value.utf8)
+    }
+
+    /// Adds bytes.
+    mutating func add(_ name: String, _ bytes: Data) {
+        parts.append(contentsOf: "\(name)\u{3}\(bytes.count)\u{3}".utf8)
+        parts.append(contentsOf: bytes)
+    }
+
+    /// SHA-256 as 64 hexadecimal digits; `nil` where libcrypto has none.
+    var text: String? {
+        (try? MessageDigest.of(parts, .sha256)).map(MessageDigest.hexadecimal)
+    }
+}

@@ -1,0 +1,40 @@
+package import HTTPCore
+
+/// Parts of stored responses (RFC 9110 §14). Whole responses give parts; parts are not put together.
+package enum RangeRule {
+    /// The bytes that a request with `Range` gets from a whole body of so many.
+    ///
+    /// - Returns: `nil` when only the server can answer: several ranges, another unit, nothing in range.
+    package static func part(_ request: HTTPRequest, of byteCount: Int64) -> Range<Int64>? {
+        let lines = request.headers[values: "Range"]
+        guard lines.count == 1, let equals = lines[0].firstIndex(of: "="), byteCount > 0,
+            lines[0][..<equals].lowercased() == "bytes"
+        else { return nil }
+        let text = String(lines[0][lines[0].index(after: equals)...]).trimmingFieldWhitespace
+        guard !text.contains(","), let dash = text.firstIndex(of: "-") else { return nil }
+        let first = text[..<dash]
+        let last = text[text.index(after: dash)...]
+        guard (first + last).utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        if first.isEmpty {
+            guard let length = Int64(last), length > 0 else { return nil }
+            return max(0, byteCount - length)..<byteCount
+        }
+        guard let start = Int64(first), start < byteCount else { return nil }
+        guard !last.isEmpty else { return start..<byteCount }
+        guard let end = Int64(last), end >= start else { return nil }
+        return start..<min(end, byteCount - 1) + 1
+    }
+
+    /// Whether the bytes of a stored response are those that ranges count: whole, and not decoded.
+    package static func hasParts(_ entry: CacheEntry) -> Bool {
+        entry.status == 200 && !entry.headers.contains("Content-Encoding")
+    }
+
+    /// The fields of the answer with a part.
+    package static func headers(_ headers: HTTPHeaders, part: Range<Int64>, of byteCount: Int64) -> HTTPHeaders {
+        var headers = headers
+        headers["Content-Range"] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(byteCount)"
+        headers["Content-Length"] = "\(part.count)"
+        return headers
+    }
+}

@@ -1,0 +1,78 @@
+package import HTTPCore
+
+/// Which responses are stored, and what of them (RFC 9111 §3).
+package enum StorageRule {
+    /// Whether a private cache may store the answer to a request, and has any use for it.
+    ///
+    /// - Parameter storesUnsafe: whether the request asked for it though its method is not GET.
+    package static func isStorable(
+        _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false
+    ) -> Bool {
+        guard request.method == .get || storesUnsafe, response.status >= 200,
+            // Parts are no whole, and 304 has none (§3.3).
+            response.status != 206, response.status != 304,
+            !CacheControl(request: request.headers).noStore
+        else { return false }
+        return isUsable(status: response.status, response.headers)
+    }
+
+    /// What makes a response one that may be kept, looked at when it comes and again when it is found: it may have been
+    /// stored by another rule than this one.
+    package static func isUsable(status: Int, _ headers: HTTPHeaders) -> Bool {
+        let control = CacheControl(headers)
+        if control.mustUnderstand {
+            // Where the status is understood, must-understand takes the place of no-store (§5.2.2.3).
+            guard StatusRule.isUnderstood(status) else { return false }
+        } else if control.noStore {
+            return false
+        }
+        guard !VaryRule.matchesNothing(VaryRule.fields(of: headers)) else { return false }
+        if control.maxAge != nil || headers.contains("Expires") || control.isPublic || control.isPrivate {
+            return true
+        }
+        // Without a word on freshness: a guess or a question to the server must be possible.
+        return StatusRule.isHeuristicallyCacheable(status)
+            && (headers.contains("ETag") || headers.contains("Last-Modified") || control.noCache)
+    }
+
+    /// Whether all of a collected body is there, as far as it can be told.
+    package static func isComplete(_ response: HTTPResponse, byteCount: Int64, method: HTTPMethod) -> Bool {
+        announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
+    }
+
+    /// The bytes that the body has to have; `nil` where the fields do not tell, as of a coded body.
+    package static func announcedLength(of response: HTTPResponse, method: HTTPMethod) -> Int64? {
+        guard method != .head, !response.headers.contains("Content-Encoding"),
+            !response.headers.contains("Transfer-Encoding"), response.status != 204
+        else { return nil }
+        return response.headers["Content-Length"].flatMap { Int64($0.trimmingFieldWhitespace) }
+    }
+
+    /// The fields of a response that are stored: all but those of one connection (§3.1).
+    package static func storedHeaders(_ headers: HTTPHeaders) -> HTTPHeaders {
+        var stored = headers
+        let named = Set(headers[values: "Connection"].flatMap { FieldList.names($0) })
+        stored.removeAll { name in
+            let name = name.lowercased()
+            return connectionFields.contains(name) || named.contains(name) || name.hasPrefix(":")
+        }
+        return stored
+    }
+
+    /// RFC 9110 §7.6.1 and RFC 9111 §3.1.
+    static let connectionFields: Set<String> = [
+        "connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "trailer",
+        "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
+    ]
+
+    /// Whether the answer to a POST may be stored for later GETs (RFC 9110 §9.3.3): the server says that it is what
+    /// the URL holds, and for how long.
+    package static func answersGet(_ response: HTTPResponse, to request: HTTPRequest, contentURL: String?) -> Bool {
+        let control = CacheControl(response.headers)
+        guard request.method == .post, response.status == 200, let contentURL, let own = CanonicalURL(response.url),
+            control.maxAge != nil || response.headers.contains("Expires"),
+            !CacheControl(request: request.headers).noStore
+        else { return false }
+        return CanonicalURL(contentURL) == own && isUsable(status: response.status, response.headers)
+    }
+}

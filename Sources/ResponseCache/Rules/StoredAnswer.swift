@@ -1,0 +1,76 @@
+package import FoundationEssentials
+package import HTTPCore
+
+/// Entries of responses, and responses of entries.
+///
+/// A store keeps fields; what else of a response is worth keeping stands among them under names that begin with a colon,
+/// which no field on the wire can have.
+package enum StoredAnswer {
+    private static let urlField = ":url"
+    private static let versionField = ":version"
+    private static let redirectField = ":redirect"
+
+    /// The entry for an answer.
+    ///
+    /// - Parameters:
+    ///   - varyFields: the fields that select it; ``VaryRule/fields(of:)``.
+    /// - Returns: `nil` where there is no digest for its key.
+    package static func entry(
+        _ response: HTTPResponse, to request: HTTPRequest, url: CanonicalURL, primary: String, varyFields: [String],
+        requestTime: Date, responseTime: Date
+    ) -> CacheEntry? {
+        guard let variant = VaryRule.variant(varyFields, of: request) else { return nil }
+        var headers = StorageRule.storedHeaders(response.headers)
+        if response.version != .http1_1 { headers.append(versionField, response.version.rawValue) }
+        if !response.redirects.isEmpty {
+            headers.append(urlField, response.url)
+            for hop in response.redirects { headers.append(redirectField, "\(hop.status) \(hop.url)") }
+        }
+        var entry = CacheEntry(
+            key: CacheKey(primary: primary, variant: variant), method: request.method.rawValue, url: url.text,
+            status: response.status, reason: response.reason, headers: headers, requestTime: requestTime,
+            responseTime: responseTime)
+        entry.varyFields = varyFields
+        return entry
+    }
+
+    /// Whether an entry is the answer of its own URL, not of one that redirects led to.
+    package static func isSingleHop(_ entry: CacheEntry) -> Bool { !entry.headers.contains(urlField) }
+
+    /// The response that was stored, its body to be filled in.
+    package static func response(_ entry: CacheEntry, to request: HTTPRequest) -> HTTPResponse {
+        var headers = entry.headers
+        var response = HTTPResponse(status: entry.status, reason: entry.reason, url: request.url)
+        if let url = headers[urlField] { response.url = url }
+        if let version = headers[versionField].flatMap(HTTPVersion.init) { response.version = version }
+        response.redirects = headers[values: redirectField].compactMap { line in
+            let parts = line.split(separator: " ", maxSplits: 1)
+            guard parts.count == 2, let status = Int(parts[0]) else { return nil }
+            return HTTPResponse.Redirect(url: String(parts[1]), status: status)
+        }
+        headers.removeAll { $0.hasPrefix(":") }
+        response.headers = headers
+        return response
+    }
+
+    /// The response that an answer of the rules gives, its body to be filled in: with `Age` (RFC 9111 §4), and without
+    /// what `no-cache="…"` names (§5.2.2.4).
+    package static func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) -> HTTPResponse {
+        var response = response(answer.entry, to: request)
+        let withheld = CacheControl(answer.entry.headers).noCacheFields
+        if !withheld.isEmpty { response.headers.removeAll { withheld.contains($0.lowercased()) } }
+        response.headers["Age"] = "\(Int64(min(answer.age, 0x1p31)))"
+        switch answer.form {
+        case .whole, .head: break
+        case .notModified:
+            response.status = 304
+            response.reason = "Not Modified"
+            response.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
+        case .part(let part):
+            response.status = 206
+            response.reason = "Partial Content"
+            response.headers = RangeRule.headers(response.headers, part: part, of: answer.entry.bodyByteCount)
+        }
+        return response
+    }
+}

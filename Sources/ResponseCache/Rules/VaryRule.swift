@@ -1,0 +1,65 @@
+package import HTTPCore
+
+/// Which of several stored responses belongs to a request (RFC 9111 §4.1).
+package enum VaryRule {
+    /// Stands among ``CacheEntry/varyFields`` for "any request", which nothing matches.
+    static let any = "*"
+    /// Stands there for how the body of a coded response was kept: decoded, or as it came. Not a name that a field
+    /// could have.
+    static let coding = ":coding"
+
+    /// The fields that select a response, in lower case, sorted, each once; `*` alone when no request is like another.
+    package static func fields(of headers: HTTPHeaders) -> [String] {
+        var names = Set<String>()
+        for value in headers[values: "Vary"] { names.formUnion(FieldList.names(value)) }
+        if names.contains(any) { return [any] }
+        // A body that was decoded is no answer to a request that wants it as it came, and the other way round.
+        if headers.contains("Content-Encoding") { names.insert(coding) }
+        return names.sorted()
+    }
+
+    /// Whether no request can match.
+    package static func matchesNothing(_ fields: [String]) -> Bool { fields == [any] }
+
+    /// The digest of the fields of a request, which tells its variant; empty when there are none.
+    /// `nil` when there is no digest to be had.
+    package static func variant(_ fields: [String], of request: HTTPRequest) -> String? {
+        guard !fields.isEmpty else { return "" }
+        var digest = KeyDigest()
+        for name in fields { digest.add(name, value(of: name, in: request)) }
+        return digest.text
+    }
+
+    /// A field of a request in the form in which two are compared: white space and lines do not count (§4.1).
+    static func value(of name: String, in request: HTTPRequest) -> String? {
+        if name == coding { return request.takesDecodedBody ? "decoded" : "as sent" }
+        let lines = request.headers[values: name]
+        guard !lines.isEmpty else { return implied(name, by: request) }
+        let elements = lines.flatMap { FieldList.elements(of: $0) }
+        guard name == "accept-language" else { return elements.joined(separator: ",") }
+        // Language ranges have no case, and the order of equal ones means nothing (RFC 9110 §12.5.4).
+        return elements.map { $0.lowercased().filter { $0 != " " && $0 != "\t" } }.sorted().joined(separator: ",")
+    }
+
+    /// What is sent without standing among the fields.
+    private static func implied(_ name: String, by request: HTTPRequest) -> String? {
+        switch name {
+        case "accept-encoding": request.takesDecodedBody ? ":engine" : nil
+        case "authorization":
+            switch request.authentication {
+            case nil: nil
+            case .bearer(let token): "Bearer \(token)"
+            case .basic(let user, let password), .digest(let user, let password), .any(let user, let password):
+                "\(user)\u{0}\(password)"
+            }
+        default: nil
+        }
+    }
+}
+
+extension HTTPRequest {
+    /// Whether codings are taken off the body that answers this request, as the engine decides it.
+    var takesDecodedBody: Bool {
+        decompresses && !headers.contains("Accept-Encoding") && !headers.contains("Range")
+    }
+}
