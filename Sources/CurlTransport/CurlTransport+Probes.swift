@@ -41,7 +41,7 @@ extension CurlTransport {
         // The probe's time is over for all of it at once: name, connection, TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
         plan.timeout = plan.connectTimeout
-        let hasProxy = !plan.proxy.isEmpty
+        let hasProxy = plan.proxy != nil
         return ConnectionProbe(
             Transfer(request: request, target: target, plan: plan, pipe: nil), options, hasProxy: hasProxy)
     }
