@@ -31,11 +31,17 @@ let package = Package(
         .target(name: "LATTesting", dependencies: ["HTTPCore"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
-        .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
+        .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache"]),
 
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
-        .testTarget(name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting"]),
+        .testTarget(
+            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess"],
+            exclude: ["CacheWriterProcess"]),
+        // Killed by the tests of the cache while it writes.
+        .executableTarget(
+            name: "CacheWriterProcess", dependencies: ["ResponseCache"],
+            path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting"]),

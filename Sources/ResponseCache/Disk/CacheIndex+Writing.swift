@@ -190,24 +190,28 @@ extension CacheIndex {
             guard excess > 0 else { return removed }
             let victims = try victims(excess)
             guard !victims.isEmpty else { return removed }
-            let (usage, _) = try remove(rows: victims, &effects)
+            let (usage, _) = try remove(rows: victims.map { $0.row }, &effects)
             removed.entryCount += usage.entryCount
             removed.byteCount += usage.byteCount
         }
     }
 
-    private func victims(_ excess: Int64) throws -> [Int64] {
-        let statement = try connection.statement(
-            "SELECT id, size FROM entries WHERE pinned = 0 ORDER BY used LIMIT 64")
+    /// The first to go: as many as hold so many bytes.
+    func victims(_ byteCount: Int64) throws -> [(row: Int64, file: String?)] {
+        let statement = try connection.statement("SELECT id, size, file FROM entries WHERE pinned = 0 ORDER BY used")
         defer { statement.reset() }
-        var victims: [Int64] = []
-        var rest = excess
-        while rest > 0, try statement.step() {
-            victims.append(statement.integer(0))
+        var victims: [(row: Int64, file: String?)] = []
+        var rest = byteCount
+        while rest > 0, victims.count < 1_000, try statement.step() {
+            let file = statement.isNull(2) ? nil : String(decoding: statement.bytes(2), as: UTF8.self)
+            victims.append((statement.integer(0), file))
             rest -= statement.integer(1)
         }
         return victims
     }
+
+    /// Brings the log into the file and cuts it off, as far as readers and the disk allow.
+    func emptyLog() { _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)") }
 
     // MARK: Bookkeeping
 

@@ -33,7 +33,7 @@ extension DiskCore {
             try await writes.run { [self] in
                 guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
                 try index.connection.execute("PRAGMA incremental_vacuum(4096)")
-                _ = try index.connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
+                index.emptyLog()
             }
         } catch {
             throw CacheFault.error(error, in: layout.directory)

@@ -81,14 +81,18 @@ struct WriteBatch {
         }
     }
 
-    /// On a disk that is full, removing takes room too: the log is emptied first.
+    /// On a disk that is full, to remove rows takes room too: the log is emptied first, and the bodies of what is to go
+    /// are removed before their rows. Should those stay, they are a miss.
     private func makeRoomOnDisk() {
         guard let index = try? core.writeIndex.value.index() else { return }
-        _ = try? index.connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
-        _ = try? transaction(index) { effects in
-            let used = try index.totals().usage.byteCount
-            return try index.prune(to: max(0, used - max(used / 10, needed)), &effects)
+        index.emptyLog()
+        guard let used = try? index.totals().usage.byteCount else { return }
+        let excess = max(used / 10, needed)
+        for name in (try? index.victims(excess).compactMap { $0.file }) ?? [] {
+            unlink(core.layout.path(ofBody: name))
         }
+        _ = try? transaction(index) { effects in try index.prune(to: max(0, used - excess), &effects) }
+        index.emptyLog()
     }
 
     private var needed: Int64 {
@@ -103,6 +107,9 @@ struct WriteBatch {
         let files = tasks.compactMap { if case .store(let prepared, _) = $0 { prepared.file } else { nil } }
         for file in files { try file.publish() }
         if !files.isEmpty { try core.layout.synchronize(folder: core.layout.bodies) }
+        // Who makes room for more wants it on the disk.
+        let isMakingRoom = tasks.contains { if case .prune(1..., _) = $0 { true } else { false } }
+        if isMakingRoom { index.emptyLog() }
         let finishes = try transaction(index) { effects in
             var finishes: [() -> Void] = []
             for task in tasks { finishes.append(try apply(task, index, &effects)) }
@@ -111,6 +118,7 @@ struct WriteBatch {
             }
             return finishes
         }
+        if isMakingRoom { index.emptyLog() }
         for finish in finishes { finish() }
     }
 

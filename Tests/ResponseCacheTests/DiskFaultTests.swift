@@ -1,0 +1,299 @@
+import Foundation
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import ResponseCache
+
+/// What happens to a folder, and how the store mends it.
+@Suite(.timeLimit(.minutes(3))) struct DiskFaultTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private var folder: String { directory.path(of: "cache") }
+    private var index: String { folder + "/index.sqlite" }
+
+    private func store(_ key: Data? = nil) throws -> DiskStore { try .plain(folder, key: key) }
+
+    private var bodyFiles: [String] { directory.bodyFiles("cache") }
+
+    /// Changes a file as another program would, without the locks of this process on it being lost.
+    private func run(_ script: String) throws {
+        let process = try ChildProcess(["/bin/sh", "-c", script], environment: ["INDEX": index, "CACHE": folder])
+        try #require(process.wait() == 0)
+    }
+
+    // MARK: The folder
+
+    @Test func nothingIsMadeBeforeTheFirstWrite() async throws {
+        let store = try store()
+        #expect(try await store.entries(for: "a").isEmpty)
+        #expect(try await store.usage() == CacheUsage())
+        try await store.touch(CacheKey(primary: "a"), at: Make.start)
+        try await store.update(Make.entry("a"))
+        #expect(try await store.remove(.all) == CacheUsage())
+        #expect(try await store.collectGarbage() == CacheUsage())
+        #expect(try await store.entries(.all).isEmpty)
+        #expect(directory.contents == [])
+        try await store.put(Make.entry("a"))
+        #expect(directory.contents.contains("cache/index.sqlite"))
+        var facts = stat()
+        for name in ["", "/bodies"] {
+            stat(folder + name, &facts)
+            #expect(facts.st_mode & 0o777 == 0o700)
+        }
+    }
+
+    @Test func aKeyOfTheWrongLengthIsRefused() throws {
+        let error = #expect(throws: NetworkError.self) { try self.store(Data(count: 16)) }
+        #expect(error?.kind == .cache && error?.message.contains("32") == true)
+    }
+
+    @Test func aRemovedFolderIsMadeAgain() async throws {
+        let store = try store()
+        try await store.put(Make.entry("a"), Make.body(50_000))
+        let held = try #require(try await store.first("a"))
+        try FileManager.default.removeItem(atPath: folder)
+        #expect(try await store.entries(for: "a").isEmpty)
+        #expect(try await store.body(of: held) == nil)
+        #expect(try await store.usage() == CacheUsage())
+        for name in ["a", "b"] { try await store.put(Make.entry(name), Make.body(50_000)) }
+        #expect(try await store.data("a") == Make.body(50_000))
+        // And between the beginning and the end of a write.
+        let writer = try await store.writer(for: Make.entry("c"))
+        try await writer.append(Make.body(300_000))
+        try FileManager.default.removeItem(atPath: folder)
+        let error = await #expect(throws: NetworkError.self) { try await writer.commit() }
+        #expect(error?.kind == .cache && error?.message.contains(folder) == true)
+        try await store.put(Make.entry("d"))
+        #expect(try await store.has("d"))
+        #expect(try await store.usage().entryCount == 1)
+    }
+
+    // MARK: Bodies
+
+    @Test(arguments: ["flip", "truncate", "lengthen", "delete", "empty"], [false, true])
+    func aDamagedBodyIsAMissAndRemoved(_ damage: String, _ isSealed: Bool) async throws {
+        let store = try store(isSealed ? Data(repeating: 1, count: 32) : nil)
+        for byteCount in [100_000, 3_000_000] {
+            try await store.put(Make.entry("good"), Make.body(byteCount, seed: 9))
+            let good = Set(bodyFiles)
+            try await store.put(Make.entry("bad"), Make.body(byteCount))
+            let file = directory.path(of: try #require(Set(bodyFiles).subtracting(good).first))
+            switch damage {
+            case "delete": unlink(file)
+            case "truncate": truncate(file, off_t(byteCount - 1))
+            case "lengthen": truncate(file, off_t(byteCount + 100))
+            case "empty": truncate(file, 0)
+            default:
+                let descriptor = open(file, O_RDWR)
+                var byte: UInt8 = 0
+                pread(descriptor, &byte, 1, off_t(byteCount - 7))
+                byte ^= 4
+                pwrite(descriptor, &byte, 1, off_t(byteCount - 7))
+                close(descriptor)
+            }
+            let entry = try #require(try await store.first("bad"))
+            #expect(try await store.body(of: entry) == nil)
+            // Asking a second time waits for the first removal: both go through one queue.
+            try await store.remove(.key(CacheKey(primary: "nothing")))
+            #expect(try await store.first("bad") == nil)
+            #expect(try await store.data("good") == Make.body(byteCount, seed: 9))
+            #expect(Set(bodyFiles) == good)
+        }
+    }
+
+    @Test(arguments: [false, true]) func aDamagedRowIsAMissAndRemoved(_ isSealed: Bool) async throws {
+        let store = try store(isSealed ? Data(repeating: 1, count: 32) : nil)
+        for column in ["head", "body"] {
+            try await store.put(Make.entry("a", headers: ["X": "y"]), Make.body(1_000))
+            let sql =
+                column == "head"
+                ? "UPDATE entries SET head = head || x'00'" : "UPDATE bodies SET bytes = zeroblob(length(bytes))"
+            let connection = try SQLiteConnection(path: index, mode: .creating, busyTimeout: .seconds(5))
+            try connection.execute(sql)
+            #expect(try await store.data("a") == nil)
+            try await store.remove(.key(CacheKey(primary: "nothing")))
+            #expect(try await store.usage() == CacheUsage())
+        }
+    }
+
+    @Test func aBodyIsReadToItsEndThoughItsEntryGoes() async throws {
+        let store = try store()
+        try await store.put(Make.entry("a"), Make.body(3_000_000))
+        let entry = try #require(try await store.first("a"))
+        let body = try #require(try await store.body(of: entry))
+        #expect(body.isStream)
+        try await store.remove(.all)
+        #expect(bodyFiles == [])
+        #expect(try await body.collect(upTo: .max) == Make.body(3_000_000))
+    }
+
+    // MARK: The index
+
+    @Test(arguments: [
+        "head -c 100000 /dev/urandom > $INDEX", "head -c 100000 /dev/zero > $INDEX", ": > $INDEX",
+        "truncate -s 5000 $INDEX", "head -c 50000 /dev/urandom > $CACHE/x && mv $CACHE/x $INDEX",
+        "rm $INDEX $INDEX-wal $INDEX-shm", "rm $INDEX",
+        "head -c 4096 /dev/urandom | dd of=$INDEX bs=4096 seek=2 conv=notrunc 2>&1",
+        "for i in 1 2 3 4 5 6 7 8 9; do head -c 4096 /dev/urandom | dd of=$INDEX bs=4096 seek=$i conv=notrunc 2>&1; done",
+    ])
+    func aBrokenIndexIsBegunAnew(_ script: String) async throws {
+        for isOpen in [true, false] {
+            var store = try store()
+            for number in 0..<200 { try await store.put(Make.entry("k\(number)"), Make.body(number == 0 ? 50_000 : 1_000)) }
+            // The log goes into the file first, so that the damage is where the rows are.
+            try await store.collectGarbage()
+            try run(script)
+            if !isOpen { store = try self.store() }
+            for number in 0..<200 {
+                let found = try await store.data("k\(number)")
+                #expect(found == nil || found == Make.body(number == 0 ? 50_000 : 1_000))
+            }
+            for number in 0..<200 { try await store.put(Make.entry("k\(number)"), Make.body(2_000, seed: 3)) }
+            for number in 0..<200 { #expect(try await store.data("k\(number)") == Make.body(2_000, seed: 3)) }
+            #expect(try await store.usage().entryCount == 200)
+            try await store.collectGarbage()
+            #expect(bodyFiles == [])
+            try await store.remove(.all)
+        }
+    }
+
+    @Test func anIndexOfAnotherVersionIsSetAside() async throws {
+        try await store().put(Make.entry("a"))
+        do {
+            let connection = try SQLiteConnection(path: index, mode: .creating, busyTimeout: .seconds(5))
+            try connection.execute("PRAGMA user_version = 99")
+        }
+        let store = try store()
+        #expect(try await store.entries(for: "a").isEmpty)
+        try await store.put(Make.entry("b"))
+        #expect(try await store.has("b"))
+        #expect(directory.contents.contains("cache/index.sqlite.damaged"))
+        try await store.remove(.all)
+        #expect(!directory.contents.contains("cache/index.sqlite.damaged"))
+    }
+
+    // MARK: Disks
+
+    @Test(arguments: ["a log in use", "a log left behind", "no log"])
+    func aReadOnlyFolderIsReadAndNotWritten(_ state: String) async throws {
+        guard let disk = try SmallDisk(byteCount: 8 << 20) else { return }
+        var writing: DiskStore? = try DiskStore.plain(disk.path + "/cache")
+        try await writing?.put(Make.entry("small"))
+        try await writing?.put(Make.entry("large"), Make.body(50_000))
+        if state != "a log in use" {
+            try await writing?.collectGarbage()
+            writing = nil
+        }
+        if state == "no log" { try run("rm -f \(disk.path)/cache/index.sqlite-*") }
+        guard let view = try disk.readOnlyView() else { return }
+        let path = view.path + "/cache"
+        let store = try DiskStore.plain(path)
+        #expect(try await store.data("small") == Data("hello".utf8))
+        #expect(try await store.data("large") == Make.body(50_000))
+        for byteCount in [10, 300_000] {
+            let error = await #expect(throws: NetworkError.self) {
+                try await store.put(Make.entry("new"), Make.body(byteCount))
+            }
+            #expect(error?.kind == .cache && error?.message.contains(path) == true)
+            #expect(error?.message.contains("writable") == true, "\(error?.message ?? "")")
+        }
+        await #expect(throws: NetworkError.self) { try await store.remove(.all) }
+        #expect(try await store.has("small"))
+        // Memory serves what the disk does not take.
+        let tiered = TieredStore(memory: MemoryStore(), disk: store)
+        await #expect(throws: NetworkError.self) { try await tiered.put(Make.entry("new"), Make.body(300_000)) }
+        #expect(try await tiered.data("new") == Make.body(300_000))
+        #expect(try await tiered.data("small") == Data("hello".utf8))
+        await #expect(throws: NetworkError.self) { try await tiered.remove(.all) }
+        #expect(try await tiered.first("new") == nil)
+    }
+
+    @Test(arguments: [1_000, 100_000]) func aFullDiskFailsTheWriteAndNothingElse(_ byteCount: Int) async throws {
+        guard let disk = try SmallDisk(byteCount: 6 << 20) else { return }
+        let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
+        for number in 0..<10 { try await store.put(Make.entry("k\(number)"), Make.body(byteCount)) }
+        var pinned = try #require(try await store.first("k0"))
+        pinned.isPinned = true
+        try await store.update(pinned)
+        // Room is made for what comes: the disk holds sixty, two hundred go through.
+        for number in 10..<200 where byteCount > 50_000 {
+            try await store.put(Make.entry("k\(number)"), Make.body(byteCount))
+            #expect(try await store.data("k\(number)") == Make.body(byteCount))
+        }
+        #expect(try await store.data("k0") == Make.body(byteCount))
+        // Where there is none to be made, the write fails and the rest can be read.
+        disk.fill()
+        let error = await #expect(throws: NetworkError.self) {
+            try await store.put(Make.entry("x"), Make.body(8 << 20))
+        }
+        #expect(error?.kind == .cache && error?.message.contains("free room") == true)
+        #expect(try await store.data("k0") == Make.body(byteCount))
+        disk.removeFiller()
+        try await store.put(Make.entry("after"), Make.body(byteCount))
+        #expect(try await store.data("after") == Make.body(byteCount))
+    }
+
+    @Test func theFloorIsLeftFree() async throws {
+        guard let disk = try SmallDisk(byteCount: 8 << 20) else { return }
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 4 << 20
+        options.collectionInterval = nil
+        let store = try DiskStore(directory: disk.path + "/cache", options: options)
+        for number in 0..<100 { try await store.put(Make.entry("k\(number)"), Make.body(100_000)) }
+        var facts = statvfs()
+        statvfs(disk.path, &facts)
+        #expect(Int(facts.f_bavail) * Int(facts.f_frsize) >= 4 << 20)
+        #expect(try await store.has("k99"))
+        #expect(try await store.usage().entryCount > 5)
+    }
+
+    // MARK: Garbage
+
+    @Test func whatNobodyRefersToIsClearedAway() async throws {
+        let store = try store()
+        for number in 0..<3 { try await store.put(Make.entry("k\(number)"), Make.body(50_000)) }
+        let kept = bodyFiles
+        try directory.write(Make.body(700), to: "cache/bodies/0123")
+        try directory.write(Make.body(70), to: "cache/bodies/4567.part")
+        // What is being written is somebody's, here by another store on the folder.
+        let other = try self.store()
+        let writer = try await other.writer(for: Make.entry("k3"))
+        for _ in 0..<5 { try await writer.append(Make.body(100_000)) }
+        #expect(try await store.collectGarbage() == CacheUsage(entryCount: 0, byteCount: 770))
+        try await writer.commit()
+        try await store.collectGarbage()
+        #expect(bodyFiles.count == 4 && Set(bodyFiles).isSuperset(of: kept))
+        #expect(try await store.data("k3")?.count == 500_000)
+        // A row without its body goes too.
+        unlink(directory.path(of: kept[0]))
+        try await store.collectGarbage()
+        try await store.remove(.key(CacheKey(primary: "nothing")))
+        #expect(try await store.usage().entryCount == 3)
+    }
+
+    @Test func theIndexShrinksAgain() async throws {
+        let store = try store()
+        for number in 0..<300 { try await store.put(Make.entry("k\(number)"), Make.body(10_000)) }
+        try await store.collectGarbage()
+        func size() -> Int { (try? FileManager.default.attributesOfItem(atPath: index)[.size] as? Int) ?? 0 }
+        let full = size()
+        try await store.remove(.all)
+        try await store.collectGarbage()
+        #expect(full > 3_000_000 && size() < full / 10)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func garbageIsCollectedByItself() async throws {
+        var options = DiskStore.Options()
+        options.collectionInterval = .milliseconds(50)
+        options.minimumFreeBytes = 0
+        let store = try DiskStore(directory: folder, options: options)
+        try await store.put(Make.entry("a"))
+        try directory.write(Make.body(70), to: "cache/bodies/0123")
+        while !bodyFiles.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(try await store.has("a"))
+    }
+}

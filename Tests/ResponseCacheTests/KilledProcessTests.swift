@@ -1,0 +1,123 @@
+import Foundation
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import ResponseCache
+
+/// Processes that share a folder, and are killed at any instant.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct KilledProcessTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private var folder: String { directory.path(of: "cache") }
+
+    /// A line of the child: which key it stored, with which number and size.
+    private struct Acknowledgement {
+        let key: String
+        let number: Int
+        let byteCount: Int
+
+        init?(_ line: Substring) {
+            let words = line.split(separator: " ")
+            guard words.count == 3, let number = Int(words[1]), let byteCount = Int(words[2]) else { return nil }
+            key = String(words[0])
+            self.number = number
+            self.byteCount = byteCount
+        }
+    }
+
+    private func start(first: Int, keyCount: Int, limit: Int = 1_000_000_000) throws -> ChildProcess {
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
+        return try ChildProcess(
+            [program, folder, "\(first)", "\(keyCount)", "\(limit)"], output: directory.path(of: "out\(first)"))
+    }
+
+    /// Every entry is whole; gives the numbers that are there.
+    private func checkedNumbers(_ store: DiskStore) async throws -> [String: Int] {
+        var numbers: [String: Int] = [:]
+        for entry in try await store.entries(.all) {
+            let number = try #require(Int(entry.headers["X-Number"] ?? ""))
+            let byteCount = [100, 5_000, 40_000, 300_000][(number / 4) % 4] + number % 97
+            let body = try #require(try await store.body(of: entry)?.collect(upTo: .max), "number \(number) is damaged")
+            #expect(body == Data(repeating: UInt8(number % 251), count: byteCount), "number \(number) is not whole")
+            numbers[entry.key.primary] = number
+        }
+        return numbers
+    }
+
+    @Test func whatWasAcknowledgedIsThereAfterAKill() async throws {
+        let rounds = ProcessInfo.processInfo.environment["LAT_KILL_ROUNDS"].flatMap { Int($0) } ?? 25
+        let keyCount = 40
+        var first = 0
+        var acknowledgedCount = 0
+        var last: [String: Int] = [:]
+        var roundsWithEntries = 0
+        for round in 0..<rounds {
+            let process = try start(first: first, keyCount: keyCount)
+            // From before the index is there to some hundred commits.
+            usleep(UInt32.random(in: 5_000...250_000))
+            process.kill()
+            // Ended by the signal, and by nothing before it.
+            #expect(process.wait() & 0x7F == SIGKILL)
+            let lines = process.lines.compactMap(Acknowledgement.init)
+            acknowledgedCount += lines.count
+            if !lines.isEmpty { roundsWithEntries += 1 }
+            for line in lines { last[line.key] = max(last[line.key] ?? -1, line.number) }
+
+            let store = try DiskStore.plain(folder, limit: 1 << 40)
+            let found = try await checkedNumbers(store)
+            for (key, number) in last {
+                // A later one may have been committed and not be acknowledged yet.
+                #expect(found[key] ?? -1 >= number, "round \(round): \(key) has \(found[key] ?? -1), not \(number)")
+            }
+            // What is there is of this child, or of one before it.
+            first = max(first, (found.values.max() ?? 0) + 1)
+            first += (4 - first % 4) % 4
+            try await store.collectGarbage()
+            let rows = try await store.entries(.all).count {
+                if case .file? = $0.mark.body?.place { true } else { false }
+            }
+            #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows stay")
+            #expect(!directory.contents.contains("cache/index.sqlite.damaged"))
+        }
+        print("kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",
+            "\(roundsWithEntries) rounds got as far as a commit")
+        #expect(acknowledgedCount > 0)
+    }
+
+    @Test func twoProcessesWriteTheSameKeys() async throws {
+        let store = TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(folder, limit: 1 << 30))
+        let one = try start(first: 0, keyCount: 20, limit: 200)
+        let two = try start(first: 100_000, keyCount: 20, limit: 200)
+        // Meanwhile this one reads: whole entries only.
+        for _ in 0..<50 {
+            for key in 0..<20 {
+                guard let entry = try await store.first("k\(key)") else { continue }
+                let number = try #require(Int(entry.headers["X-Number"] ?? ""))
+                guard let body = try await store.body(of: entry)?.collect(upTo: .max) else { continue }
+                #expect(body.allSatisfy { $0 == UInt8(number % 251) })
+            }
+        }
+        let statuses = [one.wait(), two.wait()]
+        #expect(statuses == [0, 0])
+        let written = (one.lines + two.lines).compactMap(Acknowledgement.init)
+        #expect(written.count == 400)
+        let found = try await checkedNumbers(store.disk)
+        #expect(found.count == 20)
+        // The last of one of the two.
+        let lastNumbers = Set(written.map(\.number))
+        #expect(found.values.allSatisfy(lastNumbers.contains))
+        #expect(try await store.usage().entryCount == 20)
+        // What memory says is what the disk says.
+        for (key, number) in found { #expect(try await store.first(key)?.headers["X-Number"] == "\(number)") }
+        try await store.collectGarbage()
+        let rows = try await store.disk.entries(.all).count {
+            if case .file? = $0.mark.body?.place { true } else { false }
+        }
+        #expect(directory.bodyFiles("cache").count == rows)
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+import Glibc
+
+/// A child process that writes its standard output into a file.
+struct ChildProcess {
+    struct Failure: Error {
+        let code: Int32
+    }
+
+    let identifier: pid_t
+    private let output: String
+
+    init(_ arguments: [String], environment: [String: String] = [:], output: String = "/dev/null") throws {
+        self.output = output
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        var words = arguments.map { strdup($0) } + [nil]
+        let variables = ["PATH": "/usr/bin:/bin"].merging(environment) { $1 }
+        var list = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in words + list { free(text) } }
+        var identifier: pid_t = 0
+        let code = posix_spawn(&identifier, arguments[0], &actions, nil, &words, &list)
+        guard code == 0 else { throw Failure(code: code) }
+        self.identifier = identifier
+    }
+
+    func kill() { _ = Glibc.kill(identifier, SIGKILL) }
+
+    /// Waits for its end.
+    ///
+    /// - Returns: The status as `waitpid` gives it; 0 when all went well.
+    @discardableResult
+    func wait() -> Int32 {
+        var status: Int32 = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        return status
+    }
+
+    /// What it has written, line by line. A last line without an end is left out.
+    var lines: [Substring] {
+        let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+    }
+}

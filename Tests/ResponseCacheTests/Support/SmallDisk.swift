@@ -1,0 +1,55 @@
+import Foundation
+import Glibc
+import LATTesting
+
+/// A file system of its own, in memory, of a given size; where making one is not permitted there is none.
+///
+/// It is mounted on a folder of the test, which must not be looked at by others, and taken away with this value.
+final class SmallDisk: Sendable {
+    let path: String
+    private let directory: TemporaryDirectory
+
+    init?(byteCount: Int) throws {
+        directory = try TemporaryDirectory()
+        path = directory.path
+        guard mount("tmpfs", path, "tmpfs", UInt(MS_NOSUID | MS_NODEV), "size=\(byteCount)") == 0 else {
+            print("skipped: mounting a tmpfs is not permitted here (\(String(cString: strerror(errno))))")
+            return nil
+        }
+    }
+
+    deinit { umount2(path, Int32(MNT_DETACH)) }
+
+    /// The same files where nobody may write, not even root; `nil` where that is not permitted.
+    func readOnlyView() throws -> ReadOnlyView? { try ReadOnlyView(of: self) }
+
+    final class ReadOnlyView: Sendable {
+        let path: String
+        private let directory: TemporaryDirectory
+
+        fileprivate init?(of disk: SmallDisk) throws {
+            directory = try TemporaryDirectory()
+            path = directory.path
+            let flags = UInt(MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+            guard mount(disk.path, path, nil, UInt(MS_BIND), nil) == 0, mount(nil, path, nil, flags, nil) == 0 else {
+                print("skipped: a read-only mount is not permitted here (\(String(cString: strerror(errno))))")
+                return nil
+            }
+        }
+
+        deinit { umount2(path, Int32(MNT_DETACH)) }
+    }
+
+    /// Fills what is free.
+    func fill() {
+        let file = open(path + "/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(file) }
+        lseek(file, 0, SEEK_END)
+        for count in [1 << 16, 4_096, 1] {
+            let block = [UInt8](repeating: 1, count: count)
+            while write(file, block, count) > 0 {}
+        }
+    }
+
+    func removeFiller() { unlink(path + "/filler") }
+}
