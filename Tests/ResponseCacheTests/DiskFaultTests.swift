@@ -143,7 +143,9 @@ import Testing
     func aBrokenIndexIsBegunAnew(_ script: String) async throws {
         for isOpen in [true, false] {
             var store = try store()
-            for number in 0..<200 { try await store.put(Make.entry("k\(number)"), Make.body(number == 0 ? 50_000 : 1_000)) }
+            for number in 0..<200 {
+                try await store.put(Make.entry("k\(number)"), Make.body(number == 0 ? 50_000 : 1_000))
+            }
             // The log goes into the file first, so that the damage is where the rows are.
             try await store.collectGarbage()
             try run(script)

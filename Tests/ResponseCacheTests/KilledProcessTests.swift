@@ -84,7 +84,8 @@ import Testing
             #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows stay")
             #expect(!directory.contents.contains("cache/index.sqlite.damaged"))
         }
-        print("kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",
+        print(
+            "kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",
             "\(roundsWithEntries) rounds got as far as a commit")
         #expect(acknowledgedCount > 0)
     }

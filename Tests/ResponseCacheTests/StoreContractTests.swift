@@ -12,7 +12,9 @@ import Testing
 
     @Test(arguments: Kind.allCases) func whatIsCommittedIsFoundWhole(_ kind: Kind) async throws {
         let store = try kind.make(in: directory)
-        for count in [0, 1, 16 << 10, (16 << 10) + 1, 65_535, 65_536, 65_537, 131_072, 1 << 20, (1 << 20) + 1, 3_000_000] {
+        for count in [
+            0, 1, 16 << 10, (16 << 10) + 1, 65_535, 65_536, 65_537, 131_072, 1 << 20, (1 << 20) + 1, 3_000_000,
+        ] {
             var entry = Make.entry("k\(count)", server: "s", domain: "d", partition: "u")
             entry.headers = HTTPHeaders([("Set-Cookie", "a=1"), ("set-cookie", "b=2"), ("X-Empty", ""), ("X", "é🦊")])
             entry.varyFields = ["accept", "cookie"]

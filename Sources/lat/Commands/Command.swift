@@ -26,8 +26,7 @@ extension Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, DownloadCommand.self, UploadCommand.self, DomainsCommand.self,
-        DeviceCommand.self, DemoCommand.self,
-        HelpCommand.self,
+        CacheCommand.self, DeviceCommand.self, DemoCommand.self, HelpCommand.self,
     ]
 
     /// - Throws: ``UsageError`` with the nearest name.

@@ -1,0 +1,68 @@
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import ResponseCache
+import Testing
+
+@testable import lat
+
+@Suite(.timeLimit(.minutes(1))) struct CacheCommandTests {
+    private func cache(_ arguments: String...) throws -> CacheCommand {
+        try #require(try Invocation(["cache"] + arguments).command as? CacheCommand)
+    }
+
+    @Test func everySelectionReachesTheValue() throws {
+        #expect(try cache("report", "--directory", "d").directory == "d")
+        #expect(try cache("report").action == .report)
+        #expect(try cache("clear", "--all").action == .clear(.all))
+        #expect(try cache("clear", "--url", "u").action == .clear(.url("u")))
+        #expect(try cache("clear", "--prefix=p").action == .clear(.urlPrefix("p")))
+        #expect(try cache("clear", "--domain", "d").action == .clear(.domain("d")))
+        #expect(try cache("clear", "--server", "s").action == .clear(.server("s")))
+        #expect(try cache("clear", "--user", "ada").action == .clear(.partition("ada")))
+        guard case .clear(.storedBefore(let time)) = try cache("clear", "--older-than", "2h").action else {
+            Issue.record("another selection")
+            return
+        }
+        #expect(abs(time.timeIntervalSinceNow + 7_200) < 60)
+    }
+
+    @Test(arguments: [
+        (["cache"], "what to do with the cache is missing; write lat cache report or lat cache clear --all"),
+        (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
+        (["cache", "clear"], "what to clear is missing; write lat cache clear --prefix TEXT, or --all"),
+        (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; call it once for each"),
+        (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows how it is written"),
+        (["cache", "report", "--directory", ""], "--directory \"\" names no folder; write --directory DIR"),
+    ])
+    func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
+        #expect(throws: UsageError(message)) { try Invocation(arguments) }
+    }
+
+    @Test func whatIsStoredIsReportedAndCleared() async throws {
+        let folder = try TemporaryDirectory()
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 0
+        let store = try DiskStore(directory: folder.path(of: "cache"), options: options)
+        for number in 0..<3 {
+            var entry = CacheEntry(
+                key: CacheKey(primary: "k\(number)"), method: "GET", url: "http://h/\(number)", status: 200,
+                headers: [:],
+                requestTime: Date(), responseTime: Date())
+            entry.domain = number == 0 ? "shop" : "app"
+            let writer = try await store.writer(for: entry)
+            try await writer.append(Data(repeating: 1, count: 1_000))
+            try await writer.commit()
+        }
+        let report = try await LatProcess.run(["cache", "report", "--directory", "cache"], in: folder.path)
+        #expect(report.exitCode == 0 && report.text.hasPrefix("3 responses, ") && report.err == "")
+        #expect(report.text.contains("  app   2 responses, 1.95 KiB\n  shop  1 response, 1000 B\n"))
+        let cleared = try await LatProcess.run(
+            ["cache", "clear", "--domain", "app", "--directory", "cache", "--format", "json"], in: folder.path)
+        let json = try JSONValue(parsing: cleared.out)
+        #expect(cleared.exitCode == 0 && json["removed"]["entries"] == 2 && json["stored"]["entries"] == 1)
+        #expect(try await store.usage().entryCount == 1)
+        let missing = try await LatProcess.run(["cache", "report", "--directory", "nowhere"], in: folder.path)
+        #expect(missing.exitCode == 2 && missing.err.contains("there is no folder nowhere"))
+    }
+}
