@@ -13,6 +13,10 @@ let package = Package(
             name: "lat-bench",
             dependencies: ["BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking")]
         ),
+        .executableTarget(
+            name: "store-bench",
+            dependencies: ["BenchmarkSupport", .product(name: "LATStorage", package: "LATNetworking")]
+        ),
         .executableTarget(name: "urlsession-bench", dependencies: ["BenchmarkSupport"]),
     ]
 )

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting")
+ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting", "store")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -214,6 +214,18 @@ def run_waiting(turn):
         server.wait()
 
 
+def run_store(turn):
+    count = 20000 if options.quick else 100000
+    with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+        for mode in ("insert", "fetch", "scan"):
+            in_turn(turn, [
+                (f"lat store {mode}",
+                 lambda: program("store-bench", mode, os.path.join(folder, "lat.sqlite"), count)),
+                (f"c sqlite {mode}",
+                 lambda: program("storebench", mode, os.path.join(folder, "c.sqlite"), count)),
+            ])
+
+
 def run_build():
     folder = os.path.join(options.programs, "clean-build")
     shutil.rmtree(folder, ignore_errors=True)
@@ -291,6 +303,11 @@ if "waiting" in rows:
             median("lat waiting", "kb_per_request"), "KB", 60)
     share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat waiting"])
     at_most("processor while they wait (the limit stands for none)", share, "%", 1)
+if "store" in rows:
+    for mode, limit in (("insert", 3), ("fetch", 3), ("scan", 4)):
+        what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]
+        compare(f"object store, {what}, CPU: ours / SQLite's C API", f"lat store {mode}", f"c sqlite {mode}",
+                "cpu_us_per_request", limit)
 if options.build:
     at_most("clean release build of the library", results["build"][0]["seconds"], "s", 90)
 

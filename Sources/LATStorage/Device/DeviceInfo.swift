@@ -57,7 +57,8 @@ public struct DeviceInfo: Sendable {
 
     /// What makers write who have nothing to say.
     private static let meaningless: Set<String> = [
-        "To Be Filled By O.E.M.", "System Product Name", "System manufacturer", "Default string", "None", "Not Specified",
+        "To Be Filled By O.E.M.", "System Product Name", "System manufacturer", "Default string", "None",
+        "Not Specified",
     ]
 
     /// The name of the host.

@@ -49,7 +49,8 @@ struct ProcessorFacts {
         let cores = Set(blocks.compactMap { block in block["core id"].map { [block["physical id"] ?? "0", $0] } })
         if !cores.isEmpty { return cores.count }
         var siblings: Set<String> = []
-        for name in files.names(in: "sys/devices/system/cpu") where name.hasPrefix("cpu") && Int(name.dropFirst(3)) != nil {
+        for name in files.names(in: "sys/devices/system/cpu")
+        where name.hasPrefix("cpu") && Int(name.dropFirst(3)) != nil {
             let folder = "sys/devices/system/cpu/\(name)/topology/"
             if let list = files.line(folder + "core_cpus_list") ?? files.line(folder + "thread_siblings_list") {
                 siblings.insert(list)
@@ -63,7 +64,9 @@ struct ProcessorFacts {
         var limits = files.limits("cpu.max", legacy: ("cpu", "cpu.cfs_quota_us")).compactMap { text -> Double? in
             let words = text.split(separator: " ")
             guard let quota = words.first.flatMap({ Double($0) }), quota > 0 else { return nil }
-            let period = words.count > 1 ? Double(words[1]) : files.number("sys/fs/cgroup/cpu/cpu.cfs_period_us").map { Double($0) }
+            let period =
+                words.count > 1
+                ? Double(words[1]) : files.number("sys/fs/cgroup/cpu/cpu.cfs_period_us").map { Double($0) }
             return quota / max(1, period ?? 100_000)
         }
         limits.sort()
@@ -75,7 +78,9 @@ struct ProcessorFacts {
         var count = 0
         for part in list.split(separator: ",") {
             let ends = part.split(separator: "-").compactMap { Int($0) }
-            guard let first = ends.first, let last = ends.last, first >= 0, last >= first, last < 1 << 16 else { return nil }
+            guard let first = ends.first, let last = ends.last, first >= 0, last >= first, last < 1 << 16 else {
+                return nil
+            }
             count += last - first + 1
         }
         return count > 0 ? count : nil

@@ -15,7 +15,9 @@ public protocol StoredType {
 }
 
 extension StoredType {
+    /// The type's name.
     public static var storedName: String { String(describing: Self.self) }
+    /// None.
     public static var storedPrototype: Self? { nil }
 }
 

@@ -134,7 +134,8 @@ public final class Transaction {
             _ = try statement.step(operation)
         }
         guard let layout = try TableLayout.read(table, from: connection) else {
-            throw NetworkError.storage(.schema, "add fields to \(Identifier.shown(table))", "the table is gone; try again")
+            throw NetworkError.storage(
+                .schema, "add fields to \(Identifier.shown(table))", "the table is gone; try again")
         }
         return TypeEntry(layout)
     }

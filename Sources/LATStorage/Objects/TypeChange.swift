@@ -21,11 +21,13 @@ enum TypeChange {
         let operation = "store the type of \(Identifier.shown(table))"
         for name in names where name.utf8.contains(0) {
             throw NetworkError.storage(
-                .schema, operation, "the field \(Identifier.shown(name)) has a NUL in its name; rename it in CodingKeys")
+                .schema, operation, "the field \(Identifier.shown(name)) has a NUL in its name; rename it in CodingKeys"
+            )
         }
         if names.contains(TableLayout.ownKey) {
             throw NetworkError.storage(
-                .schema, operation, "a field is called \(TableLayout.ownKey), as the store's own; rename it in CodingKeys")
+                .schema, operation,
+                "a field is called \(TableLayout.ownKey), as the store's own; rename it in CodingKeys")
         }
     }
 }

@@ -85,7 +85,8 @@ struct PreferenceFile: Sendable {
         do {
             data = try JSONValue.object(values).data(prettyPrinted: true) + Data("\n".utf8)
         } catch {
-            throw NetworkError.storage(.value, "write \(path)", "a value cannot be JSON: \(error); the file is as it was")
+            throw NetworkError.storage(
+                .value, "write \(path)", "a value cannot be JSON: \(error); the file is as it was")
         }
         let temporary = path + ".tmp"
         var status = stat()

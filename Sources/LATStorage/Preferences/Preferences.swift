@@ -254,7 +254,8 @@ public struct PreferenceEditor {
         } catch {
             problem =
                 problem
-                ?? .storage(.value, "set \"\(key.name)\"", "a \(Value.self) cannot be JSON: \(error); nothing was written")
+                ?? .storage(
+                    .value, "set \"\(key.name)\"", "a \(Value.self) cannot be JSON: \(error); nothing was written")
         }
     }
 }

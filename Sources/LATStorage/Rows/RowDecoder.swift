@@ -182,7 +182,8 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { throw handmade(key) }
     func superDecoder() throws -> any Decoder {
         throw DecodingError.dataCorrupted(
-            .init(codingPath: [], debugDescription: "a stored type cannot have a super decoder; call super.init(from:)"))
+            .init(codingPath: [], debugDescription: "a stored type cannot have a super decoder; call super.init(from:)")
+        )
     }
     func superDecoder(forKey key: Key) throws -> any Decoder { throw handmade(key) }
 

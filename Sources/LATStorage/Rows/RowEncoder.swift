@@ -139,18 +139,30 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     var codingPath: [any CodingKey] { [] }
 
     func encodeNil(forKey key: Key) throws { try row.putNil(.any, key.stringValue) }
-    func encode(_ value: Bool, forKey key: Key) throws { try row.put(integer: value ? 1 : 0, .boolean, key.stringValue) }
+    func encode(_ value: Bool, forKey key: Key) throws {
+        try row.put(integer: value ? 1 : 0, .boolean, key.stringValue)
+    }
     func encode(_ value: String, forKey key: Key) throws { try row.put(text: value, key.stringValue) }
     func encode(_ value: Double, forKey key: Key) throws { try row.put(real: value, .real, key.stringValue) }
     func encode(_ value: Float, forKey key: Key) throws { try row.put(real: Double(value), .real, key.stringValue) }
     func encode(_ value: Int, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
     func encode(_ value: Int64, forKey key: Key) throws { try row.put(integer: value, .integer, key.stringValue) }
-    func encode(_ value: Int32, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: Int16, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
+    func encode(_ value: Int32, forKey key: Key) throws {
+        try row.put(integer: Int64(value), .integer, key.stringValue)
+    }
+    func encode(_ value: Int16, forKey key: Key) throws {
+        try row.put(integer: Int64(value), .integer, key.stringValue)
+    }
     func encode(_ value: Int8, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: UInt32, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: UInt16, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: UInt8, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
+    func encode(_ value: UInt32, forKey key: Key) throws {
+        try row.put(integer: Int64(value), .integer, key.stringValue)
+    }
+    func encode(_ value: UInt16, forKey key: Key) throws {
+        try row.put(integer: Int64(value), .integer, key.stringValue)
+    }
+    func encode(_ value: UInt8, forKey key: Key) throws {
+        try row.put(integer: Int64(value), .integer, key.stringValue)
+    }
 
     /// Answers for the scalar overloads that are not above, too.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {

@@ -128,3 +128,10 @@ final class TableLayout: Sendable {
         }
     }
 }
+
+extension Connection {
+    /// The statement of a layout, prepared once.
+    func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
+        try statement(purpose, of: layout, sql: layout.sql(purpose), operation: layout.operation(purpose))
+    }
+}

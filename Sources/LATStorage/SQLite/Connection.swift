@@ -11,21 +11,21 @@ final class Connection {
         var maximumByteCount: Int64?
     }
 
-    /// Which of the statements of a layout.
+    /// Which of the statements of a table.
     enum Purpose: Hashable {
         case insert, upsert, update, delete, fetch, scan
     }
 
     private struct Key: Hashable {
-        let layout: ObjectIdentifier
+        let owner: ObjectIdentifier
         let purpose: Purpose
     }
 
     let path: String
     private(set) var handle: OpaquePointer?
-    private var ofLayouts: [Key: Statement] = [:]
-    /// Held, or another layout could come to lie where one was.
-    private var layouts: [TableLayout] = []
+    private var ofOwners: [Key: Statement] = [:]
+    /// Held, or another could come to lie where one was.
+    private var owners: [AnyObject] = []
     private var ofTexts: [String: Statement] = [:]
     private var recentTexts: [String] = []
 
@@ -54,10 +54,10 @@ final class Connection {
     deinit { close() }
 
     func close() {
-        for statement in ofLayouts.values { statement.finalize() }
+        for statement in ofOwners.values { statement.finalize() }
         for statement in ofTexts.values { statement.finalize() }
-        ofLayouts = [:]
-        layouts = []
+        ofOwners = [:]
+        owners = []
         ofTexts = [:]
         recentTexts = []
         sqlite3_close_v2(handle)
@@ -100,13 +100,15 @@ final class Connection {
         return Statement(pointer, sql: sql, connection: self)
     }
 
-    /// The statement of a layout, prepared once.
-    func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
-        let key = Key(layout: ObjectIdentifier(layout), purpose: purpose)
-        if let statement = ofLayouts[key] { return statement }
-        let statement = try prepare(layout.sql(purpose), operation: layout.operation(purpose))
-        if !layouts.contains(where: { $0 === layout }) { layouts.append(layout) }
-        ofLayouts[key] = statement
+    /// A statement of something that knows its SQL, prepared once.
+    func statement(
+        _ purpose: Purpose, of owner: AnyObject, sql: @autoclosure () -> String, operation: @autoclosure () -> String
+    ) throws -> Statement {
+        let key = Key(owner: ObjectIdentifier(owner), purpose: purpose)
+        if let statement = ofOwners[key] { return statement }
+        let statement = try prepare(sql(), operation: operation())
+        if !owners.contains(where: { $0 === owner }) { owners.append(owner) }
+        ofOwners[key] = statement
         return statement
     }
 

@@ -78,7 +78,8 @@ extension NetworkError {
         switch code & 0xFF {
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             reason = .corrupt
-            advice = "\(path) is damaged or no database; restore it, or open it with corruption: .setAside to begin anew"
+            advice =
+                "\(path) is damaged or no database; restore it, or open it with corruption: .setAside to begin anew"
         case SQLITE_FULL:
             reason = .full
             advice = "the disk is full or the size allowed is reached; nothing of the transaction was kept, make room"

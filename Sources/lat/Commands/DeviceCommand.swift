@@ -54,10 +54,12 @@ struct DeviceCommand: Command {
         add("up for", facts.uptimeSeconds.map { Quantity.duration(.milliseconds(Int64($0 * 1_000))) })
         add("processor", facts.processor.name)
         add("cores", cores(facts.processor))
-        add("memory", facts.memory.map { memory in
-            "\(Quantity.bytes(memory.total))" + (memory.available.map { ", \(Quantity.bytes($0)) available" } ?? "")
-                + (memory.limit == nil ? "" : ", limited by the container")
-        })
+        add(
+            "memory",
+            facts.memory.map { memory in
+                "\(Quantity.bytes(memory.total))" + (memory.available.map { ", \(Quantity.bytes($0)) available" } ?? "")
+                    + (memory.limit == nil ? "" : ", limited by the container")
+            })
         add("disk", facts.disk.map { "\(Quantity.bytes($0.total)), \(Quantity.bytes($0.available)) available" })
         for interface in facts.interfaces {
             let words =
@@ -66,9 +68,11 @@ struct DeviceCommand: Command {
             add("interface", "\(interface.name): \(words.joined(separator: ", "))")
         }
         let application = facts.application
-        add("program", application.name.map { name in
-            name + (application.version.map { " \($0)" } ?? "") + (application.build.map { " (\($0))" } ?? "")
-        })
+        add(
+            "program",
+            application.name.map { name in
+                name + (application.version.map { " \($0)" } ?? "") + (application.build.map { " (\($0))" } ?? "")
+            })
         let width = rows.map(\.0.count).max() ?? 0
         return rows.map { name, value in
             style.dim(name + String(repeating: " ", count: width - name.count)) + "  " + SafeText.line(value)

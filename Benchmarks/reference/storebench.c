@@ -1,0 +1,143 @@
+// What the same rows cost through SQLite's C API, written the way its documentation suggests: prepared statements, one
+// transaction, WAL. The rows are those of Benchmarks/Sources/store-bench.
+//
+//   storebench insert FILE ROWS      inserts ROWS rows in one transaction
+//   storebench fetch FILE ROWS       fetches each of ROWS rows by its id, in an order that jumps
+//   storebench scan FILE ROWS        reads ROWS rows into memory of their own
+//
+// Prints one line of JSON. CPU time is user + system over the measured part only.
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+struct row {
+    long long id, age;
+    char *name, *mail, *note;
+    double score, created;
+    int active;
+};
+
+static sqlite3 *database;
+
+static void check(int code, const char *what) {
+    if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE) return;
+    fprintf(stderr, "storebench: %s: %s\n", what, sqlite3_errmsg(database));
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static double cpu(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_utime.tv_sec + usage.ru_utime.tv_usec / 1e6 + usage.ru_stime.tv_sec + usage.ru_stime.tv_usec / 1e6;
+}
+
+static sqlite3_stmt *prepare(const char *sql) {
+    sqlite3_stmt *statement;
+    check(sqlite3_prepare_v3(database, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL), sql);
+    return statement;
+}
+
+static char *text(sqlite3_stmt *statement, int column) {
+    const unsigned char *bytes = sqlite3_column_text(statement, column);
+    if (!bytes) return NULL;
+    int count = sqlite3_column_bytes(statement, column);
+    char *copy = malloc(count + 1);
+    memcpy(copy, bytes, count + 1);
+    return copy;
+}
+
+static void read_row(sqlite3_stmt *statement, struct row *row) {
+    row->id = sqlite3_column_int64(statement, 0);
+    row->name = text(statement, 1);
+    row->mail = text(statement, 2);
+    row->age = sqlite3_column_int64(statement, 3);
+    row->score = sqlite3_column_double(statement, 4);
+    row->active = sqlite3_column_int(statement, 5);
+    row->created = sqlite3_column_double(statement, 6);
+    row->note = text(statement, 7);
+}
+
+static void free_row(struct row *row) {
+    free(row->name);
+    free(row->mail);
+    free(row->note);
+}
+
+int main(int count, char **arguments) {
+    if (count != 4) {
+        fprintf(stderr, "usage: storebench insert|fetch|scan FILE ROWS\n");
+        return 2;
+    }
+    const char *mode = arguments[1];
+    long rows = atol(arguments[3]);
+    check(sqlite3_open_v2(arguments[2], &database,
+                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL), "open");
+    check(sqlite3_exec(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL), "open");
+    double started = 0, cpu_started = 0;
+    if (strcmp(mode, "insert") == 0) {
+        started = now();
+        cpu_started = cpu();
+        check(sqlite3_exec(database,
+                           "BEGIN IMMEDIATE; CREATE TABLE \"Row\" (id INTEGER PRIMARY KEY NOT NULL, name TEXT, mail TEXT, "
+                           "age INTEGER, score REAL, active INTEGER, created REAL, note TEXT)", NULL, NULL, NULL), "create");
+        sqlite3_stmt *statement = prepare("INSERT INTO \"Row\" (id, name, mail, age, score, active, created, note) "
+                                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+        for (long id = 0; id < rows; id++) {
+            char name[64], mail[64];
+            snprintf(name, sizeof name, "User number %ld", id);
+            snprintf(mail, sizeof mail, "user%ld@example.org", id);
+            sqlite3_bind_int64(statement, 1, id);
+            sqlite3_bind_text(statement, 2, name, -1, SQLITE_TRANSIENT);
+            sqlite3_bind_text(statement, 3, mail, -1, SQLITE_TRANSIENT);
+            sqlite3_bind_int64(statement, 4, id % 90);
+            sqlite3_bind_double(statement, 5, id * 0.25);
+            sqlite3_bind_int(statement, 6, id % 2 == 0);
+            sqlite3_bind_double(statement, 7, 700000000.0 + id);
+            if (id % 3 == 0) sqlite3_bind_null(statement, 8);
+            else sqlite3_bind_text(statement, 8, "a note of some length", -1, SQLITE_TRANSIENT);
+            check(sqlite3_step(statement), "insert");
+            sqlite3_reset(statement);
+        }
+        sqlite3_finalize(statement);
+        check(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), "commit");
+    } else if (strcmp(mode, "fetch") == 0) {
+        sqlite3_stmt *statement = prepare("SELECT id, name, mail, age, score, active, created, note FROM \"Row\" WHERE id = ?1");
+        started = now();
+        cpu_started = cpu();
+        for (long turn = 0; turn < rows; turn++) {
+            struct row row;
+            sqlite3_bind_int64(statement, 1, turn * 7919 % rows);
+            if (sqlite3_step(statement) != SQLITE_ROW) check(SQLITE_ERROR, "fetch");
+            read_row(statement, &row);
+            sqlite3_reset(statement);
+            free_row(&row);
+        }
+        sqlite3_finalize(statement);
+    } else {
+        struct row *all = calloc(rows, sizeof *all);
+        sqlite3_stmt *statement = prepare("SELECT id, name, mail, age, score, active, created, note FROM \"Row\"");
+        started = now();
+        cpu_started = cpu();
+        long found = 0;
+        while (found < rows && sqlite3_step(statement) == SQLITE_ROW) read_row(statement, &all[found++]);
+        sqlite3_finalize(statement);
+        for (long index = 0; index < found; index++) free_row(&all[index]);
+        free(all);
+        if (found != rows) check(SQLITE_ERROR, "scan");
+    }
+    double used = cpu() - cpu_started, seconds = now() - started;
+    printf("{\"program\":\"c sqlite\",\"mode\":\"%s\",\"requests\":%ld,\"seconds\":%.6f,\"cpu_seconds\":%.6f,"
+           "\"cpu_us_per_request\":%.4f}\n", mode, rows, seconds, used, used / rows * 1e6);
+    sqlite3_close(database);
+    return 0;
+}

@@ -1,0 +1,121 @@
+import Foundation
+import HTTPCore
+import LATStorage
+import LATTesting
+import Testing
+
+/// The same type as different versions of a program have it.
+private enum One {
+    struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: String; var old: String }
+}
+private enum Two {
+    struct Item: Codable, Identifiable, Sendable, Hashable {
+        var id: Int
+        var name: String
+        var old: String
+        var note: String?
+        var when: Date?
+    }
+}
+private enum Three {
+    struct Item: Codable, Identifiable, Sendable, Hashable, StoredType {
+        static var storedPrototype: Item? { Item(id: 0, name: "", old: "", level: 5, tags: ["new"]) }
+        var id: Int
+        var name: String
+        var old: String
+        var level: Int
+        var tags: [String]
+    }
+    struct Strict: Codable, Identifiable, Sendable, StoredType {
+        static var storedName: String { "Item" }
+        var id: Int
+        var name: String
+        var old: String
+        var level: Int
+    }
+}
+private enum Four {
+    struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: Int; var title: String? }
+}
+
+@Suite struct MigrationTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.path(of: "objects.sqlite") }
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        try ObjectStore(path: path).insert(contentsOf: (1...3).map { One.Item(id: $0, name: "\($0)", old: "o") })
+    }
+
+    @Test func aNewOptionalFieldReadsAsNilAndIsQueriedAtOnce() throws {
+        let store = try ObjectStore(path: path)
+        #expect(try store.fetch(Two.Item.self, where: \.note == nil).count == 3)
+        #expect(try store.fetch(Two.Item.self, id: 1) == Two.Item(id: 1, name: "1", old: "o"))
+        let date = Date()
+        try store.upsert(Two.Item(id: 1, name: "1", old: "o", note: "n", when: date))
+        #expect(try store.fetch(Two.Item.self, where: \.when == date).map(\.note) == ["n"])
+        // The older program goes on: it writes, and does not touch what it does not know.
+        try ObjectStore(path: path).delete(One.Item.self, id: 3)
+    }
+
+    @Test func aNewFieldGetsThePrototypesValueInOldRows() throws {
+        let store = try ObjectStore(path: path)
+        #expect(try store.count(Three.Item.self, where: \.level == 5) == 3)
+        #expect(try store.fetch(Three.Item.self, id: 2)?.tags == ["new"])
+    }
+
+    @Test func withoutPrototypeTheErrorNamesFieldAndRow() throws {
+        let store = try ObjectStore(path: path)
+        let error = #expect(throws: NetworkError.self) { try store.fetch(Three.Strict.self) }
+        #expect(error?.storageFailure?.reason == .value)
+        #expect(error?.message.contains("level") == true && error?.message.contains("storedPrototype") == true)
+    }
+
+    @Test func goneAndRetypedFieldsAreErrorsThatSayWhich() throws {
+        let store = try ObjectStore(path: path)
+        for use in [{ _ = try store.fetch(Four.Item.self) }, { try store.insert(Four.Item(id: 9, name: 1)) }]
+            as [() throws -> Void]
+        {
+            let error = #expect(throws: NetworkError.self) { try use() }
+            #expect(error?.storageFailure?.reason == .schema)
+            #expect(error?.message.contains("\"old\"") == true && error?.message.contains("Migration") == true)
+        }
+        #expect(try store.fetch(Two.Item.self).count == 3)
+    }
+
+    @Test func migrationsRunOnceInOneTransaction() throws {
+        let rename = Migration("1") { try $0.renameField("old", of: "Item", to: "title") }
+        let retype = Migration("2") { migrator in
+            #expect(try migrator.types() == ["Item"])
+            #expect(try migrator.fields(of: "Item") == ["id", "name", "title"])
+            try migrator.changeField("name", of: "Item", to: Int.self) { old in
+                guard case .text(let text) = old, let number = Int64(text) else { return .null }
+                return .integer(number * 10)
+            }
+        }
+        struct Stop: Error {}
+        #expect(throws: Stop.self) {
+            try ObjectStore(path: path, migrations: [rename, retype, Migration("3") { _ in throw Stop() }])
+        }
+        #expect(try ObjectStore(path: path).fetch(One.Item.self).count == 3)
+        for _ in 0..<2 {
+            let store = try ObjectStore(path: path, migrations: [rename, retype])
+            #expect(try store.fetch(Four.Item.self, where: \.name == 20) == [Four.Item(id: 2, name: 20, title: "o")])
+            try store.upsert(Four.Item(id: 1, name: 10, title: "o"))
+        }
+        let last = Migration("4") { migrator in
+            try migrator.removeField("title", of: "Item")
+            try migrator.renameType("Item", to: "Thing")
+            try migrator.removeType("Absent")
+            try migrator.removeType("Thing")
+        }
+        #expect(try ObjectStore(path: path, migrations: [rename, retype, last]).count(Four.Item.self) == 0)
+    }
+
+    @Test func aFieldOfAnotherTypeIsRefusedWhenWritten() throws {
+        let store = try ObjectStore(path: path, migrations: [Migration("m") { try $0.removeField("old", of: "Item") }])
+        let error = #expect(throws: NetworkError.self) { try store.insert(Four.Item(id: 9, name: 1)) }
+        #expect(error?.storageFailure?.reason == .schema)
+        #expect(error?.message.contains("\"name\"") == true)
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+import HTTPCore
+import LATStorage
+import LATTesting
+import Synchronization
+import Testing
+
+private struct Window: Codable, Sendable, Equatable { var width: Double; var title: String? }
+extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fontSize", default: 12) } }
+extension PreferenceKey<String> { fileprivate static var theme: Self { Self("theme", default: "light") } }
+extension PreferenceKey<Date?> { fileprivate static var last: Self { Self("last", default: nil) } }
+extension PreferenceKey<Window> {
+    fileprivate static var window: Self { Self("window", default: Window(width: 1, title: nil)) }
+}
+extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("ratio", default: 1) } }
+
+@Suite struct PreferenceTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.path(of: "sub/preferences.json") }
+    let problems = Problems()
+
+    final class Problems: Sendable {
+        let list = Mutex<[NetworkError]>([])
+        var count: Int { list.withLock { $0.count } }
+    }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func make() -> Preferences {
+        Preferences(path: path) { [problems] problem in problems.list.withLock { $0.append(problem) } }
+    }
+
+    @Test func defaultsHoldUntilSomethingIsSet() throws {
+        let preferences = make()
+        #expect(preferences[.fontSize] == 12 && !preferences.contains(.fontSize))
+        #expect(directory.contents.isEmpty)
+        try preferences.set(.fontSize, to: 14)
+        try preferences.set(.window, to: Window(width: 0.1, title: "a\"\n\0"))
+        let date = Date()
+        try preferences.set(.last, to: date)
+        let other = make()
+        #expect(
+            other[.fontSize] == 14 && other[.window] == Window(width: 0.1, title: "a\"\n\0") && other[.last] == date)
+        try other.remove(.fontSize)
+        #expect(preferences[.fontSize] == 12)
+        #expect(preferences.names == ["last", "window"])
+        #expect(problems.count == 0)
+        #expect(directory.contents == ["sub", "sub/preferences.json", "sub/preferences.json.lock"])
+    }
+
+    @Test(arguments: ["", "{", "[1]", "{\"a\": 1", "nonsense", "\0\0\0\0"])
+    func aDamagedFileIsKeptAsideAndReported(content: String) throws {
+        try directory.write(Data(content.utf8), to: "sub/preferences.json")
+        let preferences = make()
+        #expect(preferences[.fontSize] == 12)
+        #expect(problems.count == 1)
+        #expect(problems.list.withLock { $0.first?.storageFailure?.reason } == .corrupt)
+        try preferences.set(.theme, to: "dark")
+        #expect(make()[.theme] == "dark")
+        let aside = try #require(directory.contents.first { $0.contains(".corrupt-") })
+        #expect(directory.read(aside) == Data(content.utf8))
+        #expect(problems.count == 1)
+    }
+
+    @Test func aDamagedFileIsKeptByTheFirstWriteToo() throws {
+        try directory.write(Data("{".utf8), to: "sub/preferences.json")
+        try make().set(.theme, to: "dark")
+        #expect(directory.contents.contains { $0.contains(".corrupt-") })
+    }
+
+    @Test func aValueOfAnotherTypeIsTheDefaultAndReportedOnce() throws {
+        try directory.write(Data(#"{"fontSize": "big", "unknown": [1.50]}"#.utf8), to: "sub/preferences.json")
+        let preferences = make()
+        #expect(preferences[.fontSize] == 12 && preferences[.fontSize] == 12)
+        #expect(problems.count == 1)
+        try preferences.set(.theme, to: "x")
+        #expect(try JSONValue(parsing: #require(directory.read("sub/preferences.json")))["unknown"][0].double == 1.5)
+    }
+
+    @Test func nothingIsWrittenWhenTheBodyThrowsOrAValueCannotBe() throws {
+        struct Stop: Error {}
+        let preferences = make()
+        try preferences.set(.fontSize, to: 1)
+        #expect(throws: Stop.self) {
+            try preferences.update { editor in
+                editor[.fontSize] = 2
+                throw Stop()
+            }
+        }
+        let error = #expect(throws: NetworkError.self) { try preferences.set(.ratio, to: .nan) }
+        #expect(error?.kind == .storage)
+        #expect(preferences[.fontSize] == 1 && preferences[.ratio] == 1)
+    }
+
+    @Test func aLinkStaysALinkAndRightsStayRights() throws {
+        let real = try directory.write(Data("{}".utf8), to: "real.json")
+        try FileManager.default.createDirectory(atPath: directory.path(of: "sub"), withIntermediateDirectories: true)
+        #expect(symlink(real, path) == 0 && chmod(real, 0o640) == 0)
+        try make().set(.fontSize, to: 3)
+        var status = stat()
+        #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK)
+        #expect(stat(real, &status) == 0 && status.st_mode & 0o777 == 0o640)
+        #expect(make()[.fontSize] == 3)
+    }
+
+    @Test func anUnwritablePlaceIsAnErrorAndTheDefaultsHold() throws {
+        let preferences = Preferences(path: "/proc/nowhere/preferences.json")
+        #expect(preferences[.fontSize] == 12)
+        let error = #expect(throws: NetworkError.self) { try preferences.set(.fontSize, to: 1) }
+        #expect(error?.kind == .storage)
+    }
+
+    @Test func manyThreadsLoseNoUpdate() async throws {
+        let path = path
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    let preferences = Preferences(path: path)
+                    for _ in 0..<25 { try preferences.update { $0[.fontSize] += 1 } }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(make()[.fontSize] == 112)
+    }
+
+    @Test func observersHearOfChangesOnlyAndAreLetGoOf() async throws {
+        let preferences = make()
+        let heard = Mutex<[Int]>([])
+        let observation = preferences.observe(.fontSize) { value in heard.withLock { $0.append(value) } }
+        try preferences.set(.fontSize, to: 13)
+        try preferences.set(.theme, to: "x")
+        try preferences.set(.fontSize, to: 13)
+        try preferences.remove(.fontSize)
+        #expect(heard.withLock { $0 } == [12, 13, 12])
+        observation.cancel()
+        try preferences.set(.fontSize, to: 15)
+        #expect(heard.withLock { $0 } == [12, 13, 12])
+        var values: AsyncStream<Int>.Iterator
+        do {
+            let short = make()
+            values = short.values(of: .fontSize).makeAsyncIterator()
+            #expect(await values.next() == 15)
+        }
+        #expect(await values.next() == nil)
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+import HTTPCore
+import LATStorage
+import LATTesting
+import Testing
+
+extension PreferenceKey<Int> {
+    static var counter: Self { Self("counter", default: 0) }
+    static func own(_ number: Int) -> Self { Self("own \(number)", default: 0) }
+}
+
+private struct Account: Codable, Identifiable, Sendable { var id: Int; var balance: Int }
+
+/// What children do; nothing in the tests' own process.
+@Suite struct ChildRoles {
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil)) func role() throws {
+        let environment = ProcessInfo.processInfo.environment
+        let arguments = (environment["LAT_STORAGE_ARGUMENTS"] ?? "").split(separator: "\n").map(String.init)
+        do {
+            try run(environment["LAT_STORAGE_ROLE"] ?? "", arguments)
+        } catch {
+            ChildProcess.say("error: \(error)")
+            exit(1)
+        }
+        exit(0)
+    }
+
+    private func run(_ role: String, _ arguments: [String]) throws {
+        switch role {
+        case "count":
+            let store = try ObjectStore(path: arguments[0], busyTimeout: .seconds(60))
+            for _ in 0..<100 {
+                try store.transaction { transaction in
+                    var account = try transaction.fetch(Account.self, id: 1) ?? Account(id: 1, balance: 0)
+                    account.balance += 1
+                    try transaction.upsert(account)
+                }
+            }
+        case "transfer":
+            // Until it is killed: the sum of all accounts is the same after every transaction.
+            let store = try ObjectStore(path: arguments[0], busyTimeout: .seconds(60))
+            ChildProcess.say("ready")
+            var dice = Dice(UInt64(arguments[1]) ?? 0)
+            while true {
+                try store.transaction { transaction in
+                    for _ in 0..<20 {
+                        let amount = Int.random(in: 1...9, using: &dice)
+                        for (id, change) in [
+                            (Int.random(in: 0..<50, using: &dice), -amount),
+                            (Int.random(in: 0..<50, using: &dice), amount),
+                        ] {
+                            guard var account = try transaction.fetch(Account.self, id: id) else { continue }
+                            account.balance += change
+                            try transaction.update(account)
+                        }
+                    }
+                }
+                ChildProcess.say(".")
+            }
+        case "insert": try ObjectStore(path: arguments[0]).insert(User(Int(arguments[1]) ?? 0))
+        case "prefer":
+            let preferences = Preferences(path: arguments[0])
+            for _ in 0..<50 {
+                try preferences.update { $0[.counter] += 1 }
+                try preferences.update { $0[.own(Int(arguments[1]) ?? 0)] += 1 }
+            }
+        case "prefer forever":
+            let preferences = Preferences(path: arguments[0])
+            ChildProcess.say("ready")
+            while true {
+                try preferences.update {
+                    $0[.counter] += 1
+                    $0[.own(1)] = $0[.counter]
+                }
+                ChildProcess.say(".")
+            }
+        default: throw NetworkError(.other, message: "no role")
+        }
+    }
+}
+
+@Suite struct ProcessTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.path(of: "objects.sqlite") }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    @Test func severalProcessesWriteOneFileAndLoseNothing() throws {
+        let children = try (0..<3).map { _ in try ChildProcess("count", [path]) }
+        for child in children {
+            let (said, code) = child.finish()
+            #expect(code == 0, "\(said)")
+        }
+        #expect(try ObjectStore(path: path).fetch(Account.self, id: 1)?.balance == 300)
+    }
+
+    @Test func killedAtAnyInstantItHoldsWholeTransactions() throws {
+        try ObjectStore(path: path).insert(contentsOf: (0..<50).map { Account(id: $0, balance: 100) })
+        var dice = Dice(7)
+        for round in 0..<6 {
+            let child = try ChildProcess("transfer", [path, "\(round)"])
+            for _ in 0..<Int.random(in: 1...12, using: &dice) { #expect(!child.read().isEmpty) }
+            child.kill()
+            let store = try ObjectStore(path: path)
+            try store.verify()
+            #expect(try store.count(Account.self) == 50)
+            #expect(try store.sum(of: \Account.balance) == 5_000)
+        }
+    }
+
+    @Test func anObserverHearsOfOtherProcesses() async throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(User(1))
+        var iterator = store.values(of: User.self, sortedBy: [.ascending(\.id)]).makeAsyncIterator()
+        #expect(try await iterator.next()?.map(\.id) == [1])
+        try store.insert(User(2))
+        var seen = try await iterator.next()?.map(\.id)
+        while seen == [1] { seen = try await iterator.next()?.map(\.id) }
+        #expect(seen == [1, 2])
+        let child = try ChildProcess("insert", [path, "3"])
+        #expect(child.finish().code == 0)
+        while seen == [1, 2] { seen = try await iterator.next()?.map(\.id) }
+        #expect(seen == [1, 2, 3])
+        store.close()
+        #expect(try await iterator.next() == nil)
+    }
+
+    @Test func anObserverEndsWithItsTask() async throws {
+        let store = try ObjectStore.inMemory()
+        let (started, signal) = AsyncStream<Void>.makeStream()
+        let task = Task {
+            for try await _ in store.values(of: User.self) { signal.yield() }
+        }
+        for await _ in started { break }
+        task.cancel()
+        try await task.value
+    }
+
+    @Test func preferencesOfSeveralProcessesLoseNoUpdate() throws {
+        let path = directory.path(of: "preferences.json")
+        let children = try (0..<3).map { try ChildProcess("prefer", [path, "\($0)"]) }
+        for child in children {
+            let (said, code) = child.finish()
+            #expect(code == 0, "\(said)")
+        }
+        let preferences = Preferences(path: path)
+        #expect(preferences[.counter] == 150)
+        for number in 0..<3 { #expect(preferences[.own(number)] == 50) }
+    }
+
+    @Test func preferencesKilledAtAnyInstantAreWhole() throws {
+        let path = directory.path(of: "preferences.json")
+        var dice = Dice(5)
+        var last = 0
+        for _ in 0..<6 {
+            let child = try ChildProcess("prefer forever", [path])
+            for _ in 0..<Int.random(in: 1...12, using: &dice) { #expect(!child.read().isEmpty) }
+            child.kill()
+            let preferences = Preferences(path: path) { Issue.record("\($0)") }
+            #expect(preferences[.counter] == preferences[.own(1)])
+            #expect(preferences[.counter] >= last)
+            last = preferences[.counter]
+        }
+        #expect(last > 0)
+    }
+
+    @Test func anObserverOfPreferencesHearsOfOtherProcesses() async throws {
+        let path = directory.path(of: "new/preferences.json")
+        let preferences = Preferences(path: path)
+        var values = preferences.values(of: .counter).makeAsyncIterator()
+        #expect(await values.next() == 0)
+        let child = try ChildProcess("prefer", [path, "1"])
+        #expect(child.finish().code == 0)
+        var value = await values.next()
+        while let seen = value, seen < 50 { value = await values.next() }
+        #expect(value == 50)
+    }
+}

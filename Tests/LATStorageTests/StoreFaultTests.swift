@@ -1,0 +1,130 @@
+import Foundation
+import HTTPCore
+import LATStorage
+import LATTesting
+import Testing
+
+@Suite struct StoreFaultTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.path(of: "objects.sqlite") }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    @Test func aFileThatIsNoDatabaseIsATypedErrorAndStays() throws {
+        let junk = Data(repeating: 0x41, count: 5_000)
+        try directory.write(junk, to: "objects.sqlite")
+        let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path) }
+        #expect(error?.kind == .storage && error?.storageFailure?.reason == .corrupt)
+        #expect(directory.read("objects.sqlite") == junk)
+        let store = try ObjectStore(path: path, corruption: .setAside)
+        try store.insert(User(1))
+        let aside = try #require(store.asidePath)
+        #expect(FileManager.default.contents(atPath: aside) == junk)
+        #expect(try ObjectStore(path: path, corruption: .setAside).asidePath == nil)
+    }
+
+    @Test(arguments: 0..<24) func damageAnywhereIsAnErrorOrUnharmedNeverACrash(seed: Int) throws {
+        var dice = Dice(UInt64(seed))
+        do {
+            let store = try ObjectStore(path: path)
+            try store.insert(contentsOf: (0..<400).map { User($0, tags: ["a", "b"]) })
+            store.close()
+        }
+        var bytes = try #require(directory.read("objects.sqlite"))
+        if seed % 3 == 0 { bytes = bytes.prefix(.random(in: 1..<bytes.count, using: &dice)) }
+        for _ in 0..<(seed % 3 == 1 ? 300 : 1) {
+            bytes[.random(in: 0..<bytes.count, using: &dice)] = .random(in: 0...255, using: &dice)
+        }
+        if seed % 3 == 2 {
+            let start = Int.random(in: 0..<bytes.count, using: &dice)
+            let end = min(bytes.count, start + 4_096)
+            bytes.replaceSubrange(start..<end, with: Data(repeating: 0xFF, count: end - start))
+        }
+        try directory.write(bytes, to: "objects.sqlite")
+        do {
+            let store = try ObjectStore(path: path)
+            _ = try store.fetch(User.self, where: \.age > 3, sortedBy: [.ascending(\.name)])
+            for id in 0..<400 { _ = try store.fetch(User.self, id: id) }
+            try store.upsert(User(5))
+            try store.verify()
+        } catch let error as NetworkError {
+            #expect(error.kind == .storage)
+            #expect(error.storageFailure != nil)
+        }
+    }
+
+    @Test func aSoundFileIsVerified() throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(User(1))
+        try store.verify()
+    }
+
+    @Test func aClosedStoreSaysSo() async throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(User(1))
+        store.close()
+        store.close()
+        for use in [{ try store.insert(User(2)) }, { _ = try store.fetch(User.self) }] as [() throws -> Void] {
+            let error = #expect(throws: NetworkError.self) { try use() }
+            #expect(error?.storageFailure?.reason == .closed)
+        }
+        #expect(try ObjectStore(path: path).count(User.self) == 1)
+    }
+
+    @Test func closingInsideATransactionUndoesIt() throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(User(1))
+        #expect(throws: NetworkError.self) {
+            try store.transaction { transaction in
+                try transaction.insert(User(2))
+                store.close()
+                try transaction.insert(User(3))
+            }
+        }
+        #expect(try ObjectStore(path: path).fetch(User.self).map(\.id) == [1])
+    }
+
+    @Test func aFullStoreKeepsWhatWasThereAndGoesOn() throws {
+        let store = try ObjectStore(path: path, maximumByteCount: 400_000)
+        try store.insert(User(1))
+        let error = #expect(throws: NetworkError.self) {
+            try store.insert(contentsOf: (2..<20_000).map { User($0, String(repeating: "x", count: 200)) })
+        }
+        #expect(error?.storageFailure?.reason == .full)
+        #expect(try store.fetch(User.self) == [User(1)])
+        try store.insert(User(2))
+        #expect(try store.count(User.self) == 2)
+    }
+
+    @Test func aFailureThatWasSwallowedDoesNotCommitHalf() throws {
+        let store = try ObjectStore(path: path, maximumByteCount: 400_000)
+        try store.insert(User(1))
+        #expect(throws: NetworkError.self) {
+            try store.transaction { transaction in
+                try transaction.insert(User(2))
+                try? transaction.insert(contentsOf: (3..<20_000).map { User($0, String(repeating: "x", count: 200)) })
+                try transaction.insert(User(30_000))
+            }
+        }
+        #expect(try store.fetch(User.self).map(\.id) == [1])
+    }
+
+    @Test func placesWhereNoFileCanBe() throws {
+        for path in ["", "a\0b", directory.path, "/proc/nowhere/objects.sqlite", "/dev/null/x"] {
+            let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path) }
+            #expect(error?.kind == .storage, "\(path)")
+        }
+    }
+
+    @Test func anotherWriterThatHoldsTheFileIsATimeout() throws {
+        let first = try ObjectStore(path: path)
+        let second = try ObjectStore(path: path, busyTimeout: .milliseconds(30))
+        try first.transaction { transaction in
+            try transaction.insert(User(1))
+            let error = #expect(throws: NetworkError.self) { try second.insert(User(2)) }
+            #expect(error?.storageFailure?.reason == .busy)
+            #expect(try second.count(User.self) == 0)
+        }
+        try second.insert(User(2))
+    }
+}

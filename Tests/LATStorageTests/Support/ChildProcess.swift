@@ -1,0 +1,67 @@
+import Foundation
+import LATTesting
+import Testing
+
+/// This program of tests once more, as a process of its own that does one thing; see `ChildRoles`.
+final class ChildProcess {
+    private var identifier: pid_t = 0
+    private let output: Int32
+
+    init(_ role: String, _ arguments: [String] = []) throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        output = ends[0]
+        defer { close(ends[1]) }
+        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 3)
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        var buffer = [CChar](repeating: 0, count: 4_096)
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        let path = String(decoding: buffer[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let words = [path, "--testing-library", "swift-testing", "--filter", "ChildRoles"]
+        var variables = ProcessInfo.processInfo.environment
+        variables["LAT_STORAGE_ROLE"] = role
+        variables["LAT_STORAGE_ARGUMENTS"] = arguments.joined(separator: "\n")
+        var argv = words.map { strdup($0) } + [nil]
+        var envp = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in argv + envp { free(text) } }
+        try #require(posix_spawn(&identifier, path, &actions, nil, &argv, &envp) == 0)
+    }
+
+    deinit {
+        if identifier > 0 { kill() }
+        close(output)
+    }
+
+    /// The next bytes it says, empty at its end.
+    func read() -> String {
+        var buffer = [UInt8](repeating: 0, count: 1_024)
+        let count = Glibc.read(output, &buffer, buffer.count)
+        return String(decoding: buffer[..<max(0, count)], as: UTF8.self)
+    }
+
+    /// Everything it says to its end, and how it ended: its exit code, or the negative number of a signal.
+    func finish() -> (said: String, code: Int32) {
+        var said = ""
+        while case let more = read(), !more.isEmpty { said += more }
+        return (said, wait())
+    }
+
+    func kill() {
+        Glibc.kill(identifier, SIGKILL)
+        _ = wait()
+    }
+
+    private func wait() -> Int32 {
+        var status: Int32 = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        identifier = 0
+        return status & 0x7F == 0 ? (status >> 8) & 0xFF : -(status & 0x7F)
+    }
+
+    /// What a child says to who started it.
+    static func say(_ text: String) { _ = text.withCString { write(3, $0, strlen($0)) } }
+}
