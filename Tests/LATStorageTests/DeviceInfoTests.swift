@@ -1,5 +1,5 @@
 import Foundation
-import LATStorage
+@testable import LATStorage
 import LATTesting
 import Testing
 

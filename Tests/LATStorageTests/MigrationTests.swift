@@ -80,7 +80,7 @@ private enum Four {
             #expect(error?.storageFailure?.reason == .schema)
             #expect(error?.message.contains("\"old\"") == true && error?.message.contains("Migration") == true)
         }
-        #expect(try store.fetch(Two.Item.self).count == 3)
+        #expect(try ObjectStore(path: path).fetch(Two.Item.self).count == 3)
     }
 
     @Test func migrationsRunOnceInOneTransaction() throws {

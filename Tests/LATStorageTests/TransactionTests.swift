@@ -64,9 +64,8 @@ import Testing
             #expect(try snapshot.count(User.self) == 1)
             try ObjectStore(path: store.path).insert(User(2))
             #expect(try snapshot.count(User.self) == 1)
-            #expect(throws: NetworkError.self) {
-                try store.transaction { _ in throw NetworkError(.storage, message: "") }
-            }
+            let error = #expect(throws: NetworkError.self) { try snapshot.insert(User(3)) }
+            #expect(error?.storageFailure?.reason == .readOnly)
         }
         #expect(try store.count(User.self) == 2)
     }

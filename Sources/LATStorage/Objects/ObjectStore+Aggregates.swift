@@ -31,7 +31,7 @@ extension ObjectStore {
 
     /// The sum of a field, 0 without values. Decimals are added exactly, and whole numbers.
     ///
-    /// - Throws: ``StorageFailure/Reason/value`` when the sum does not fit the type.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the sum does not fit the type.
     public func sum<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value where Object.ID: Codable & Sendable {

@@ -41,7 +41,11 @@ public final class Transaction {
     }
 
     func refuseWhenFailed() throws {
-        guard isWriting, !connection.isInTransaction else { return }
+        guard isWriting else {
+            throw NetworkError.storage(
+                .readOnly, "write in a snapshot", "it only reads; use ObjectStore.transaction(_:)")
+        }
+        guard !connection.isInTransaction else { return }
         throw NetworkError.storage(
             .closed, "go on with the transaction",
             "SQLite has rolled it back after the failure before; let that error end the transaction")
@@ -112,9 +116,12 @@ public final class Transaction {
         }
         statement.finalize()
         if isWriting { return try add(added, to: layout.table, prototype) }
+        // What a snapshot sees does not change: a column that is added now it would not have.
+        if connection.isInTransaction { return TypeEntry(layout) }
         do {
             return try core.write { try $0.add(added, to: layout.table, prototype) }
-        } catch let error as NetworkError where error.storageFailure?.reason == .readOnly {
+        } catch is NetworkError {
+            // Nobody can add them now; to read, what the type asks for and the file does not have is absent.
             return TypeEntry(layout)
         }
     }

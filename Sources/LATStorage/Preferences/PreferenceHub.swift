@@ -51,8 +51,11 @@ final class PreferenceHub: Sendable {
     }
 
     /// Tells those whose value is another than the last they heard of.
-    func report(_ values: [String: JSONValue]) {
+    ///
+    /// - Parameter current: asked while nobody else is told anything.
+    func report(_ current: () -> [String: JSONValue]) {
         let bodies = state.withLock { state in
+            let values = current()
             var bodies: [@Sendable () -> Void] = []
             for (number, observer) in state.observers where observer.last != values[observer.name] {
                 state.observers[number]?.last = values[observer.name]

@@ -27,6 +27,9 @@ public final class Preferences: Sendable {
     private let onProblem: (@Sendable (NetworkError) -> Void)?
     private let state = Mutex(State())
     private let hub = PreferenceHub()
+    /// Held from a look at the file to taking what it holds, so that an older look never follows a newer one. Where the
+    /// file's lock is wanted too, that comes first.
+    private let loading = Mutex(())
 
     private struct State {
         var values: [String: JSONValue] = [:]
@@ -113,7 +116,7 @@ public final class Preferences: Sendable {
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
         let (result, isChanged) = try file.locked {
-            let (content, stamp) = try file.read()
+            let (content, _) = try file.read()
             var values: [String: JSONValue] = [:]
             switch content {
             case .missing: break
@@ -124,13 +127,12 @@ public final class Preferences: Sendable {
             let result = try body(&editor)
             if let problem = editor.problem { throw problem }
             guard editor.values != values else {
-                take(values, stamp)
                 return (result, false)
             }
-            take(editor.values, try file.replace(by: editor.values))
+            try loading.withLock { _ in take(editor.values, try file.replace(by: editor.values)) }
             return (result, true)
         }
-        if isChanged { hub.report(everything) }
+        if isChanged { report() }
         return result
     }
 
@@ -141,22 +143,12 @@ public final class Preferences: Sendable {
         let stamp = file.stamp
         if state.withLock({ $0.isLoaded && $0.stamp == stamp }) { return }
         do {
-            let (content, stamp) = try file.read()
-            switch content {
-            case .missing: take([:], nil)
-            case .values(let values): take(values, stamp)
-            case .damaged:
-                try file.locked {
-                    // Somebody may have mended it meanwhile.
-                    let (content, stamp) = try file.read()
-                    switch content {
-                    case .missing: take([:], nil)
-                    case .values(let values): take(values, stamp)
-                    case .damaged(let reason):
-                        try setAside(reason)
-                        take([:], nil)
-                    }
-                }
+            guard try load() != nil else { return }
+            try file.locked {
+                // Somebody may have mended it meanwhile.
+                guard let reason = try load() else { return }
+                try setAside(reason)
+                take([:], nil)
             }
         } catch let error as NetworkError {
             // What was read before holds on, else the defaults.
@@ -166,6 +158,19 @@ public final class Preferences: Sendable {
             }
             report(error)
         } catch {}
+    }
+
+    /// Takes what the file holds. Returns why it cannot be when it is damaged.
+    private func load() throws -> String? {
+        try loading.withLock { _ in
+            let (content, stamp) = try file.read()
+            switch content {
+            case .missing: take([:], nil)
+            case .values(let values): take(values, stamp)
+            case .damaged(let reason): return reason
+            }
+            return nil
+        }
     }
 
     private func take(_ values: [String: JSONValue], _ stamp: PreferenceFile.Stamp?) {
@@ -179,6 +184,12 @@ public final class Preferences: Sendable {
         let aside = try file.setAside()
         report(
             .storage(.corrupt, "read \(path)", "\(reason); it is kept as \(aside), and the defaults hold"))
+    }
+
+    /// Tells the observers what is so now, not what somebody saw before.
+    private func report() {
+        refresh()
+        hub.report { state.withLock { $0.values } }
     }
 
     private func report(_ problem: NetworkError) {
@@ -219,7 +230,7 @@ public final class Preferences: Sendable {
             hub.start(
                 FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
                     guard let self, !names.isEmpty else { return nil }
-                    self.hub.report(self.everything)
+                    self.report()
                     return nil
                 })
         }

@@ -20,6 +20,8 @@ struct FieldResolver<Object: Decodable> {
         let names = Self.properties(of: path)
         if let names, let first = names.first, let column = column(first) {
             let place = ResolvedPlace(column: column, path: names.dropFirst().map { .name($0) })
+            // A column of ids that is no field is what `id` says; there is nothing to try.
+            if layout.columns[column].name != first { return place }
             // A row may be missing, or hold a value for which no other is known: then the name is enough.
             guard let partial = path as? PartialKeyPath<Object>, let base = try object(replacing: nil) else {
                 return place
@@ -28,15 +30,13 @@ struct FieldResolver<Object: Decodable> {
         }
         guard let partial = path as? PartialKeyPath<Object>, names?.count ?? 1 == 1 else { throw unknown(path) }
         guard let base = try object(replacing: nil) else { throw NoRows() }
-        let found = try layout.columns.indices.filter {
-            try follows(partial, ResolvedPlace(column: $0), base) == true && holds(partial, $0, base)
-        }
+        let found = try layout.columns.indices.filter { try reproduces(partial, $0, base) }
         guard found.count == 1 else { throw unknown(path) }
         return ResolvedPlace(column: found[0])
     }
 
     private func column(_ name: String) -> Int? {
-        layout.index(of: name) ?? (name == "id" ? layout.key : nil)
+        layout.index(of: name) ?? (name == "id" && layout.hasOwnKey ? layout.key : nil)
     }
 
     private func unknown(_ path: AnyKeyPath) -> NetworkError {
@@ -67,16 +67,37 @@ struct FieldResolver<Object: Decodable> {
     private func follows(
         _ path: PartialKeyPath<Object>, _ place: ResolvedPlace, _ base: Object
     ) throws -> Bool? {
-        guard let changed = try? object(replacing: place) else { return nil }
-        guard let isEqual = Self.areEqual(base[keyPath: path], changed[keyPath: path]) else { return nil }
-        return !isEqual
+        var isTried = false
+        for other in try others(at: place) {
+            guard let changed = try? object(replacing: (place, other)),
+                let isEqual = Self.areEqual(base[keyPath: path], changed[keyPath: path])
+            else { continue }
+            if !isEqual { return true }
+            isTried = true
+        }
+        return isTried ? false : nil
     }
 
-    /// Whether the property is what the column holds, and not something made of it.
-    private func holds(_ path: PartialKeyPath<Object>, _ column: Int, _ base: Object) throws -> Bool {
-        guard let value = base[keyPath: path] as? any Encodable, let stored = try? ColumnCoding.stored(value).value
-        else { return false }
-        return try self.stored(ResolvedPlace(column: column)) == stored
+    /// Whether the property is what the column holds, now and with every other value: not something made of it.
+    private func reproduces(_ path: PartialKeyPath<Object>, _ column: Int, _ base: Object) throws -> Bool {
+        let place = ResolvedPlace(column: column)
+        guard try Self.stored(base[keyPath: path]) == stored(place) else { return false }
+        var isTried = false
+        for other in try others(at: place) {
+            guard let changed = try? object(replacing: (place, other)) else { continue }
+            guard Self.stored(changed[keyPath: path]) == other else { return false }
+            isTried = true
+        }
+        return isTried
+    }
+
+    private static func stored(_ value: Any) -> StoredValue? {
+        (value as? any Encodable).flatMap { try? ColumnCoding.stored($0).value }
+    }
+
+    private func others(at place: ResolvedPlace) throws -> [StoredValue] {
+        guard let old = try stored(place) else { return [] }
+        return Self.others(than: old, place.path.isEmpty ? layout.columns[place.column].kind : .any)
     }
 
     private static func areEqual(_ first: Any, _ second: Any) -> Bool? {
@@ -98,19 +119,17 @@ struct FieldResolver<Object: Decodable> {
         return try statement.step(operation) ? statement.value(0) : nil
     }
 
-    /// The first row as a value, with another value at one place; `nil` without rows, or when none is known.
-    private func object(replacing place: ResolvedPlace?) throws -> Object? {
+    /// The first row as a value, with another value at one place; `nil` without rows.
+    private func object(replacing change: (place: ResolvedPlace, value: StoredValue)?) throws -> Object? {
         var names = layout.columns.map { Identifier.quoted($0.name) }
         var values: [StoredValue] = []
-        if let place {
-            let kind = place.path.isEmpty ? layout.columns[place.column].kind : .any
-            guard let old = try stored(place), let other = Self.other(than: old, kind) else { return nil }
+        if let (place, value) = change {
             if place.path.isEmpty {
                 names[place.column] = "?1"
-                values = [other]
+                values = [value]
             } else {
                 names[place.column] = "json_set(\(names[place.column]), ?1, ?2)"
-                values = [.text(Self.jsonPath(place.path)), other]
+                values = [.text(Self.jsonPath(place.path)), value]
             }
         }
         let statement = try connection.prepare(
@@ -132,25 +151,30 @@ struct FieldResolver<Object: Decodable> {
         }
     }
 
-    /// Another value of the kind.
-    private static func other(than old: StoredValue, _ kind: FieldKind) -> StoredValue? {
+    /// Other values of the kind, of which a type may not take every one. Chosen so that what is made of a value, in
+    /// capitals, trimmed, rounded, without its sign, is not the value.
+    private static func others(than old: StoredValue, _ kind: FieldKind) -> [StoredValue] {
         switch (kind, old) {
-        case (.json, _): nil
-        case (.boolean, .integer(let value)): .integer(1 - value)
-        case (.boolean, _): .integer(1)
-        case (.uuid, .text("00000000-0000-4000-8000-000000000000")): .text("00000000-0000-4000-8000-000000000001")
-        case (.uuid, _): .text("00000000-0000-4000-8000-000000000000")
-        case (.decimal, .text(let value)): .text(((Decimal(string: value) ?? 0) + 1).description)
-        case (_, .integer(let value)): .integer(value == .max || value == 127 || value == 255 ? value - 1 : value + 1)
-        case (_, .real(let value)): .real(value.isFinite ? value * 2 + 1 : 0)
-        case (_, .text(let value)): .text(value + "x")
-        case (_, .blob(let value)): .blob(value + [0])
-        case (.integer, .null), (.unsigned, .null): .integer(1)
-        case (.real, .null), (.date, .null): .real(1)
-        case (.text, .null), (.url, .null): .text("x")
-        case (.decimal, .null): .text("1")
-        case (.blob, .null): .blob(Data([0]))
-        case (.any, .null): nil
+        case (.json, _), (.any, .null): []
+        case (.boolean, .integer(let value)): [.integer(1 - value)]
+        case (.boolean, _): [.integer(1), .integer(0)]
+        case (.uuid, _):
+            [.text("00000000-0000-4000-8000-00000000000A"), .text("00000000-0000-4000-8000-00000000000B")]
+                .filter { $0 != old }
+        case (.decimal, .text(let value)): [.text((-(Decimal(string: value) ?? 0) - 1.5).description)]
+        case (.decimal, _): [.text("-1.5")]
+        case (.url, .text(let value)): [.text(value + "xX")]
+        case (.url, _): [.text("xX:")]
+        case (_, .integer(let value)):
+            [.integer(-1 - value), .integer(value == .max ? 0 : value + 1), .integer(1)]
+                .filter { $0 != old }
+        case (_, .real(let value)): [.real(value.isFinite ? -value * 2 - 1.5 : 0.5)]
+        case (_, .text(let value)): [.text(value + " xX "), .text("xX")].filter { $0 != old }
+        case (_, .blob(let value)): [.blob(value + [0])]
+        case (.integer, .null), (.unsigned, .null): [.integer(-1), .integer(1)]
+        case (.real, .null), (.date, .null): [.real(-1.5)]
+        case (.text, .null): [.text(" xX ")]
+        case (.blob, .null): [.blob(Data([0]))]
         }
     }
 }

@@ -74,13 +74,26 @@ final class Connection {
         _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1)
         _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if let handle { _ = DecimalOrder.register(on: handle) }
-        try execute("PRAGMA journal_mode = WAL", operation: "open \(path)")
+        try enterWAL(waiting: options.busyTimeout)
         try execute("PRAGMA synchronous = \(options.isDurable ? "FULL" : "NORMAL")", operation: "open \(path)")
         // Reads the head of the schema, which a file that is no database does not have.
         try execute("SELECT count(*) FROM sqlite_master", operation: "open \(path)")
         if let limit = options.maximumByteCount {
             let size = try scalar("PRAGMA page_size", operation: "open \(path)")
             try execute("PRAGMA max_page_count = \(max(1, limit / max(1, size)))", operation: "open \(path)")
+        }
+    }
+
+    /// Two processes that make a file at the same time get in each other's way here, and SQLite does not wait.
+    private func enterWAL(waiting time: Duration) throws {
+        let clock = ContinuousClock()
+        let end = clock.now + time
+        while true {
+            do {
+                return try execute("PRAGMA journal_mode = WAL", operation: "open \(path)")
+            } catch let error as NetworkError where error.storageFailure?.reason == .busy && clock.now < end {
+                usleep(2_000)
+            }
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LATTesting
 import Testing
 
@@ -12,7 +13,7 @@ final class ChildProcess {
         try #require(pipe(&ends) == 0)
         output = ends[0]
         defer { close(ends[1]) }
-        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
