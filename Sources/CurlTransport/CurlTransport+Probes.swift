@@ -41,8 +41,8 @@ extension CurlTransport {
         // The probe's time is over for all of it at once: name, connection, TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
         plan.timeout = plan.connectTimeout
-        let hasProxy = plan.proxy != nil
+        let proxy = plan.proxy?.url
         return ConnectionProbe(
-            Transfer(request: request, target: target, plan: plan, pipe: nil), options, hasProxy: hasProxy)
+            Transfer(request: request, target: target, plan: plan, pipe: nil), options, proxy: proxy)
     }
 }

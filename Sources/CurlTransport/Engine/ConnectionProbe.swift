@@ -9,16 +9,16 @@ final class ConnectionProbe: @unchecked Sendable {
     /// Carries address, numbers and proxy; it is never sent.
     let transfer: Transfer
     let options: ConnectionOptions
-    /// Whether the way leads through a proxy.
-    let hasProxy: Bool
+    /// The proxy the way leads through.
+    let proxy: String?
     var handle: EasyHandle?
     var isCancelled = false
     private var continuation: UnsafeContinuation<ConnectionReport, Never>?
 
-    init(_ transfer: Transfer, _ options: ConnectionOptions, hasProxy: Bool) {
+    init(_ transfer: Transfer, _ options: ConnectionOptions, proxy: String?) {
         self.transfer = transfer
         self.options = options
-        self.hasProxy = hasProxy
+        self.proxy = proxy
     }
 
     func setContinuation(_ continuation: UnsafeContinuation<ConnectionReport, Never>) {
@@ -60,7 +60,8 @@ extension EasyHandle {
         report.certificates = certificates
         let said = errorText
         // Hosts that are excepted from the proxy are reached directly; libcurl names whom it could not reach.
-        report.isProxied = probe.hasProxy && !said.contains(" \(probe.transfer.target.hostAndPortText)")
+        let isDirect = said.contains(" \(probe.transfer.target.hostAndPortText)")
+        report.proxy = isDirect ? nil : probe.proxy.map(URLText.redacted)
         if result != CURLE_OK {
             report.error = EngineFailure.describe(
                 result, handle: self, transfer: probe.transfer, timings: timings, now: now)

@@ -50,12 +50,14 @@ final class EngineSide {
         }
         if schedule.due <= now {
             schedule = ChangeSchedule()
-            engine.dropDeadConnections()
+            dropDeadConnections()
             for observer in networkObservers { observer() }
         }
         hasProbeEvents = false
         probes.turn(now)
     }
+
+    func dropDeadConnections() { engine.dropDeadConnections() }
 
     /// The engine's end: every probe ends, every descriptor is closed.
     func end() {

@@ -27,8 +27,8 @@ package struct ConnectionReport: Sendable {
     package var proxyVerdict: ProxyVerdict?
     /// Whether the name was resolved when it failed.
     package var isResolved = true
-    /// Whether the way led through a proxy.
-    package var isProxied = false
+    /// The proxy the way led through, without its password; `nil` for none.
+    package var proxy: String?
     /// The certificates that the server sent, its own first.
     package var certificates: [CertificateFacts] = []
 

@@ -1,17 +1,17 @@
-import CurlTransport
+package import CurlTransport
 import Glibc
 import HTTPCore
 
 extension UnreachableReason {
     /// The reason in what a probe came back with; `nil` when it connected.
-    init?(_ report: ConnectionReport) {
+    package init?(_ report: ConnectionReport) {
         guard let error = report.error else { return nil }
         if let verdict = report.proxyVerdict {
             self.init(verdict)
             return
         }
         switch error.kind {
-        case .connect where report.isProxied: self = .proxy
+        case .connect where report.proxy != nil: self = .proxy
         case .connect: self = Self.reason(ofSystemError: report.systemError)
         // libcurl's word for a name server that does not answer in time.
         case .timeout where !report.isResolved: self = .dns

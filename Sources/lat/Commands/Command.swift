@@ -26,7 +26,8 @@ extension Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, DownloadCommand.self, UploadCommand.self, DomainsCommand.self,
-        CacheCommand.self, DeviceCommand.self, DemoCommand.self, HelpCommand.self,
+        CacheCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,
+        HelpCommand.self,
     ]
 
     /// - Throws: ``UsageError`` with the nearest name.

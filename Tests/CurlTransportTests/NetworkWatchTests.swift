@@ -1,0 +1,117 @@
+import CLibcurl
+import LATTesting
+import Testing
+
+@testable import CurlTransport
+
+@Suite struct NetworkWatchTests {
+    // MARK: News and noise
+
+    /// A message of rtnetlink.
+    private func message<Body>(_ type: Int, _ body: Body, _ attributes: [(UInt16, [UInt8])] = []) -> [UInt8] {
+        var payload = withUnsafeBytes(of: body) { Array($0) }
+        for (kind, value) in attributes {
+            let length = UInt16(4 + value.count)
+            payload += withUnsafeBytes(of: length) { Array($0) } + withUnsafeBytes(of: kind) { Array($0) } + value
+            while payload.count % 4 != 0 { payload.append(0) }
+        }
+        var header = nlmsghdr()
+        header.nlmsg_len = UInt32(MemoryLayout<nlmsghdr>.size + payload.count)
+        header.nlmsg_type = UInt16(type)
+        return withUnsafeBytes(of: header) { Array($0) } + payload
+    }
+
+    private func isNews(_ changes: inout NetworkChanges, _ bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBytes { changes.note($0) }
+    }
+
+    private func link(_ index: Int32, flags: UInt32) -> ifinfomsg {
+        var link = ifinfomsg()
+        link.ifi_index = index
+        link.ifi_flags = flags
+        return link
+    }
+
+    @Test func aLinkIsNewsWhenItGoesUpOrDown() {
+        var changes = NetworkChanges()
+        let up = message(Int(RTM_NEWLINK), link(7, flags: 0x1_1043))
+        #expect(isNews(&changes, up))
+        #expect(!isNews(&changes, up))
+        // IFF_PROMISC is nothing to us.
+        #expect(!isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1_1143))))
+        #expect(isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1002))))
+        #expect(isNews(&changes, message(Int(RTM_DELLINK), link(7, flags: 0))))
+    }
+
+    @Test func anAddressIsNewsOnceHoweverOftenItIsRenewed() {
+        var changes = NetworkChanges()
+        var body = ifaddrmsg()
+        body.ifa_index = 3
+        body.ifa_prefixlen = 24
+        let address: [(UInt16, [UInt8])] = [(UInt16(IFA_ADDRESS), [10, 0, 0, 1])]
+        let first = message(Int(RTM_NEWADDR), body, address + [(UInt16(IFA_CACHEINFO), [1, 2, 3, 4])])
+        let renewed = message(Int(RTM_NEWADDR), body, address + [(UInt16(IFA_CACHEINFO), [9, 9, 9, 9])])
+        #expect(isNews(&changes, first))
+        #expect(!isNews(&changes, renewed))
+        #expect(isNews(&changes, message(Int(RTM_DELADDR), body, address)))
+        #expect(isNews(&changes, renewed))
+    }
+
+    @Test func aRouteIsNewsUnlessTheKernelMadeItForItself() {
+        var changes = NetworkChanges()
+        #expect(isNews(&changes, message(Int(RTM_DELROUTE), rtmsg())))
+        var cloned = rtmsg()
+        cloned.rtm_flags = 0x200
+        #expect(!isNews(&changes, message(Int(RTM_NEWROUTE), cloned)))
+    }
+
+    @Test func severalMessagesAndCutOnes() {
+        var changes = NetworkChanges()
+        var cloned = rtmsg()
+        cloned.rtm_flags = 0x200
+        let both = message(Int(RTM_NEWROUTE), cloned) + message(Int(RTM_NEWROUTE), rtmsg())
+        #expect(isNews(&changes, both))
+        #expect(!isNews(&changes, Array(both.dropLast(4))))
+        #expect(!isNews(&changes, [1, 2, 3]))
+        #expect(!isNews(&changes, [UInt8](repeating: 0, count: 64)))
+    }
+
+    // MARK: Bursts
+
+    @Test func aBurstIsToldOnceAndNotTooLate() {
+        var schedule = ChangeSchedule()
+        #expect(schedule.due == .distantFuture)
+        let start = MonotonicTime(nanoseconds: 0)
+        schedule.note(start)
+        #expect(schedule.due == start + 50)
+        schedule.note(start + 40)
+        #expect(schedule.due == start + 90)
+        for milliseconds in stride(from: Int64(80), through: 490, by: 10) { schedule.note(start + milliseconds) }
+        #expect(schedule.due == start + 500)
+    }
+
+    // MARK: Connections
+
+    @Test func aLoopbackConnectionIsNotGone() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport in
+            _ = try await transport.get(server.url())
+            await transport.dropDeadConnections()
+            #expect(try await transport.get(server.url()).timings.connectionReused)
+        }
+    }
+}
+
+extension CurlTransport {
+    /// What the engine does when the network has changed.
+    fileprivate func dropDeadConnections() async {
+        await withUnsafeContinuation { continuation in
+            mailbox.post(
+                .side { side in
+                    side?.dropDeadConnections()
+                    continuation.resume()
+                })
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import Testing
+
+@testable import LATNetworking
+
+/// The ledger on a clock of the test's own.
+@Suite struct ProbeLedgerTests {
+    private let start = ContinuousClock.now
+
+    private func ledger() -> ProbeLedger<String, Int> { ProbeLedger(ttl: .seconds(10), failureTTL: .seconds(2)) }
+
+    private func word(_ action: ProbeLedger<String, Int>.Action) -> String {
+        switch action {
+        case .take(let answer): "take \(answer)"
+        case .join: "join"
+        case .start: "start"
+        }
+    }
+
+    @Test func manyAtOnceShareOneTry() {
+        var ledger = ledger()
+        #expect(word(ledger.ask("a", at: start)) == "start")
+        for _ in 0..<100 { #expect(word(ledger.ask("a", at: start)) == "join") }
+        #expect(word(ledger.ask("a", isFresh: true, at: start)) == "join")
+        #expect(word(ledger.ask("b", at: start)) == "start")
+        #expect(ledger.finish("a", 1, isReachable: true, at: start) == .deliver)
+        #expect(word(ledger.ask("a", at: start)) == "take 1")
+    }
+
+    @Test func anAnswerHoldsForItsTimeAndNotAtItsEnd() {
+        var ledger = ledger()
+        _ = ledger.ask("a", at: start)
+        _ = ledger.finish("a", 1, isReachable: true, at: start)
+        #expect(word(ledger.ask("a", at: start + .milliseconds(9_999))) == "take 1")
+        #expect(word(ledger.ask("a", at: start + .seconds(10))) == "start")
+        _ = ledger.finish("a", 2, isReachable: false, at: start + .seconds(10))
+        #expect(word(ledger.ask("a", at: start + .milliseconds(11_999))) == "take 2")
+        #expect(word(ledger.ask("a", at: start + .seconds(12))) == "start")
+    }
+
+    @Test func aFreshAnswerIsNotOneFromBefore() {
+        var ledger = ledger()
+        _ = ledger.ask("a", at: start)
+        _ = ledger.finish("a", 1, isReachable: true, at: start)
+        #expect(word(ledger.ask("a", isFresh: true, at: start)) == "start")
+        #expect(ledger.answer(of: "a") == 1)
+    }
+
+    @Test func aChangeOfTheNetworkEndsAnswersAndRepeatsTriesOnce() {
+        var ledger = ledger()
+        _ = ledger.ask("a", at: start)
+        _ = ledger.finish("a", 1, isReachable: true, at: start)
+        ledger.networkChanged()
+        // What is known stays known until there is better.
+        #expect(ledger.answer(of: "a") == 1)
+        #expect(word(ledger.ask("a", at: start)) == "start")
+        ledger.networkChanged()
+        #expect(ledger.finish("a", 2, isReachable: false, at: start) == .repeated)
+        #expect(ledger.answer(of: "a") == 1)
+        #expect(word(ledger.ask("a", at: start)) == "join")
+        #expect(ledger.finish("a", 3, isReachable: true, at: start) == .deliver)
+        #expect(word(ledger.ask("a", at: start)) == "take 3")
+    }
+
+    @Test func whatStaysUnreachableIsTriedLessAndLessOften() {
+        var ledger = ledger()
+        var pauses: [Duration] = []
+        var now = start
+        for _ in 0..<6 {
+            _ = ledger.ask("a", isFresh: true, at: now)
+            _ = ledger.finish("a", 0, isReachable: false, at: now)
+            let next = ledger.nextTry(of: "a", at: now)
+            pauses.append(next - now)
+            now = next
+        }
+        #expect(pauses == [2, 4, 8, 10, 10, 10].map { .seconds($0) })
+        _ = ledger.ask("a", isFresh: true, at: now)
+        _ = ledger.finish("a", 1, isReachable: true, at: now)
+        #expect(ledger.nextTry(of: "a", at: now) == now + .seconds(10))
+        ledger.networkChanged()
+        #expect(ledger.nextTry(of: "a", at: now) == now)
+    }
+
+    @Test func remembersOnlySoMany() {
+        var ledger = ProbeLedger<String, Int>(ttl: .seconds(10), failureTTL: .seconds(2), capacity: 8)
+        _ = ledger.ask("running", at: start)
+        for number in 0..<100 {
+            _ = ledger.ask("\(number)", at: start)
+            _ = ledger.finish("\(number)", number, isReachable: true, at: start)
+        }
+        #expect(ledger.count <= 8)
+        #expect(word(ledger.ask("running", at: start)) == "join")
+    }
+}

@@ -1,0 +1,234 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATNetworking
+
+@Suite struct ReachabilityTests {
+    @Test func probesADomainOfTheTableAndAURL() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(bytes: Array(#"{ domains: { here: { baseURL: "\#(server.url("/api"))" } } }"#.utf8))
+        }
+        #expect(manager.reachability.currentStatus(of: "here") == .unknown)
+        #expect(!manager.reachability.isReachable("here"))
+        let status = await manager.reachability.probe("here")
+        guard case .reachable(let latency, let address) = status else {
+            Issue.record("\(status)")
+            return
+        }
+        #expect(latency > .zero)
+        #expect(address == "127.0.0.1")
+        #expect(manager.reachability.currentStatus(of: "here") == status)
+        #expect(await manager.reachability.probe(server.url("/other")).isReachable)
+        try await server.waitForClosedConnections(2)
+        #expect(server.requestCount == 0)
+    }
+
+    @Test func aMirrorCountsForItsDomain() async throws {
+        let server = try MockServer()
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                bytes: Array(
+                    #"{ domains: { here: { baseURL: "\#(closed.url())", mirrors: ["\#(server.url())"] } } }"#.utf8))
+        }
+        let report = await manager.reachability.report(of: "here")
+        #expect(report.status.isReachable)
+        #expect(report.url.contains(":\(server.port)"))
+    }
+
+    @Test func tellsWhyNot() async throws {
+        let closed = try ClosedPort()
+        let full = try FullBacklogListener()
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make { $0.reachability.timeout = .milliseconds(300) }
+        let reachability = manager.reachability
+        #expect(await reachability.probe(closed.url()) == .unreachable(reason: .refused))
+        #expect(await reachability.probe(full.url()) == .unreachable(reason: .timeout))
+        #expect(await reachability.probe("http://nowhere.invalid/") == .unreachable(reason: .dns))
+        let noTLS = await reachability.probe("https://127.0.0.1:\(server.port)/")
+        #expect(noTLS == .unreachable(reason: .tls) || noTLS == .unreachable(reason: .timeout))
+        #expect(await reachability.probe("daxian") == .unreachable(reason: .unknownName))
+        #expect(await reachability.probe("ftp://127.0.0.1/") == .unreachable(reason: .unknownName))
+        let report = await reachability.report(of: "daxian")
+        #expect(report.error?.message.contains("daxian") == true)
+    }
+
+    @Test func aProxyThatIsNotThereIsTheReason() async throws {
+        let closed = try ClosedPort()
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make { $0.proxy = .url(closed.url("")) }
+        #expect(await manager.reachability.probe(server.url()) == .unreachable(reason: .proxy))
+        #expect(server.acceptedConnections == 0)
+    }
+
+    @Test func aHundredAtOnceAreOneConnection() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make()
+        let count = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<100 { group.addTask { await manager.reachability.probe(server.url()).isReachable } }
+            return await group.reduce(into: 0) { if $1 { $0 += 1 } }
+        }
+        #expect(count == 100)
+        try await server.waitForClosedConnections(1)
+        #expect(server.acceptedConnections == 1)
+        _ = await manager.reachability.report(of: server.url(), isFresh: true)
+        #expect(server.acceptedConnections == 2)
+    }
+
+    @Test func aCaptivePortalIsNotTheServer() async throws {
+        let server = try MockServer()
+        server.route("GET", "/health") { _ in .text("ok") }
+        server.route("GET", "/portal") { _ in .status(302) }
+        let good = try CentralRequestManager.make {
+            $0.reachability.check = .init(path: "/health", status: 200, contains: "ok")
+        }
+        #expect(await good.reachability.probe(server.url()).isReachable)
+        for check in [
+            ReachabilityConfiguration.AnswerCheck(path: "/portal"), .init(path: "/health", status: 200, contains: "no"),
+        ] {
+            let manager = try CentralRequestManager.make { $0.reachability.check = check }
+            let report = await manager.reachability.report(of: server.url())
+            #expect(report.status == .unreachable(reason: .captivePortal))
+            #expect(report.error?.message.contains("captive portal") == true)
+        }
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func updatesBeginWithTheCurrentStatusAndTellOfTheServersEndAndReturn() async throws {
+        let server = try MockServer()
+        let port = server.port
+        let manager = try CentralRequestManager.make {
+            $0.reachability.ttl = .milliseconds(50)
+            $0.reachability.failureTTL = .milliseconds(50)
+        }
+        let url = server.url()
+        _ = await manager.reachability.probe(url)
+        var updates = manager.reachability.updates(of: url).makeAsyncIterator()
+        #expect(await updates.next()?.isReachable == true)
+        server.stop()
+        #expect(await updates.next() == .unreachable(reason: .refused))
+        let again = try MockServer(port: port)
+        #expect(await updates.next()?.isReachable == true)
+        again.stop()
+        #expect(await updates.next()?.isReachable == false)
+    }
+
+    @Test func observersHearTheSameAndStopWhenCancelled() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make()
+        let heard = Log<ReachabilityStatus>()
+        let reached = Signal()
+        let observation = manager.reachability.observe(server.url()) { status in
+            heard.append(status)
+            if status.isReachable { reached.raise() }
+        }
+        await reached.wait()
+        #expect(heard.elements.last?.isReachable == true)
+        observation.cancel()
+        #expect(observation.isCancelled)
+    }
+
+    @Test func updatesEndWithTheManager() async throws {
+        let full = try FullBacklogListener()
+        var manager: CentralRequestManager? = try .make()
+        let updates = manager?.reachability.updates(of: full.url())
+        let ended = Task {
+            guard let updates else { return }
+            for await _ in updates {}
+        }
+        manager = nil
+        await ended.value
+        let other = try CentralRequestManager.make()
+        let followed = other.reachability.updates(of: full.url())
+        await other.shutdown()
+        for await _ in followed {}
+        for await _ in other.reachability.updates(of: full.url()) {}
+    }
+
+    @Test func aRequestIsNeverHeldBackByAProbe() async throws {
+        let server = try MockServer()
+        let port = server.port
+        server.stop()
+        let manager = try CentralRequestManager.make()
+        let url = "http://127.0.0.1:\(port)/"
+        #expect(await manager.reachability.probe(url) == .unreachable(reason: .refused))
+        let again = try MockServer(port: port)
+        again.fallback { _ in .text("x") }
+        // The last answer still holds, and says unreachable.
+        #expect(try await manager.startRequest("GET", url).status == 200)
+    }
+
+    @Test func aTransportOfTheAppsOwnHasProbesAllTheSame() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make { $0.transport = Stub() }
+        #expect(await manager.reachability.probe(server.url()).isReachable)
+        await manager.shutdown()
+    }
+
+    private struct Stub: Transport {
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            throw NetworkError(.other, message: "not asked")
+        }
+    }
+}
+
+@Suite struct WaitsForConnectivityTests {
+    @Test func waitsForAServerThatComesLater() async throws {
+        let server = try MockServer()
+        let port = server.port
+        server.stop()
+        let manager = try CentralRequestManager.make {
+            $0.reachability.failureTTL = .milliseconds(50)
+            $0.reachability.ttl = .milliseconds(50)
+        }
+        var request = HTTPRequest("POST", "http://127.0.0.1:\(port)/", body: .data(Data("x".utf8), contentType: "a/b"))
+        request.waitsForConnectivity = true
+        let sent = request
+        let waiting = Task { try await manager.send(sent) }
+        // It has seen that nobody is there.
+        for await status in manager.reachability.updates(of: sent.url) where status == .unreachable(reason: .refused) {
+            break
+        }
+        let again = try MockServer(port: port)
+        again.fallback { request in .text("\(request.body.count)") }
+        #expect(try await waiting.value.text == "1")
+        #expect(again.requestCount == 1)
+    }
+
+    @Test func givesUpAfterItsTime() async throws {
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make {
+            $0.reachability.waitsForConnectivity = true
+            $0.reachability.connectivityTimeout = .milliseconds(200)
+        }
+        let start = ContinuousClock.now
+        let error = await failure { try await manager.startRequest("GET", closed.url()) }
+        #expect(error?.kind == .connect)
+        #expect(ContinuousClock.now - start >= .milliseconds(200))
+    }
+
+    @Test func aCallMayDecline() async throws {
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make {
+            $0.reachability.waitsForConnectivity = true
+            $0.reachability.connectivityTimeout = .seconds(3_600)
+        }
+        var request = HTTPRequest("GET", closed.url())
+        request.waitsForConnectivity = false
+        let sent = request
+        #expect(await failure { try await manager.send(sent) }?.kind == .connect)
+    }
+
+    @Test func endsWhenCancelled() async throws {
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make { $0.reachability.waitsForConnectivity = true }
+        let waiting = Task { try await manager.startRequest("GET", closed.url()) }
+        for await status in manager.reachability.updates(of: closed.url()) where !status.isReachable {
+            break
+        }
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+    }
+}
