@@ -1,3 +1,5 @@
+import Glibc
+import HTTPCore
 import LATTesting
 import Testing
 
@@ -36,7 +38,7 @@ import Testing
 
     @Test func getsThroughWhileEveryPlaceIsTaken() async throws {
         let server = try MockServer()
-        server.fallback { _ in .text("late").delayed(.seconds(60)) }
+        server.fallback { _ in .text("late").delayed(by: .seconds(60)) }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport in
             let waiting = Task { try await transport.send(HTTPRequest("GET", server.url())) }
             try await server.waitForRequests(1)

@@ -50,9 +50,11 @@ final class LatProcess: Sendable {
     ///   - columns: when given, both outputs are one terminal of that width, and all of it is ``Result/out``.
     ///   - closesOutput: whether nobody reads standard output.
     ///   - folder: the current folder; `nil` for the one of the tests.
+    ///   - launcher: what starts it in its turn, such as `ip netns exec`.
+    ///   - program: another program in the place of `lat`.
     init(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
-        closesOutput: Bool = false, in folder: String? = nil
+        closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil
     ) throws {
         let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"].merging(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
@@ -61,7 +63,10 @@ final class LatProcess: Sendable {
             let err = columns == nil ? try Self.openPipe() : nil
             defer { for end in [input, out.writing, err?.writing ?? -1] { close(end) } }
             let descriptors = [input, out.writing, err?.writing ?? out.writing]
-            return (try Self.spawn(arguments, variables, descriptors, folder), out.reading, err?.reading)
+            return (
+                try Self.spawn(launcher + [program ?? Self.path] + arguments, variables, descriptors, folder),
+                out.reading, err?.reading
+            )
         }
         self.identifier = identifier
         if closesOutput { close(out) } else { read(out) { $0.out.append(contentsOf: $1) } }
@@ -93,6 +98,18 @@ final class LatProcess: Sendable {
     func waitForError(_ text: String) async {
         let bytes = Data(text.utf8)
         await wait { $0.isOver || $0.err.firstRange(of: bytes) != nil }
+    }
+
+    /// Waits until a text has come on standard output, or the process is over.
+    func waitForOutput(_ text: String) async {
+        let bytes = Data(text.utf8)
+        await wait { $0.isOver || $0.out.firstRange(of: bytes) != nil }
+    }
+
+    /// Waits until so many whole lines have come on standard output, or the process is over, and gives them.
+    func lines(_ count: Int) async -> [String] {
+        await wait { state in state.isOver || state.out.count { $0 == UInt8(ascii: "\n") } >= count }
+        return String(decoding: state.withLock { $0.out }, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
     func send(signal: Int32) { kill(identifier, signal) }
@@ -142,7 +159,7 @@ final class LatProcess: Sendable {
         }
     }
 
-    private static func onThread(_ work: @escaping @Sendable () -> Void) {
+    static func onThread(_ work: @escaping @Sendable () -> Void) {
         let box = Unmanaged.passRetained(Work(work)).toOpaque()
         var thread = pthread_t()
         pthread_create(
@@ -171,7 +188,7 @@ final class LatProcess: Sendable {
     }()
 
     private static func spawn(
-        _ arguments: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?
+        _ words: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -189,8 +206,8 @@ final class LatProcess: Sendable {
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
 
         // The call that sets the folder of a child is one that Swift does not see; env(1) does it and becomes the child.
-        let command = folder.map { ["/usr/bin/env", "-C", $0, path] } ?? [path]
-        var words = (command + arguments).map { strdup($0) } + [nil]
+        let command = (folder.map { ["/usr/bin/env", "-C", $0] } ?? []) + words
+        var words = command.map { strdup($0) } + [nil]
         var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { for text in words + variables { free(text) } }
         var identifier: pid_t = 0

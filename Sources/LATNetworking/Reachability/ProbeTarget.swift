@@ -1,4 +1,5 @@
 import CurlTransport
+import Glibc
 import HTTPCore
 import Synchronization
 
@@ -69,7 +70,7 @@ final class ProbeSource: Sendable {
             report.timings = connection.timings
             if let reason = UnreachableReason(connection) {
                 report.status = .unreachable(reason: reason)
-                report.error = connection.error
+                report.error = Self.error(connection, reason, url)
             } else {
                 if let check = target.check { try await self.check(check, request, engine) }
                 report.status = .reachable(
@@ -87,6 +88,19 @@ final class ProbeSource: Sendable {
         }
         report.date = .now
         return report
+    }
+
+    /// Without a route the next step is another than with a server that refuses.
+    private static func error(
+        _ connection: ConnectionReport, _ reason: UnreachableReason, _ url: String
+    ) -> NetworkError? {
+        guard reason == .network, let error = connection.error, error.kind == .connect else { return connection.error }
+        let place = URLReference.origin(of: url) ?? URLText.redacted(url)
+        return NetworkError(
+            .connect,
+            message: "there is no way to \(place) (\(String(cString: strerror(connection.systemError)))); look whether "
+                + "this machine is connected, and at its routes",
+            request: error.request, curlCode: error.curlCode, timings: error.timings)
     }
 
     private struct CaptivePortal: Error {
@@ -117,7 +131,8 @@ final class ProbeSource: Sendable {
         throw CaptivePortal(
             error: NetworkError(
                 .other,
-                message: "\(URLText.redacted(request.url)) was answered with \(differences.joined(separator: " and ")): "
+                message:
+                    "\(URLText.redacted(request.url)) was answered with \(differences.joined(separator: " and ")): "
                     + "most likely a captive portal or a proxy answers in the server's place; open it in a browser",
                 request: request, response: response))
     }

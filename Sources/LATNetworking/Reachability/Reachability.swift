@@ -265,9 +265,11 @@ extension Reachability {
         return task
     }
 
-    private func finish(_ target: ProbeTarget, _ report: ReachabilityReport) -> ProbeLedger<
-        ProbeTarget, ReachabilityReport
-    >.Outcome {
+    private func finish(_ target: ProbeTarget, _ report: ReachabilityReport)
+        -> ProbeLedger<
+            ProbeTarget, ReachabilityReport
+        >.Outcome
+    {
         state.withLock { state in
             guard !state.isOver else { return .deliver }
             let outcome = state.ledger.finish(

@@ -57,7 +57,8 @@ extension ProbeCommand {
         "--timeout", value: "1s|500ms", help: "The longest a try may take: name, connection and TLS. Default: 5s.")
     static let watch = Option(
         "--watch", "-w",
-        help: "Goes on until Ctrl-C and shows every change, at once when the network changes. With --format json a line "
+        help:
+            "Goes on until Ctrl-C and shows every change, at once when the network changes. With --format json a line "
             + "for each.")
     static let interval = Option("--interval", value: "TIME", help: "How often --watch tries again. Default: 2s.")
     static let check = Option(

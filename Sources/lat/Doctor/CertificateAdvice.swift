@@ -24,10 +24,14 @@ enum CertificateAdvice {
         return "the certificate expires in \(Quantity.duration(.seconds(max(0, left)))); have it renewed"
     }
 
+    private static let isItTLS = "is it TLS that is spoken at this port? Try http:// in place of https://"
+
     static func next(after error: NetworkError, _ certificate: CertificateFacts?, host: String) -> String {
         guard case .tls(let failure) = error.kind else {
             return "the connection stands but the handshake does not end; is it TLS that is spoken at this port?"
         }
+        // What OpenSSL says of an answer that is no TLS.
+        if error.message.contains("wrong version number") { return Self.isItTLS }
         switch failure {
         case .expired: return "renew the certificate on the server; if it is not expired, look at this machine's clock"
         case .notYetValid: return "this machine's clock is behind, or the certificate was made ahead of time"
@@ -39,7 +43,7 @@ enum CertificateAdvice {
         case .pinMismatch: return "the key is not one of the pinned; pin the new one if the change is known of"
         case .clientCertificate: return "the server wants a certificate of the client, or refuses the one it got"
         case .protocolVersion: return "the two sides share no version or cipher; the server needs TLS 1.2 or newer"
-        case .handshake: return "is it TLS that is spoken at this port? Try http:// in place of https://"
+        case .handshake: return Self.isItTLS
         }
     }
 }

@@ -172,7 +172,8 @@ struct DoctorExamination: Sendable {
             if let local = first.report.localAddress { step.details.append("from \(local)") }
             if good.count < reports.count {
                 step.outcome = .warning
-                step.advice = "an address that does not answer slows connections down; mend it, or take it out of the name"
+                step.advice =
+                    "an address that does not answer slows connections down; mend it, or take it out of the name"
             }
             return step
         }

@@ -32,7 +32,9 @@ struct DoctorReport {
             return style.red("The server answers, with a failure: \(SafeText.line(refused.finding)).")
         }
         let warnings = steps.count { $0.outcome == .warning }
-        if warnings > 0 { return style.yellow("It works; \(warnings == 1 ? "one thing" : "\(warnings) things") to know.") }
+        if warnings > 0 {
+            return style.yellow("It works; \(warnings == 1 ? "one thing" : "\(warnings) things") to know.")
+        }
         return style.green("All is well.")
     }
 

@@ -85,7 +85,8 @@ struct ProbeRun {
         defer { for follower in followers { follower.cancel() } }
         for await report in changes {
             for index in reports.indices where reports[index].target == report.target {
-                let isNews = ProbeTable.words(reports[index].status) != ProbeTable.words(report.status)
+                let isNews =
+                    ProbeTable.words(reports[index].status) != ProbeTable.words(report.status)
                     || reports[index].status.address != report.status.address
                 reports[index] = report
                 try view.show(reports, changed: isNews ? index : nil)

@@ -42,7 +42,10 @@ final class ProbeView: Sendable {
         let facts = [report.status.latency.map(Quantity.duration), report.status.address].compactMap { $0 }
         let time = (report.date ?? .now).ISO8601Format()
         try console.print(
-            [time, SafeText.line(report.target), ProbeTable.painted(ProbeTable.words(report.status), report.status, style)]
-                .joined(separator: "  ") + (facts.isEmpty ? "" : "  " + facts.joined(separator: "  ")))
+            [
+                time, SafeText.line(report.target),
+                ProbeTable.painted(ProbeTable.words(report.status), report.status, style),
+            ]
+            .joined(separator: "  ") + (facts.isEmpty ? "" : "  " + facts.joined(separator: "  ")))
     }
 }

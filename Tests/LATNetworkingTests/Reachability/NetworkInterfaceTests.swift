@@ -30,7 +30,8 @@ import Testing
     private func setRoutes(_ routes: [(name: String, metric: Int)]) throws {
         let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
         let lines = routes.map { "\($0.name)\t00000000\t0100000A\t0003\t0\t0\t\($0.metric)\t00000000\t0\t0\t0\n" }
-        try write("/proc/net/route", head + "eth9\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" + lines.joined())
+        try write(
+            "/proc/net/route", head + "eth9\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" + lines.joined())
     }
 
     private var reader: InterfaceReader { InterfaceReader(root: folder.path) }

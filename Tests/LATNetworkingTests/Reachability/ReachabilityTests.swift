@@ -8,7 +8,7 @@ import Testing
     @Test func probesADomainOfTheTableAndAURL() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make {
-            $0.domains = try? DomainTable(bytes: Array(#"{ domains: { here: { baseURL: "\#(server.url("/api"))" } } }"#.utf8))
+            $0.domains = try? DomainTable(json5: #"{ domains: { here: { baseURL: "\#(server.url("/api"))" } } }"#)
         }
         #expect(manager.reachability.currentStatus(of: "here") == .unknown)
         #expect(!manager.reachability.isReachable("here"))
@@ -30,8 +30,7 @@ import Testing
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(
-                bytes: Array(
-                    #"{ domains: { here: { baseURL: "\#(closed.url())", mirrors: ["\#(server.url())"] } } }"#.utf8))
+                json5: #"{ domains: { here: { baseURL: "\#(closed.url())", mirrors: ["\#(server.url())"] } } }"#)
         }
         let report = await manager.reachability.report(of: "here")
         #expect(report.status.isReachable)

@@ -1,0 +1,165 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATTesting
+import Testing
+
+@testable import lat
+
+@Suite struct ProbeProcessTests {
+    @Test func showsATableAndEndsWithThreeWhenOneIsAway() async throws {
+        let server = try MockServer()
+        let closed = try ClosedPort()
+        let good = try await LatProcess.run(["probe", server.url()])
+        #expect(good.exitCode == 0)
+        #expect(good.text.hasPrefix("name"))
+        #expect(good.text.contains("reachable") && good.text.contains("127.0.0.1"))
+        let bad = try await LatProcess.run(["probe", server.url(), closed.url(), "--timeout", "1s"])
+        #expect(bad.exitCode == 3)
+        #expect(bad.text.contains("unreachable: refused"))
+        #expect(bad.err.contains("is the server running"))
+        #expect(server.requestCount == 0)
+    }
+
+    @Test func speaksJSON() async throws {
+        let server = try MockServer()
+        let result = try await LatProcess.run(["probe", server.url(), "--format", "json"])
+        let value = try JSONValue(parsing: result.out)
+        #expect(value["reachable"].bool == true)
+        #expect(value["targets"][0]["status"].string == "reachable")
+        #expect(value["targets"][0]["latency"].double.map { $0 > 0 } == true)
+        #expect(value["targets"][0]["reason"] == .null)
+    }
+
+    @Test func looksNamesUpInTheTable() async throws {
+        let server = try MockServer()
+        let folder = try TemporaryDirectory()
+        let text = #"{ domains: { here: { baseURL: "\#(server.url())" } } }"#
+        let table = try folder.write(Data(text.utf8), to: "domains.json5")
+        let good = try await LatProcess.run(["probe", "here", "--table", table])
+        #expect(good.exitCode == 0)
+        let typo = try await LatProcess.run(["probe", "hare", "--table", table])
+        #expect(typo.exitCode == 2)
+        #expect(typo.err.contains("\"here\""))
+        let none = try await LatProcess.run(["probe", "here"], in: folder.path)
+        #expect(none.exitCode == 2)
+        #expect(none.err.contains("--table"))
+    }
+
+    @Test func usageMistakesAreNamed() async throws {
+        for (arguments, word) in [
+            (["probe"], "NAME or URL"), (["probe", "http://a/", "--interval", "1s"], "--watch"),
+            (["probe", "http://a/", "--check", "/x=y"], "--check"),
+            (["doctor", "example.org"], "https://example.org/"),
+            (["doctor", "http://a/", "http://b/"], "one argument too many"),
+        ] {
+            let result = try await LatProcess.run(arguments)
+            #expect(result.exitCode == 2)
+            #expect(result.err.contains(word), "\(arguments)")
+        }
+    }
+
+    @Test func watchDrawsATableOverItselfOnATerminal() async throws {
+        let server = try MockServer()
+        let process = try LatProcess(["probe", server.url(), "--watch", "--interval", "100ms"], columns: 60)
+        _ = await process.lines(2)
+        server.stop()
+        await process.waitForOutput("refused")
+        process.send(signal: SIGINT)
+        let result = await process.result
+        #expect(result.exitCode == 130)
+        #expect(result.text.contains("\u{1B}[2A"))
+        // No line wraps.
+        let lines = result.text.split(separator: "\n").map { ProbeProcessTests.withoutColours(String($0)) }
+        #expect(lines.allSatisfy { $0.count < 60 })
+    }
+
+    @Test func watchWritesALineForEachChange() async throws {
+        let server = try MockServer()
+        let port = server.port
+        let process = try LatProcess(
+            ["probe", server.url(), "--watch", "--interval", "100ms", "--format", "json"])
+        _ = await process.lines(1)
+        server.stop()
+        _ = await process.lines(2)
+        let again = try MockServer(port: port)
+        let lines = await process.lines(3)
+        process.send(signal: SIGINT)
+        _ = await process.result
+        again.stop()
+        let values = try lines.map { try JSONValue(parsing: Data($0.utf8)) }
+        #expect(values.prefix(3).map { $0["status"].string } == ["reachable", "unreachable", "reachable"])
+    }
+
+    private static func withoutColours(_ text: String) -> String {
+        var result = ""
+        var isEscape = false
+        for character in text {
+            if character == "\u{1B}" { isEscape = true }
+            if !isEscape, character != "\r" { result.append(character) }
+            if isEscape, character.isLetter { isEscape = false }
+        }
+        return result
+    }
+}
+
+@Suite struct DoctorProcessTests {
+    @Test func goesAllTheWay() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x").header("Date", "Sat, 21 Nov 2020 04:30:38 GMT") }
+        let result = try await LatProcess.run(["doctor", server.url(), "--format", "json"])
+        #expect(result.exitCode == 0)
+        let steps = try JSONValue(parsing: result.out)["steps"]
+        let names = (0..<6).compactMap { steps[$0]["name"].string }
+        #expect(names == ["libcurl", "network", "name", "tcp", "http", "clock"])
+        #expect(steps[4]["finding"].string?.contains("200") == true)
+        // Its clock is years away.
+        #expect(steps[5]["outcome"].string == "warning")
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func tellsWhereItEndsAndWhatToDo() async throws {
+        let closed = try ClosedPort()
+        let refused = try await LatProcess.run(["doctor", closed.url()])
+        #expect(refused.exitCode == 3)
+        #expect(refused.text.contains("It ends at tcp") && refused.text.contains("is the server running"))
+        let unknown = try await LatProcess.run(["doctor", "http://nowhere.invalid/"])
+        #expect(unknown.exitCode == 3)
+        #expect(unknown.text.contains("It ends at name"))
+        let server = try MockServer()
+        server.fallback { _ in .status(503) }
+        let failing = try await LatProcess.run(["doctor", server.url()])
+        #expect(failing.exitCode == 1)
+        #expect(failing.text.contains("503"))
+        let machine = try await LatProcess.run(["doctor"])
+        #expect(machine.exitCode == 0)
+        #expect(machine.text.contains("libcurl") && machine.text.contains("network"))
+    }
+
+    @Test func looksAtTheCertificate() async throws {
+        let environment = ProcessInfo.processInfo.environment
+        guard let url = environment["LAT_TEST_NGINX_HTTPS"], let authority = environment["LAT_TEST_CA"] else { return }
+        let untrusted = try await LatProcess.run(["doctor", url])
+        #expect(untrusted.exitCode == 3)
+        #expect(untrusted.text.contains("It ends at tls") && untrusted.text.contains("--ca"))
+        // Read though it is not trusted.
+        #expect(untrusted.text.contains("names: localhost"))
+        let trusted = try await LatProcess.run(["doctor", url, "--ca", authority])
+        #expect(trusted.exitCode != 3)
+        // It is made for two days.
+        #expect(trusted.text.contains("the certificate expires in"))
+    }
+}
+
+@Suite struct WireDateTests {
+    @Test func readsBothForms() {
+        let expected = Date(timeIntervalSince1970: 784_111_777)
+        #expect(WireDate.ofHTTP("Sun, 06 Nov 1994 08:49:37 GMT") == expected)
+        #expect(WireDate.ofCertificate("Nov  6 08:49:37 1994 GMT") == expected)
+        #expect(WireDate.ofHTTP("Thu, 29 Feb 2024 00:00:00 GMT") == Date(timeIntervalSince1970: 1_709_164_800))
+        #expect(WireDate.ofHTTP("Thu, 01 Jan 1970 00:00:00 GMT") == Date(timeIntervalSince1970: 0))
+        for text in ["", "yesterday", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Foo 1994 08:49:37 GMT"] {
+            #expect(WireDate.ofHTTP(text) == nil)
+        }
+    }
+}
