@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func tellsOfTheCertificateAlsoWhenItIsNotTrusted() async throws {
-        guard let url = Servers.nginxHTTPS else { return }
+        guard let url = Servers.nginxTLS else { return }
         try await withTransport { transport in
             let untrusted = await transport.connect(for: HTTPRequest("GET", url))
             guard case .tls = untrusted.error?.kind else {
@@ -82,7 +82,7 @@ import Testing
             #expect(report.certificates.first?.names.contains("localhost") == true)
             #expect(report.certificates.first?.issuer.contains("LATNetworking test CA") == true)
         }
-        try await withTransport(testConfiguration { $0.tls.caFile = Servers.certificateAuthority }) { transport in
+        try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport in
             let trusted = await transport.connect(for: HTTPRequest("GET", url))
             #expect(trusted.error == nil)
             #expect(trusted.timings.tls != nil)
