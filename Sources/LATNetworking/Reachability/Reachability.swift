@@ -18,8 +18,10 @@ import Synchronization
 /// It is for showing and for deciding when to try again. It never holds a request back: whether one would get through is
 /// known when it has.
 public final class Reachability: Sendable {
+    private typealias Ledger = ProbeLedger<ProbeTarget, ReachabilityReport>
+
     private struct State {
-        var ledger: ProbeLedger<ProbeTarget, ReachabilityReport>
+        var ledger: Ledger
         var tries: [ProbeTarget: Task<ReachabilityReport, Never>] = [:]
         var channels: [String: Channel] = [:]
         var kindContinuations: [UInt64: AsyncStream<InterfaceKind>.Continuation] = [:]
@@ -65,8 +67,7 @@ public final class Reachability: Sendable {
         self.table = table
         self.deliver = deliver
         source = ProbeSource(configuration, engines: engines)
-        let ledger = ProbeLedger<ProbeTarget, ReachabilityReport>(
-            ttl: configuration.ttl, failureTTL: configuration.failureTTL)
+        let ledger = Ledger(ttl: configuration.ttl, failureTTL: configuration.failureTTL)
         state = Mutex(State(ledger: ledger))
     }
 
@@ -265,11 +266,7 @@ extension Reachability {
         return task
     }
 
-    private func finish(_ target: ProbeTarget, _ report: ReachabilityReport)
-        -> ProbeLedger<
-            ProbeTarget, ReachabilityReport
-        >.Outcome
-    {
+    private func finish(_ target: ProbeTarget, _ report: ReachabilityReport) -> Ledger.Outcome {
         state.withLock { state in
             guard !state.isOver else { return .deliver }
             let outcome = state.ledger.finish(
