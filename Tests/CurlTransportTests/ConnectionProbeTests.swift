@@ -111,7 +111,7 @@ import Testing
                 for _ in 0..<50 {
                     group.addTask { await transport.connect(for: HTTPRequest("GET", server.url())).error }
                 }
-                return await group.reduce(into: []) { if let error = $1 { $0.append(error) } }
+                return await group.reduce(into: [NetworkError]()) { if let error = $1 { $0.append(error) } }
             }
             #expect(errors.isEmpty)
             try await server.waitForClosedConnections(50)

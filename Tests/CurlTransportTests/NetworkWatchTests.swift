@@ -1,4 +1,5 @@
 import CLibcurl
+import HTTPCore
 import LATTesting
 import Testing
 
@@ -106,7 +107,7 @@ import Testing
 extension CurlTransport {
     /// What the engine does when the network has changed.
     fileprivate func dropDeadConnections() async {
-        await withUnsafeContinuation { continuation in
+        await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             mailbox.post(
                 .side { side in
                     side?.dropDeadConnections()

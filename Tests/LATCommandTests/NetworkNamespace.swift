@@ -14,22 +14,22 @@ final class NetworkNamespace: Sendable {
     let link = "lat0"
 
     private static let count = Mutex(0)
-    private static let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].first { access($0, X_OK) == 0 }
+    private static let program = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].first { access($0, X_OK) == 0 }
 
     /// Whether this process may make namespaces; says why not, once.
     static let isPermitted: Bool = {
-        guard let ip else {
+        guard let program else {
             print("skipped: network namespaces need iproute2; scripts/setup --tests installs it")
             return false
         }
         let name = "lat-try-\(getpid())"
-        guard run([ip, "netns", "add", name]) == 0 else {
+        guard run([program, "netns", "add", name]) == 0 else {
             print("skipped: this user may not make network namespaces (ip netns add); run the tests as root")
             return false
         }
-        defer { run([ip, "netns", "del", name]) }
+        defer { run([program, "netns", "del", name]) }
         let pair = ["link", "add", "lat0", "netns", name, "type", "veth", "peer", "name", "lat1", "netns", name]
-        guard run([ip] + pair) == 0 else {
+        guard run([program] + pair) == 0 else {
             print("skipped: the kernel makes no veth pairs here (ip link add type veth)")
             return false
         }
@@ -65,10 +65,10 @@ final class NetworkNamespace: Sendable {
     func changeServer(_ words: String...) throws { try Self.ip(["-n", server] + words) }
 
     /// What runs a program in the client's namespace.
-    var launcher: [String] { [Self.ip ?? "ip", "netns", "exec", client] }
+    var launcher: [String] { [Self.program ?? "ip", "netns", "exec", client] }
 
     /// What runs a program in the server's.
-    var serverLauncher: [String] { [Self.ip ?? "ip", "netns", "exec", server] }
+    var serverLauncher: [String] { [Self.program ?? "ip", "netns", "exec", server] }
 
     /// The name server that programs in the client's namespace ask.
     func setNameServer(_ address: String) throws {
@@ -113,7 +113,7 @@ final class NetworkNamespace: Sendable {
     private static func ip(_ words: String...) throws { try ip(words) }
 
     private static func ip(_ words: [String]) throws {
-        guard run([ip ?? "ip"] + words) == 0 else {
+        guard run([program ?? "ip"] + words) == 0 else {
             throw LatProcess.Failure(what: "ip \(words.joined(separator: " ")) failed")
         }
     }
@@ -127,9 +127,10 @@ final class NetworkNamespace: Sendable {
             posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
         }
         var words = command.map { strdup($0) } + [nil]
-        defer { for word in words { free(word) } }
+        var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), nil]
+        defer { for text in words + variables { free(text) } }
         var identifier: pid_t = 0
-        guard posix_spawn(&identifier, command[0], &actions, nil, &words, environ) == 0 else { return -1 }
+        guard posix_spawn(&identifier, command[0], &actions, nil, &words, &variables) == 0 else { return -1 }
         var status: Int32 = 0
         while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
         return status

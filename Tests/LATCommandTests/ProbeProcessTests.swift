@@ -28,7 +28,7 @@ import Testing
         #expect(value["reachable"].bool == true)
         #expect(value["targets"][0]["status"].string == "reachable")
         #expect(value["targets"][0]["latency"].double.map { $0 > 0 } == true)
-        #expect(value["targets"][0]["reason"] == .null)
+        #expect(value["targets"][0]["reason"].string == nil)
     }
 
     @Test func looksNamesUpInTheTable() async throws {

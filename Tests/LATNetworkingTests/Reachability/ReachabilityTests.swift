@@ -131,7 +131,7 @@ import Testing
 
     @Test func updatesEndWithTheManager() async throws {
         let full = try FullBacklogListener()
-        var manager: CentralRequestManager? = try .make()
+        var manager: CentralRequestManager? = try CentralRequestManager.make()
         let updates = manager?.reachability.updates(of: full.url())
         let ended = Task {
             guard let updates else { return }
