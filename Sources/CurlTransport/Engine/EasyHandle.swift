@@ -204,6 +204,8 @@ final class EasyHandle {
     }
 
     private static let streamBufferSize = 128 << 10
+    /// libcurl sends one buffer for each look at its sockets; its own size of 64 KiB makes many of these.
+    private static let uploadBufferSize = 512 << 10
 
     private func setTarget(_ target: Target) {
         guard self.target !== target else { return }
@@ -234,11 +236,13 @@ final class EasyHandle {
             }
         case .source(let source):
             setShape(.upload, custom: method.rawValue) { set(CURLOPT_UPLOAD, 1) }
+            set(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
             set(CURLOPT_INFILESIZE_LARGE, source.length ?? -1)
             set(CURLOPT_READDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
             set(CURLOPT_SEEKDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
         case .multipart(let parts):
             setShape(.mime, custom: method == .post ? nil : method.rawValue) {}
+            set(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
             setMIME(parts)
         }
     }

@@ -274,7 +274,11 @@ public final class CentralRequestManager: Sendable {
     /// A handler that runs where callbacks do, and no more when the task is over.
     func gated(_ progress: ProgressHandler?, _ task: RequestTask) -> ProgressHandler? {
         guard let progress else { return nil }
-        return { [callbacks] event in callbacks.run { if !task.isFinished { progress(event) } } }
+        let filter = ProgressFilter()
+        return { [callbacks] event in
+            guard filter.admits(event) else { return }
+            callbacks.run { if !task.isFinished { progress(event) } }
+        }
     }
 
     /// Sends a request whose progress is told, and returns when the last of it was.
@@ -283,7 +287,8 @@ public final class CentralRequestManager: Sendable {
     ) async throws -> Value {
         guard let progress else { return try await send(request) }
         let gate = ProgressGate(progress, callbacks)
-        request.progressHandler = { gate.report($0) }
+        let filter = ProgressFilter()
+        request.progressHandler = { if filter.admits($0) { gate.report($0) } }
         do {
             let value = try await send(request)
             await gate.close()

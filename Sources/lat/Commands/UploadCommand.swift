@@ -118,8 +118,8 @@ extension UploadCommand {
         }
         guard HTTPMethod(method).isToken else {
             throw UsageError(
-                "\(methodOption.name) \"\(SafeText.line(method))\" is no method; write POST, PUT or another word of letters"
-            )
+                "\(methodOption.name) \"\(SafeText.line(method))\" is no method; write POST, PUT or another "
+                    + "word of letters")
         }
         guard !["GET", "HEAD"].contains(method.uppercased()) else {
             throw UsageError("\(methodOption.name) \(method) carries no files; write POST, PUT or PATCH")

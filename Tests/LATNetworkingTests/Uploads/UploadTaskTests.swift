@@ -140,6 +140,17 @@ import Testing
         #expect(events.last?.completed == 6_000_000 && server.requests.map(\.path) == ["/", "/there"])
     }
 
+    @Test func theProgressOfACallNeverGoesDownEither() async throws {
+        server.enqueue(.redirect(to: "/there", status: 307), .text("ok"))
+        let manager = try CentralRequestManager.make()
+        let path = try directory.writePattern(byteCount: 3_000_000, to: "a.bin")
+        let log = Log<TransferProgress>()
+        _ = try await manager.startRequest("PUT", server.url(), body: .file(path), progress: { log.append($0) })
+        let completed = log.elements.map(\.completed)
+        #expect(completed == completed.sorted() && log.elements.last?.fraction == 1)
+        #expect(server.requests.map(\.bodyByteCount) == [3_000_000, 3_000_000])
+    }
+
     @Test func cancellingMidwayClosesTheTransfer() async throws {
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(

@@ -1,4 +1,3 @@
-import CurlTransport
 import Cryptography
 import FoundationEssentials
 import HTTPCore
@@ -35,7 +34,7 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
         if headers["Content-Type"] == nil, let type = request.body?.contentType { headers["Content-Type"] = type }
         self.init(
             method: request.method.rawValue, target: request.wireTarget,
-            host: headers["Host"] ?? Self.host(of: request.url),
+            host: request.wireHost,
             time: time, nonce: nonce, fields: Self.values(of: fields, in: headers), digest: digest ?? Self.unsigned)
     }
 
@@ -54,14 +53,6 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
 
     static func digest(of body: Data) -> String? {
         (try? MessageDigest.of(body, .sha256)).map { MessageDigest.hexadecimal($0) }
-    }
-
-    /// Host and port as in the Host field: a port that is the scheme's own is left out (RFC 9110 §7.2).
-    private static func host(of url: String) -> String {
-        guard let origin = URLReference.origin(of: url), let slashes = origin.firstRange(of: "://") else { return "" }
-        let host = String(origin[slashes.upperBound...])
-        let standard = origin.hasPrefix("https:") ? ":443" : ":80"
-        return host.hasSuffix(standard) ? String(host.dropLast(standard.count)) : host
     }
 
     var description: String {

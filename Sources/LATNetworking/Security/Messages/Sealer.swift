@@ -78,4 +78,13 @@ extension HTTPRequest {
         let target = rest.drop { $0 != "/" && $0 != "?" }
         return target.hasPrefix("/") ? String(target) : "/" + target
     }
+
+    /// The Host field: the request's own, else host and port, without a port that is the scheme's own (RFC 9110 §7.2).
+    var wireHost: String {
+        if let host = headers["Host"] { return host }
+        guard let origin = URLReference.origin(of: url), let slashes = origin.firstRange(of: "://") else { return "" }
+        let host = String(origin[slashes.upperBound...])
+        let standard = origin.hasPrefix("https:") ? ":443" : ":80"
+        return host.hasSuffix(standard) ? String(host.dropLast(standard.count)) : host
+    }
 }
