@@ -79,7 +79,8 @@ package enum CertificateFile {
         var certificate: OpaquePointer?
         guard PKCS12_parse(file, password, &key, &certificate, nil) == 1 else {
             throw Problem(
-                reason: "is encrypted in a way that OpenSSL no longer offers (RC2-40, most likely); export it anew with "
+                reason:
+                    "is encrypted in a way that OpenSSL no longer offers (RC2-40, most likely); export it anew with "
                     + "AES: openssl pkcs12 -export")
         }
         defer {

@@ -183,9 +183,6 @@ extension HTTPHeaders: Hashable, CustomStringConvertible {
             hasher.combine(field.value)
         }
     }
-
-    /// The lines as on the wire, `\n` between them.
-    public var description: String { map { "\($0.name): \($0.value)" }.joined(separator: "\n") }
 }
 
 /// The field lines of a received head, without copies: each a slice of it.

@@ -2,9 +2,12 @@
 public struct SecretHeaders: Hashable, Sendable, ExpressibleByArrayLiteral {
     private var names: Set<String>
 
-    /// `Authorization`, `Proxy-Authorization`, `Cookie`, `X-Api-Key` and `X-Auth-Token`.
+    /// `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, and the fields in which services take keys and
+    /// tokens: `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`, `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`,
+    /// `X-Amz-Security-Token`.
     public static let standard: SecretHeaders = [
-        "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Auth-Token",
+        "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
+        "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-Amz-Security-Token",
     ]
 
     /// The given names, in any case.

@@ -17,7 +17,8 @@ import Testing
 
     /// Ways to write this machine, all to the port of a server that would answer.
     private static let loopbacks = [
-        "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1.", "localhost",
+        "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1.",
+        "localhost",
         "LOCALHOST", "localhost.", "%6c%6f%63%61%6c%68%6f%73%74", "127%2e0%2e0%2e1", "①②⑦.⓪.⓪.①", "127。0。0。1",
         "user:pass@127.0.0.1", "example.org@127.0.0.1", "example.org:80@127.0.0.1", "127.0.0.2", "0", "0.0.0.0",
         "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]", "[::]", "[::1]", "[::127.0.0.1]",
@@ -158,7 +159,8 @@ import Testing
 /// The same, in a network where all addresses are this machine: what the guard lets through arrives.
 @Suite(
     .enabled(
-        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"))
+        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
+    ))
 struct AddressGuardNetworkTests {
     private struct Place: Sendable {
         let server: AnyAddressServer
@@ -166,11 +168,13 @@ struct AddressGuardNetworkTests {
     }
 
     private func place(
-        address: UInt32? = nil, reply: String? = nil, _ change: @escaping @Sendable (inout CurlTransport.Configuration, Int) -> Void
+        address: UInt32? = nil, reply: String? = nil,
+        _ change: @escaping @Sendable (inout CurlTransport.Configuration, Int) -> Void
     ) throws -> Place {
         try NetworkNamespace.run {
             let server =
-                try reply.map { try AnyAddressServer(address: address, reply: $0) } ?? AnyAddressServer(address: address)
+                try reply.map { try AnyAddressServer(address: address, reply: $0) }
+                ?? AnyAddressServer(address: address)
             let configuration = testConfiguration { change(&$0, server.port) }
             return Place(server: server, transport: try CurlTransport(configuration: configuration))
         }

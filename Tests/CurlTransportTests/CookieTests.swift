@@ -94,7 +94,8 @@ import Testing
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             _ = try await transport.get(
-                url(server, "shop.co.uk", set: "bad=1; Domain=co.uk", "worse=1; Domain=uk", "good=1; Domain=shop.co.uk"))
+                url(server, "shop.co.uk", set: "bad=1; Domain=co.uk", "worse=1; Domain=uk", "good=1; Domain=shop.co.uk")
+            )
             #expect(try await transport.get(url(server, "evil.co.uk")).text == "")
             #expect(try await transport.get(url(server, "shop.co.uk")).text == "good=1")
             let jar = try #require(transport.cookies)
@@ -127,8 +128,10 @@ import Testing
             #expect(try await jar.all().isEmpty)
             let expires = Date(timeIntervalSince1970: 4_000_000_000)
             let cookies = [
-                Cookie("s", "1", domain: "a.example.org", path: "/p", expires: expires, isSecure: true, isHTTPOnly: true),
-                Cookie("t", "x=y z", domain: "example.org", includesSubdomains: true), Cookie("e", "", domain: "other.net"),
+                Cookie(
+                    "s", "1", domain: "a.example.org", path: "/p", expires: expires, isSecure: true, isHTTPOnly: true),
+                Cookie("t", "x=y z", domain: "example.org", includesSubdomains: true),
+                Cookie("e", "", domain: "other.net"),
             ]
             for cookie in cookies { try await jar.set(cookie) }
             #expect(Set(try await jar.all()) == Set(cookies))

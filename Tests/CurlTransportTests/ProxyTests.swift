@@ -124,10 +124,10 @@ import Testing
 
     @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
     func itsPasswordIsForItAlone() async throws {
-        let proxy = try await tinyproxy("BasicAuth ada love%lace")
+        let proxy = try await tinyproxy("BasicAuth ada love-lace")
         let origin = try origin()
         let secure = try await TLSServer()
-        let right = "http://ada:love%25lace@127.0.0.1:\(proxy.port)"
+        let right = "http://ada:love%2Dlace@127.0.0.1:\(proxy.port)"
         try await withTransport(configuration(right)) { transport async throws in
             #expect(try await transport.get(origin.url()).status == 200)
             #expect(try await transport.get(secure.url()).status == 200)
@@ -238,8 +238,10 @@ import Testing
         let origin = try origin()
         let secure = try await TLSServer()
         try await withTransport(configuration("\(scheme)://127.0.0.1:\(proxy.port)")) { transport async throws in
-            #expect(try await transport.get(origin.url()).status == 200)
-            #expect(try await transport.get(secure.url("127.0.0.1")).status == 200)
+            // The forms that let the proxy look names up get a name: dante takes no address for one in SOCKS 4a.
+            let host = ["socks5", "socks4"].contains(scheme) ? "127.0.0.1" : "localhost"
+            #expect(try await transport.get("http://\(host):\(origin.port)/").status == 200)
+            #expect(try await transport.get(secure.url(host)).status == 200)
         }
     }
 
@@ -248,7 +250,8 @@ import Testing
         let proxy = try await microsocks(["-u", "ada", "-P", "lovelace"])
         let origin = try origin()
         let closed = try ClosedPort()
-        try await withTransport(configuration("socks5h://ada:lovelace@127.0.0.1:\(proxy.port)")) { transport async throws in
+        try await withTransport(configuration("socks5h://ada:lovelace@127.0.0.1:\(proxy.port)")) {
+            transport async throws in
             let request = HTTPRequest(
                 "GET", "http://localhost:\(origin.port)/", headers: ["Proxy-Authorization": "Basic c2VjcmV0"])
             #expect(try await transport.answer(to: request).status == 200)
@@ -258,7 +261,8 @@ import Testing
             #expect(error.message.contains("refused the connection"), "\(error)")
         }
         for wrong in ["ada:wrong@", ""] {
-            try await withTransport(configuration("socks5h://\(wrong)127.0.0.1:\(proxy.port)")) { transport async throws in
+            try await withTransport(configuration("socks5h://\(wrong)127.0.0.1:\(proxy.port)")) {
+                transport async throws in
                 let error = try await transport.failure(of: HTTPRequest("GET", origin.url()))
                 #expect(error.kind == .proxy, "\(error)")
                 #expect(!"\(error)".contains("wrong"))
@@ -272,7 +276,8 @@ import Testing
     func aProxyThatIsNotThereIsNotTheServersFault(scheme: String) async throws {
         let closed = try ClosedPort()
         let origin = try origin()
-        try await withTransport(configuration("\(scheme)://user:secret@127.0.0.1:\(closed.port)")) { transport async throws in
+        try await withTransport(configuration("\(scheme)://user:secret@127.0.0.1:\(closed.port)")) {
+            transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", origin.url()))
             #expect(error.kind == .proxy)
             #expect(error.message.contains("127.0.0.1:\(closed.port)"))
@@ -330,9 +335,11 @@ import Testing
         (".example.org", "a.example.org", true), ("example.org.", "example.org", true),
         ("example.org", "EXAMPLE.org.", true), ("a.example.org", "example.org", false),
         ("foo, bar,baz", "bar", true), ("foo bar", "bar", true), ("", "a", false), ("a*", "ab", false),
-        ("10.0.0.0/8", "10.1.2.3", true), ("10.0.0.0/8", "11.1.2.3", false), ("192.168.1.0/24,10.0.0.0/8", "10.0.0.1", true),
+        ("10.0.0.0/8", "10.1.2.3", true), ("10.0.0.0/8", "11.1.2.3", false),
+        ("192.168.1.0/24,10.0.0.0/8", "10.0.0.1", true),
         ("127.0.0.1", "127.0.0.1", true), ("127.0.0.1", "2130706433", true), ("127.0.0.1", "127.0.0.2", false),
-        ("::1", "[::1]", true), ("[::1]", "[::1]", true), ("fd00::/8", "[fd12::1]", true), ("fd00::/8", "[fe80::1]", false),
+        ("::1", "[::1]", true), ("[::1]", "[::1]", true), ("fd00::/8", "[fd12::1]", true),
+        ("fd00::/8", "[fe80::1]", false),
         ("10.0.0.0/8", "10.example.org", false), ("0.0.1", "127.0.0.1", false),
     ])
     func exceptionsAreReadAsCurlReadsThem(_ list: String, _ host: String, _ isDirect: Bool) {

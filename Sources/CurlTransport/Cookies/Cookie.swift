@@ -5,7 +5,7 @@ import HTTPCore
 ///
 /// libcurl's jar, which this is a view of, does not keep `SameSite`: the attribute is for browsers, which load one site's
 /// pages from another's. The field as it came is in the response's `Set-Cookie`.
-public struct Cookie: Hashable, Sendable, CustomStringConvertible {
+public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The name.
     public var name: String
     /// The value, as it is sent.
@@ -42,6 +42,11 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible {
     public var description: String {
         "\(name) for \(includesSubdomains ? "*." : "")\(domain)\(path)\(isSecure ? ", secure" : "")"
     }
+}
+
+extension Cookie {
+    /// Name and place, without the value.
+    public var customMirror: Mirror { Mirror(self, children: ["name": name, "domain": domain, "path": path]) }
 }
 
 /// Netscape's cookie file, the form in which libcurl takes and gives cookies: seven fields with tabs between.

@@ -107,7 +107,9 @@ final class CookieStore {
         guard text != saved, !(kept.isEmpty && saved.isEmpty) else { return }
         guard write(text, to: path) else {
             let reason = String(cString: strerror(errno))
-            if !hasWarned { warn("the cookie file \"\(path)\" cannot be written: \(reason); cookies are kept in memory") }
+            if !hasWarned {
+                warn("the cookie file \"\(path)\" cannot be written: \(reason); cookies are kept in memory")
+            }
             hasWarned = true
             return
         }

@@ -8,7 +8,7 @@ struct ProxyFault {
     /// `nil` when the failure is not the proxy's, or there is none on the way.
     init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
         guard let proxy = transfer.plan.proxy else { return nil }
-        let name = URLText.redacted(proxy.url)
+        let name = ProxyPolicy.url(proxy.url).description
         let answer = handle.long(CURLINFO_HTTP_CONNECTCODE)
         switch code {
         case CURLE_COULDNT_RESOLVE_PROXY:
@@ -20,7 +20,8 @@ struct ProxyFault {
         case _ where answer == 407:
             message = Self.credentials(transfer)
         case _ where answer >= 300:
-            message = "the proxy \(name) answered \(answer) and opens no tunnel to \(transfer.target.origin); is the host "
+            message =
+                "the proxy \(name) answered \(answer) and opens no tunnel to \(transfer.target.origin); is the host "
                 + "reachable from there, and the port allowed?"
         case _ where Self.isTLS(code) && proxy.url.hasPrefix("https:") && (answer == 0 || !transfer.target.isSecure):
             message = "TLS with the proxy \(name) failed: \(said); its authority has to be among those of tls.caFile"
@@ -30,7 +31,7 @@ struct ProxyFault {
     }
 
     static func credentials(_ transfer: Transfer) -> String {
-        let name = transfer.plan.proxy.map { URLText.redacted($0.url) } ?? ""
+        let name = transfer.plan.proxy.map { ProxyPolicy.url($0.url).description } ?? ""
         return "the proxy \(name) wants user and password, or others (407); put them into its URL, percent-encoded: "
             + "http://user:password@host:port"
     }

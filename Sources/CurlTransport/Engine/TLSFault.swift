@@ -27,7 +27,9 @@ enum TLSFault {
     /// OpenSSL's verdict (`X509_V_ERR_*`), or libcurl's own about the name.
     private static func verdict(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
         // Said after the chain was found good, when the verdict is not written yet.
-        if said.contains("subject name") || said.contains("host name") || said.contains("hostname") { return .wrongHost }
+        if said.contains("subject name") || said.contains("host name") || said.contains("hostname") {
+            return .wrongHost
+        }
         return switch result {
         case 9: .notYetValid
         case 10: .expired
@@ -77,7 +79,8 @@ enum TLSFault {
             return "\(origin) wants a certificate of the client that it trusts (\(said)); give one as "
                 + "tls.clientCertificate, and its authority to the server"
         case .protocolVersion:
-            return "this client and \(origin) share no version or cipher of TLS (\(said)); look at tls.minimumVersion and "
+            return
+                "this client and \(origin) share no version or cipher of TLS (\(said)); look at tls.minimumVersion and "
                 + "the server's settings"
         case .handshake:
             let hint = said.contains("wrong version number") ? "; is it plain http that is spoken at this port?" : ""

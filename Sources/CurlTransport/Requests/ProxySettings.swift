@@ -69,7 +69,7 @@ struct ProxySettings: Sendable {
         }
         guard isAddress(url) else {
             throw .invalidRequest(
-                "\(place) \"\(URLText.redacted(url))\" is no address; write scheme://host:port, user and password "
+                "\(place) is no address; write scheme://host:port, user and password "
                     + "percent-encoded")
         }
         return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))

@@ -68,7 +68,7 @@ public enum TLSVersion: String, Hashable, Sendable, Comparable, CaseIterable {
 }
 
 /// A certificate of the client with its private key.
-public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible {
+public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// A PKCS#12 file (`.p12`, `.pfx`) with certificate, key, and the authorities between.
     case pkcs12(path: String, password: String)
     /// PEM files: the certificate, followed by those of the authorities between, and its key. The password is for an
@@ -82,6 +82,9 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible {
         case .pem(let certificate, let key, _): "PEM \(certificate) with key \(key)"
         }
     }
+
+    /// Nothing beside ``description``.
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// How an HTTP proxy is told user and password.

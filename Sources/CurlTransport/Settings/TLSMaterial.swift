@@ -80,9 +80,10 @@ struct TLSMaterial: Sendable {
     private static func isHost(_ host: String) -> Bool {
         let name = host.hasPrefix("*.") ? host.dropFirst(2) : host[...]
         if IPAddress(String(name)) != nil { return name.count == host.count }
-        return !name.isEmpty && name.utf8.allSatisfy { byte in
-            byte > 0x20 && byte != 0x7F && !":/?#[]@*\\".utf8.contains(byte)
-        }
+        return !name.isEmpty
+            && name.utf8.allSatisfy { byte in
+                byte > 0x20 && byte != 0x7F && !":/?#[]@*\\".utf8.contains(byte)
+            }
     }
 
     /// Pins as libcurl takes them. What is none must not reach it: libcurl would take it for the path of a key.

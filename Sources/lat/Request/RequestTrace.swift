@@ -25,22 +25,27 @@ enum RequestTrace {
         return lines.map { style.dim(">") + " " + $0 }
     }
 
-    /// The head of a response, as `--include` shows it.
-    static func head(of response: HTTPResponse, _ style: Style) -> [String] {
+    /// The head of a response, as `--include` shows it: whole, unless something is to be hidden.
+    static func head(
+        of response: HTTPResponse, hiding secrets: SecretHeaders = [], _ style: Style
+    ) -> [String] {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let status = SafeText.line("\(response.status)\(reason)")
         var lines = ["\(response.version) " + (response.isSuccess ? style.green(status) : style.yellow(status))]
         for (name, value) in response.headers {
-            lines.append("\(style.cyan(SafeText.line(name))): \(SafeText.line(value))")
+            let shown = secrets.contains(name) ? style.dim("(not shown)") : SafeText.line(value)
+            lines.append("\(style.cyan(SafeText.line(name))): \(shown)")
         }
         return lines
     }
 
     /// The way to a response, and its head.
-    static func lines(of response: HTTPResponse, _ style: Style) -> [String] {
-        let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(SafeText.line($0.url))" }
-        let arrival = response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(SafeText.line(response.url))"]
-        return hops + arrival + head(of: response, style).map { style.dim("<") + " " + $0 }
+    static func lines(
+        of response: HTTPResponse, hiding secrets: SecretHeaders = .standard, _ style: Style
+    ) -> [String] {
+        let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(address($0.url))" }
+        let arrival = response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(address(response.url))"]
+        return hops + arrival + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
     }
 
     /// `* dns 0.1 ms · connect 0.2 ms · first byte 1.3 ms · total 1.4 ms · reused no`.
@@ -53,6 +58,13 @@ enum RequestTrace {
         let texts = stages.compactMap { name, duration in duration.map { "\(name) \(Quantity.duration($0))" } }
         let connection = "reused \(timings.connectionReused ? "yes" : "no")"
         return style.dim("*") + " " + (texts + [connection]).joined(separator: separator)
+    }
+
+    /// A URL without user information.
+    private static func address(_ url: String) -> String {
+        let (host, target) = parts(of: url)
+        guard let scheme = url.firstRange(of: "://"), !host.isEmpty else { return SafeText.line(url) }
+        return SafeText.line(url[..<scheme.upperBound] + host + target)
     }
 
     /// Host with port, and path with query.

@@ -25,7 +25,8 @@ final class ChildProcess: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, directory.path(of: "output"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_addopen(
+            &actions, 1, directory.path(of: "output"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
         var words = command.map { strdup($0) } + [nil]
         var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), strdup("LANG=C"), nil]
@@ -74,10 +75,15 @@ final class ChildProcess: Sendable {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
             if Self.canConnect(to: port) { return }
-            guard kill(identifier, 0) == 0 else { break }
+            if hasEnded { break }
             try await Task.sleep(for: .milliseconds(10))
         }
         throw Failure(description: "nobody listens on \(port): \(output)")
+    }
+
+    private var hasEnded: Bool {
+        var info = siginfo_t()
+        return waitid(P_PID, id_t(identifier), &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_signo == SIGCHLD
     }
 
     private static func canConnect(to port: Int) -> Bool {

@@ -20,7 +20,8 @@ final class TestCertificates: Sendable {
     private init() throws {
         directory = try TemporaryDirectory()
         try directory.write(Data(Self.script.utf8), to: "make.sh")
-        pin = try ChildProcess.run("bash", ["-eu", "make.sh"], in: directory.path)
+        pin =
+            try ChildProcess.run("bash", ["-eu", "make.sh"], in: directory.path)
             .split(whereSeparator: \.isNewline).last { $0.hasPrefix("sha256//") }.map(String.init) ?? ""
     }
 

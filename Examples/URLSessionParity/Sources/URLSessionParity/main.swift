@@ -1,0 +1,9 @@
+// Prints the table of Documentation/urlsession-parity.md, measured now and here.
+
+print("| row | question | LATNetworking | URLSession |")
+print("|--|--|--|--|")
+for probe in Probes.all {
+    let ours = await Probe.answer(probe.ours)
+    let theirs = await Probe.answer(probe.theirs)
+    print("| \(probe.row) | \(probe.question) | \(ours) | \(theirs) |")
+}

@@ -1,0 +1,130 @@
+// What requests, responses and credentials say of themselves, in `print`, `dump`, a debugger and a log: never a secret.
+// Bodies are not shown at all, of a URL neither user information nor query, of a secret field its name only.
+
+extension SecretHeaders {
+    /// What stands in the place of a secret.
+    package static let placeholder = "(not shown)"
+
+    /// A field's value as it may be printed.
+    package func shown(_ value: String, of name: String) -> String { contains(name) ? Self.placeholder : value }
+}
+
+extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
+    /// A line for each field, `\n` between them; the values of ``SecretHeaders/standard`` are not shown.
+    public var description: String { description(hiding: .standard) }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// A line for each field, `\n` between them, without the values of secret ones.
+    public func description(hiding secrets: SecretHeaders) -> String {
+        map { "\($0.name): \(URLText.visible(secrets.shown($0.value, of: $0.name)))" }.joined(separator: "\n")
+    }
+
+    /// Names and values, those of ``SecretHeaders/standard`` not shown.
+    public var customMirror: Mirror {
+        let secrets = SecretHeaders.standard
+        return Mirror(
+            self, children: map { (label: $0.name, value: secrets.shown($0.value, of: $0.name) as Any) },
+            displayStyle: .dictionary)
+    }
+
+    fileprivate var names: String {
+        let names = map(\.name)
+        return names.isEmpty ? "" : "fields " + names.joined(separator: ", ")
+    }
+}
+
+extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Method, address without query and user information, and the names of the fields.
+    public var description: String {
+        var facts = [headers.names]
+        if body != nil { facts.append("a body" + (body?.contentType.map { " of \($0)" } ?? "")) }
+        if let authentication { facts.append("\(authentication)") }
+        let known = facts.filter { !$0.isEmpty }.joined(separator: "; ")
+        return URLText.visible("\(method) \(URLText.redacted(url))") + (known.isEmpty ? "" : " (\(known))")
+    }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// What ``description`` says, in parts.
+    public var customMirror: Mirror {
+        Mirror(self, children: ["method": method, "url": URLText.redacted(url), "headers": headers])
+    }
+}
+
+extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Status, address without query and user information, the names of the fields, and the size of the body.
+    public var description: String {
+        var facts = [headers.names]
+        if let data = body.data { facts.append("\(data.count) bytes") }
+        if source != .network { facts.append(source.rawValue) }
+        let known = facts.filter { !$0.isEmpty }.joined(separator: "; ")
+        let line = "\(status)\(reason.isEmpty ? "" : " " + reason) from \(URLText.redacted(url))"
+        return URLText.visible(line) + (known.isEmpty ? "" : " (\(known))")
+    }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// What ``description`` says, in parts.
+    public var customMirror: Mirror {
+        Mirror(
+            self,
+            children: [
+                "status": status, "url": URLText.redacted(url), "headers": headers, "source": source,
+                "redirects": redirects, "byteCount": body.data?.count as Any,
+            ])
+    }
+}
+
+extension HTTPResponse.Redirect: CustomStringConvertible, CustomReflectable {
+    /// Status and address, without query and user information.
+    public var description: String { "\(status) from \(URLText.visible(URLText.redacted(url)))" }
+
+    /// What ``description`` says, in parts.
+    public var customMirror: Mirror {
+        Mirror(self, children: ["url": URLText.redacted(url), "status": status])
+    }
+}
+
+extension Authentication: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The scheme.
+    public var description: String {
+        switch self {
+        case .basic: "Basic"
+        case .digest: "Digest"
+        case .bearer: "Bearer"
+        case .any: "any scheme"
+        }
+    }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// Nothing beside ``description``.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The proxy's address, without user and password.
+    public var description: String {
+        switch self {
+        case .environment: "the environment's"
+        case .none: "none"
+        case .url(let url): Self.redacted(url)
+        }
+    }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// Nothing beside ``description``.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    private static func redacted(_ url: String) -> String {
+        // `user:password@host:port` is a proxy too.
+        url.contains("://") ? URLText.redacted(url) : String(URLText.redacted("http://" + url).dropFirst(7))
+    }
+}
