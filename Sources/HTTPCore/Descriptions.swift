@@ -24,13 +24,12 @@ extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
     /// Names and values, those of ``SecretHeaders/standard`` not shown.
     public var customMirror: Mirror {
         let secrets = SecretHeaders.standard
-        return Mirror(
-            self, children: map { (label: $0.name, value: secrets.shown($0.value, of: $0.name) as Any) },
-            displayStyle: .dictionary)
+        let children: [Mirror.Child] = map { ($0.name, secrets.shown($0.value, of: $0.name) as Any) }
+        return Mirror(self, children: children)
     }
 
     fileprivate var names: String {
-        let names = map(\.name)
+        let names = map { $0.name }
         return names.isEmpty ? "" : "fields " + names.joined(separator: ", ")
     }
 }
@@ -104,7 +103,7 @@ extension Authentication: CustomStringConvertible, CustomDebugStringConvertible,
     public var debugDescription: String { description }
 
     /// Nothing beside ``description``.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
@@ -121,7 +120,7 @@ extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cu
     public var debugDescription: String { description }
 
     /// Nothing beside ``description``.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 
     private static func redacted(_ url: String) -> String {
         // `user:password@host:port` is a proxy too.

@@ -85,7 +85,7 @@ import Testing
         urls += [
             closed.url("/") + query, "ftp://u:hunter-password@h/" + query, "http://u:hunter-password@h:99999/" + query,
         ]
-        urls += ["http://u:hunter-password@" + query, "http://[::1/hunter-query" + query]
+        urls += ["http://u:hunter-password@" + query, "http://[::1/" + query]
         for url in urls {
             var request = request(url)
             request.proxy = ProxyPolicy.none

@@ -84,7 +84,7 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
     }
 
     /// Nothing beside ``description``.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// How an HTTP proxy is told user and password.
