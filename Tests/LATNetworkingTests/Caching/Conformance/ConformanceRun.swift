@@ -1,0 +1,160 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import ResponseCache
+import Synchronization
+
+/// Runs a case through a manager with ``CachePolicy/http`` against a server of its own.
+struct ConformanceRun {
+    private final class Desk: Sendable {
+        struct State {
+            var count = 0
+            /// What came as which exchange.
+            var requests: [Int: RecordedRequest] = [:]
+        }
+
+        let state = Mutex(State())
+    }
+
+    let test: ConformanceCase
+    let clock = TestClock()
+    private let desk = Desk()
+
+    init(_ test: ConformanceCase) { self.test = test }
+
+    /// What was not as it should be; `nil` when all was.
+    func failure() async throws -> String? {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.caching(.http, clock)
+        server.fallback { [test, clock, desk] request in Self.reply(to: request, test, clock, desk) }
+        for (index, exchange) in test.exchanges.enumerated() {
+            let before = server.requestCount
+            var request = HTTPRequest(exchange.method, server.url("/case" + exchange.path))
+            request.redirects = .none
+            request.decompresses = false
+            for field in exchange.requestFields { request.headers.append(field.name, value(of: field)) }
+            request.headers["Exchange"] = "\(index)"
+            if exchange.method != "GET", exchange.method != "HEAD" { request.body = .text("abc") }
+            var outcome: Result<HTTPResponse, NetworkError>
+            do {
+                outcome = .success(try await manager.send(request))
+            } catch let error as NetworkError {
+                outcome = .failure(error)
+            }
+            // A refresh in the background comes when it comes.
+            if case .success(let response) = outcome, response.source == .stale, exchange.expectation == .cached {
+                try await server.waitForRequests(before + 1)
+                try await settle(manager)
+            }
+            if let complaint = complaint(index, exchange, outcome, desk.state.withLock { $0.requests[index] }) {
+                return "exchange \(index + 1): \(complaint)"
+            }
+            clock.advance(by: exchange.seconds)
+        }
+        return nil
+    }
+
+    /// Waits until what a refresh brought is stored: the clock stands still, so that its time is now.
+    private func settle(_ manager: CentralRequestManager) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while try await manager.cache.entries().contains(where: { $0.responseTime < clock.now }),
+            ContinuousClock.now < deadline
+        { try await Task.sleep(for: .milliseconds(2)) }
+    }
+
+    // MARK: The server
+
+    private static func reply(
+        to request: RecordedRequest, _ test: ConformanceCase, _ clock: TestClock, _ desk: Desk
+    ) -> MockReply {
+        let index = request.headers["Exchange"].flatMap(Int.init) ?? 0
+        let count = desk.state.withLock { state in
+            state.count += 1
+            state.requests[index] = request
+            return state.count
+        }
+        let exchange = test.exchanges[index]
+        if exchange.isDisconnected { return .noReply }
+        var status = exchange.status
+        if index > 0 { status = validated(status, exchange, request, test.exchanges[index - 1], clock) }
+        let hasBody = status != 204 && status != 304
+        var reply = MockReply(status: status, reason: nil, headers: [:])
+        if hasBody { reply.body = .bytes(Data((exchange.body ?? "body").utf8)) }
+        reply = reply.header("Server-Count", "\(count)")
+        for field in exchange.fields {
+            var value = HTTPDate.value(of: field, clock.now)
+            if exchange.hasOwnLocations, field.name.hasSuffix("Location") { value = "/case" + value }
+            reply = reply.header(field.name, value)
+        }
+        return reply
+    }
+
+    /// The status of an exchange that expects a question: 304 when it is the right one.
+    private static func validated(
+        _ status: Int, _ exchange: Exchange, _ request: RecordedRequest, _ previous: Exchange, _ clock: TestClock
+    ) -> Int {
+        func last(_ name: String) -> String? {
+            previous.fields.first { $0.name == name }?.text
+        }
+        switch exchange.expectation {
+        case .etagValidated:
+            return request.headers["If-None-Match"] == last("ETag") && last("ETag") != nil ? 304 : 599
+        case .lastModifiedValidated:
+            return request.headers["If-Modified-Since"] != nil ? 304 : 599
+        default:
+            return status
+        }
+    }
+
+    // MARK: Judging
+
+    private func complaint(
+        _ index: Int, _ exchange: Exchange, _ outcome: Result<HTTPResponse, NetworkError>, _ seen: RecordedRequest?
+    ) -> String? {
+        guard case .success(let response) = outcome else {
+            return exchange.expectation == .fails ? nil : "no answer: \(outcome)"
+        }
+        let isFromServer = seen != nil && response.source == .network
+        switch exchange.expectation {
+        case .cached where isFromServer: return "not from the cache"
+        case .notCached where !isFromServer: return "from the cache (\(response.source))"
+        case .etagValidated where seen?.headers["If-None-Match"] == nil: return "no If-None-Match"
+        case .lastModifiedValidated where seen?.headers["If-Modified-Since"] == nil: return "no If-Modified-Since"
+        case .fails: return "an answer: \(response.status) \(response.source)"
+        default: break
+        }
+        let status = exchange.expectedStatus ?? exchange.status
+        if response.status != status { return "status \(response.status), not \(status)" }
+        if let text = exchange.expectedText, response.text != text {
+            return "body \(response.text ?? "nil"), not \(text)"
+        }
+        for (name, value) in exchange.expectedFields where response.headers[values: name].joined(separator: ", ") != value {
+            return "\(name) is \(response.headers[values: name]), not \(value)"
+        }
+        for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is there" }
+        for (name, value) in exchange.expectedRequestFields where seen?.headers[name] != value {
+            return "the request's \(name) is \(seen?.headers[name] ?? "nil"), not \(value)"
+        }
+        if let minimum = exchange.minimumAge, (response.headers["Age"].flatMap(Int.init) ?? -1) < minimum {
+            return "Age is \(response.headers["Age"] ?? "nil"), less than \(minimum)"
+        }
+        return nil
+    }
+
+    private func value(of field: CaseField) -> String { HTTPDate.value(of: field, clock.now) }
+}
+
+extension HTTPDate {
+    static func value(of field: CaseField, _ now: Date) -> String {
+        guard let seconds = field.seconds else { return field.text ?? "" }
+        let date = now.addingTimeInterval(Double(seconds))
+        guard field.isRFC850 else { return format(date) }
+        let words = format(date).split(separator: " ")
+        let weekdays = [
+            "Sun": "Sunday", "Mon": "Monday", "Tue": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday",
+            "Fri": "Friday", "Sat": "Saturday",
+        ]
+        let weekday = weekdays[String(words[0].dropLast())] ?? ""
+        return "\(weekday), \(words[1])-\(words[2])-\(words[3].suffix(2)) \(words[4]) GMT"
+    }
+}
