@@ -133,7 +133,8 @@ public final class CentralRequestManager: Sendable {
             request.control = task.control
             request.progressHandler = gated(progress, task)
             if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
-                request.context.deliversCached = { [self] response in deliver(cached: task) { success(task, response) } }
+                request.context.deliversCached = { [self] response in deliver(cached: task) { success(task, response) }
+                }
             }
             task.note(request)
             return try await judged(request)

@@ -25,10 +25,12 @@ extension CentralRequestManager {
     ///   kinds of the network; `CancellationError` when the current task was cancelled.
     public func startRequest<Model: Decodable & Sendable>(
         server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self,
+        progress: ProgressHandler? = nil
     ) async throws -> Reply<Model> {
         let content = try EntityContent(route: Route(server: server), parameters: parameters, files: files)
-        let plan = EntityPlan(content: content, options: RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache))
+        let plan = EntityPlan(
+            content: content, options: RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache))
         return try await reply(to: plan, as: model, progress: progress, control: nil)
     }
 }

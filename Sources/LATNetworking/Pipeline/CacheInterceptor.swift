@@ -33,7 +33,9 @@ struct CacheInterceptor: Interceptor {
         case .cacheElseNetwork(let timeToLive):
             return try await cacheElseNetwork(request, ticket, timeToLive, next)
         case .cacheThenNetwork:
-            if let deliver = request.context.deliversCached, let stored = try await stored(request, ticket, isStale: false) {
+            if let deliver = request.context.deliversCached,
+                let stored = try await stored(request, ticket, isStale: false)
+            {
                 deliver(stored)
             }
             return try await fetch(request, ticket, next).response

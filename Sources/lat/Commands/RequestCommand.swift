@@ -40,6 +40,7 @@ struct RequestCommand: Command {
     let user: (name: String, password: String)?
     let usesHTTP2: Bool
     let unixSocket: String?
+    let cache: CachePolicy?
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -58,6 +59,7 @@ struct RequestCommand: Command {
         user = try Self.user(arguments)
         usesHTTP2 = arguments.contains(Self.http2)
         unixSocket = arguments.value(Self.unixSocket)
+        cache = try CacheArgument.parse(arguments, of: Self.cache)
         format = try OutputFormat(arguments)
     }
 
@@ -103,9 +105,14 @@ extension RequestCommand {
     static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
     static let http2 = Option("--http2", help: "Speaks HTTP/2 from the start, also without TLS.")
     static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")
+    static let cache = Option(
+        "--cache", value: "POLICY",
+        help:
+            "How the cache in $XDG_CACHE_HOME/lat takes part: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
+            + "writeOnly or networkOnly. Default: networkOnly.")
     static let options = [
         parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
-        include, verbose, user, http2, unixSocket, OutputFormat.option,
+        include, verbose, user, http2, unixSocket, cache, OutputFormat.option,
     ]
 
     static let details = """

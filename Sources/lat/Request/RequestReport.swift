@@ -18,6 +18,8 @@ struct RequestReport {
     var server: String?
     /// What the answer was wrapped in, when its domain has an envelope.
     var envelope: Envelope?
+    /// Whether it is told where the answer came from, also without a row.
+    var showsSource = false
 
     /// One object. What is not known is null; the body is `body` when it is text, else `bodyBase64`.
     var json: JSONValue {
@@ -37,6 +39,7 @@ struct RequestReport {
                 response.redirects.map { ["url": .string($0.url), "status": .int(Int64($0.status))] })
             if let body { Self.add(body, of: response, to: &object) }
         }
+        if showsSource { object["source"] = response.map { .string($0.source.rawValue) } ?? .null }
         if let file { object["file"] = .string(file) }
         if let server {
             object["server"] = .string(server)

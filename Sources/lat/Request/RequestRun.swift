@@ -115,11 +115,12 @@ struct RequestRun {
     // MARK: Reporting
 
     private func report(_ answer: Answer, _ outcome: Outcome, _ file: String?, _ total: Duration) throws {
-        let report = RequestReport(
+        var report = RequestReport(
             method: "\(HTTPMethod(command.method))", url: command.url,
             response: answer.response ?? outcome.error?.response, body: outcome.body,
             file: outcome.error == nil ? file : nil, timings: answer.timings, total: total,
             error: outcome.error)
+        report.showsSource = command.cache != nil
         try console.print(report.json)
     }
 }

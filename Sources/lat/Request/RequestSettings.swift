@@ -29,6 +29,7 @@ struct RequestSettings: Interceptor {
         configuration.timeout = nil
         if let connectTimeout = command.connectTimeout { configuration.connectTimeout = connectTimeout }
         if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        if let cache = command.cache { configuration.cachePolicy = cache }
         if !command.followsRedirects { configuration.redirects = .none }
         configuration.unixSocketPath = command.unixSocket
         configuration.interceptors = [RequestSettings(command: command, willSend: willSend)]

@@ -128,7 +128,8 @@ struct ConformanceRun {
         if let text = exchange.expectedText, response.text != text {
             return "body \(response.text ?? "nil"), not \(text)"
         }
-        for (name, value) in exchange.expectedFields where response.headers[values: name].joined(separator: ", ") != value {
+        for (name, value) in exchange.expectedFields
+        where response.headers[values: name].joined(separator: ", ") != value {
             return "\(name) is \(response.headers[values: name]), not \(value)"
         }
         for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is there" }

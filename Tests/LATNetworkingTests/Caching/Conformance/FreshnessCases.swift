@@ -107,7 +107,9 @@ enum FreshnessCases {
     ]
 
     static let expires: [ConformanceCase] = [
-        .optimal("freshness-expires-future", .get(.init("Expires", 2_592_000), .init("Date", 0)).then(), .get().expect(.cached)),
+        .optimal(
+            "freshness-expires-future", .get(.init("Expires", 2_592_000), .init("Date", 0)).then(),
+            .get().expect(.cached)),
         .required(
             "freshness-expires-past", .get(.init("Expires", -2_592_000), .init("Date", 0)).then(),
             .get().expect(.notCached)),
@@ -116,7 +118,8 @@ enum FreshnessCases {
             "freshness-expires-old-date", .get(.init("Expires", 300), .init("Date", 400)).then(),
             .get().expect(.notCached)),
         .required(
-            "freshness-expires-invalid", .get(.init("Expires", "0"), .init("Date", 0)).then(), .get().expect(.notCached)),
+            "freshness-expires-invalid", .get(.init("Expires", "0"), .init("Date", 0)).then(), .get().expect(.notCached)
+        ),
         .optimal(
             "freshness-expires-invalid-date", .get(.init("Date", "foo"), .init("Expires", 10)), .get().expect(.cached)),
         .required(
@@ -166,7 +169,8 @@ enum FreshnessCases {
                     .init("Last-Modified", -86_400), .init("Date", 0), .init("Cache-Control", "public"), status: 599),
                 .get(status: 599).expect(.cached)),
             .optimal(
-                "heuristic-delta-60", .get(.init("Last-Modified", -60), .init("Date", 0)).then(), .get().expect(.cached)),
+                "heuristic-delta-60", .get(.init("Last-Modified", -60), .init("Date", 0)).then(), .get().expect(.cached)
+            ),
             .optimal(
                 "heuristic-delta-10", .get(.init("Last-Modified", -10), .init("Date", 0)).then(),
                 .get().expect(.notCached)),

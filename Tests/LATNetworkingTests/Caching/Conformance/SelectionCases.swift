@@ -67,7 +67,8 @@ enum SelectionCases {
     ]
 
     private static func star(_ id: String, _ value: String) -> ConformanceCase {
-        .required(id, vary(value, asked: one, .init("Baz", "789")), .get().asked(one, .init("Baz", "789")).expect(.notCached))
+        .required(
+            id, vary(value, asked: one, .init("Baz", "789")), .get().asked(one, .init("Baz", "789")).expect(.notCached))
     }
 
     private static let tag = CaseField("ETag", "\"abcdef\"")
@@ -135,8 +136,11 @@ enum SelectionCases {
                 .expect("Content-Range", "bytes 0-1/11").expect("Content-Length", "2")),
         .required(
             "partial-is-no-whole",
-            .get(.init("Cache-Control", "max-age=3600"), .init("Content-Range", "bytes 5-9/10"), status: 206, body: "56789")
-                .asked(.init("Range", "bytes=-5")), .get().expect(.notCached)),
+            .get(
+                .init("Cache-Control", "max-age=3600"), .init("Content-Range", "bytes 5-9/10"), status: 206,
+                body: "56789"
+            )
+            .asked(.init("Range", "bytes=-5")), .get().expect(.notCached)),
         .required(
             "partial-unsatisfiable-is-the-servers",
             .get(.init("Cache-Control", "max-age=3600"), body: "0123456789A"),

@@ -1,0 +1,91 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Synchronization
+import Testing
+
+/// Many equal requests at once.
+@Suite(.timeLimit(.minutes(2))) struct CacheFlightTests {
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
+    func thoseThatMissTogetherMakeOneRequest(_ policy: CachePolicy) async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            .text("shared").header("Cache-Control", "max-age=60").delayed(by: .milliseconds(100))
+        }
+        let manager = try CentralRequestManager.caching(policy)
+        let url = server.url()
+        let texts = try await withThrowingTaskGroup(of: String?.self) { group in
+            for _ in 0..<50 { group.addTask { try await manager.startRequest("GET", url).text } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(texts == Array(repeating: "shared", count: 50))
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func whatCannotBeSharedIsFetchedByEach() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("own").header("Cache-Control", "no-store").delayed(by: .milliseconds(50)) }
+        let manager = try CentralRequestManager.caching(.http)
+        let url = server.url()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<10 {
+                group.addTask { #expect(try await manager.startRequest("GET", url).source == .network) }
+            }
+            try await group.waitForAll()
+        }
+        #expect(server.requestCount == 10)
+    }
+
+    @Test func aLeaderThatIsCancelledTakesNobodyAlong() async throws {
+        let server = try MockServer()
+        server.enqueue(MockReply.text("never").stalling(.start))
+        server.fallback { _ in .text("later").header("Cache-Control", "max-age=60") }
+        let manager = try CentralRequestManager.caching(.http)
+        let url = server.url()
+        let leader = Task { try await manager.startRequest("GET", url) }
+        try await server.waitForRequests(1)
+        let followers = (0..<5).map { _ in Task { try await manager.startRequest("GET", url).text } }
+        leader.cancel()
+        for follower in followers { #expect(try await follower.value == "later") }
+        #expect(await leader.result.isCancelled)
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func aFollowerThatIsCancelledLeavesTheOthers() async throws {
+        let server = try MockServer()
+        let gate = Signal()
+        server.fallback { _ in .text("shared").header("Cache-Control", "max-age=60").delayed(by: .milliseconds(200)) }
+        let manager = try CentralRequestManager.caching(.http)
+        let url = server.url()
+        let leader = Task { try await manager.startRequest("GET", url).text }
+        try await server.waitForRequests(1)
+        let follower = Task {
+            gate.raise()
+            return try await manager.startRequest("GET", url).text
+        }
+        await gate.wait()
+        follower.cancel()
+        #expect(await follower.result.isCancelled)
+        #expect(try await leader.value == "shared")
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func aFollowerWaitsNoLongerThanItsOwnTime() async throws {
+        let server = try MockServer()
+        server.enqueue(MockReply.text("never").stalling(.start))
+        let manager = try CentralRequestManager.caching(.http)
+        let url = server.url()
+        let leader = Task { try await manager.startRequest("GET", url) }
+        try await server.waitForRequests(1)
+        let error = await failure { try await manager.startRequest("GET", url, timeout: .milliseconds(50)) }
+        #expect(error?.kind == .timeout(.total))
+        leader.cancel()
+        _ = await leader.result
+    }
+}
+
+extension Result where Failure == any Error {
+    fileprivate var isCancelled: Bool {
+        if case .failure(let error) = self { error is CancellationError } else { false }
+    }
+}

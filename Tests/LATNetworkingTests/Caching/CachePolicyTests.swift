@@ -1,0 +1,176 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// The policies of the SDK itself: for how long an answer is good is the app's word.
+@Suite(.timeLimit(.minutes(2))) struct CachePolicyTests {
+    private func get(
+        _ manager: CentralRequestManager, _ url: String, _ policy: CachePolicy? = nil
+    ) async throws -> HTTPResponse {
+        try await manager.startRequest("GET", url, cache: policy)
+    }
+
+    @Test func networkOnlyNeitherReadsNorWrites() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.networkOnly)
+        #expect(try await get(manager, server.url()).text == "1")
+        #expect(try await get(manager, server.url()).text == "2")
+        #expect(try await manager.cache.usage().entryCount == 0)
+    }
+
+    @Test func writeOnlyWritesAndCacheOnlyReads() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.writeOnly)
+        #expect(await failure { try await get(manager, server.url(), .cacheOnly) }?.kind == .cache)
+        #expect(try await get(manager, server.url()).source == .network)
+        #expect(try await get(manager, server.url()).text == "2")
+        let cached = try await get(manager, server.url(), .cacheOnly)
+        #expect(cached.text == "2")
+        #expect(cached.source == .memoryCache)
+        #expect(cached.headers["Count"] == "2")
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func cacheElseNetworkMakesNoRequestUntilItsTimeIsOver() async throws {
+        let server = try MockServer.counting(["Cache-Control": "no-cache"])
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.fixed(.seconds(60))), clock)
+        #expect(try await get(manager, server.url()).text == "1")
+        clock.advance(by: 59.999)
+        #expect(try await get(manager, server.url()).source == .memoryCache)
+        #expect(server.requestCount == 1)
+        clock.advance(by: 0.001)
+        // At the very moment of its expiry an entry is expired.
+        #expect(try await get(manager, server.url()).text == "2")
+    }
+
+    @Test func aSlidingTimeToLiveCountsFromTheLastUse() async throws {
+        let server = try MockServer.counting()
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.sliding(.seconds(60))), clock)
+        for _ in 0..<4 {
+            #expect(try await get(manager, server.url()).text == "1")
+            clock.advance(by: 40)
+        }
+        clock.advance(by: 20)
+        #expect(try await get(manager, server.url()).text == "2")
+    }
+
+    @Test func foreverIsWithoutEnd() async throws {
+        let server = try MockServer.counting()
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever), clock)
+        #expect(try await get(manager, server.url()).text == "1")
+        clock.advance(by: 1e9)
+        #expect(try await get(manager, server.url()).text == "1")
+    }
+
+    @Test func aClockThatIsPutBackResurrectsNothing() async throws {
+        let server = try MockServer.counting()
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.fixed(.seconds(60))), clock)
+        #expect(try await get(manager, server.url()).text == "1")
+        clock.advance(by: 100)
+        server.fallback { _ in .status(500) }
+        #expect(await failure { try await get(manager, server.url()) }?.kind == .httpStatus)
+        clock.advance(by: -90)
+        server.count()
+        let count = server.requestCount
+        #expect(try await get(manager, server.url()).source == .network)
+        #expect(server.requestCount == count + 1)
+        // Stored in the future: nothing is known of its age.
+        clock.advance(by: -1_000)
+        #expect(try await get(manager, server.url()).source == .network)
+    }
+
+    @Test func onlySuccessesAreStored() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        for reply in [MockReply.status(404), .status(500), .text("part", status: 206), .status(304)] {
+            server.enqueue(reply)
+            _ = try await manager.send(HTTPRequest("GET", server.url()))
+        }
+        server.enqueue(.text("cut").announcingLength(100))
+        #expect(await failure { try await get(manager, server.url()) } != nil)
+        #expect(try await manager.cache.usage().entryCount == 0)
+        server.enqueue(.text("whole"))
+        #expect(try await get(manager, server.url()).text == "whole")
+        #expect(try await get(manager, server.url()).source == .memoryCache)
+    }
+
+    @Test func otherMethodsAreStoredOnlyWhenAsked() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        func post(_ body: String, isAsked: Bool) async throws -> String? {
+            var request = HTTPRequest("POST", server.url(), body: .text(body))
+            request.cachesUnsafeMethods = isAsked
+            return try await manager.send(request).text
+        }
+        #expect(try await post("a", isAsked: false) == "1")
+        #expect(try await post("a", isAsked: false) == "2")
+        #expect(try await post("a", isAsked: true) == "3")
+        #expect(try await post("a", isAsked: true) == "3")
+        #expect(try await post("b", isAsked: true) == "4")
+        #expect(try await get(manager, server.url()).text == "5")
+    }
+
+    @Test func networkElseCacheIsStaleWhenTheNetworkFails() async throws {
+        let server = try MockServer.counting()
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.networkElseCache, clock) { $0.retries = 1 }
+        let url = server.url()
+        #expect(try await get(manager, url).text == "1")
+        #expect(try await get(manager, url).text == "2")
+        clock.advance(by: 1e6)
+        server.fallback { _ in .status(503) }
+        #expect(try await get(manager, url).source == .stale)
+        server.fallback { _ in .status(404) }
+        #expect(await failure { try await get(manager, url) }?.response?.status == 404)
+        server.stop()
+        let stale = try await get(manager, url)
+        #expect(stale.source == .stale)
+        #expect(stale.text == "2")
+        #expect(await failure { try await get(manager, url + "other") }?.kind == .connect)
+    }
+
+    @Test func theWholeWayIsOneEntry() async throws {
+        let server = try MockServer()
+        server.route("GET", "/a") { _ in .redirect(to: "/b") }
+        server.route("GET", "/b") { _ in .text("there") }
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        _ = try await get(manager, server.url("/a"))
+        let cached = try await get(manager, server.url("/a"))
+        #expect(cached.source == .memoryCache)
+        #expect(cached.text == "there")
+        #expect(cached.url == server.url("/b"))
+        #expect(cached.redirects == [.init(url: server.url("/a"), status: 302)])
+        #expect(server.requestCount == 2)
+        // That is no answer of /a itself, by which the RFC's policy goes.
+        #expect(try await get(manager, server.url("/a"), .http).source == .network)
+    }
+
+    @Test func anEqualRequestIsOneWhateverTheOrderOfItsParameters() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.volatileParameters = ["nonce"]
+        }
+        #expect(try await get(manager, server.url("/?a=1&b=2&nonce=x")).text == "1")
+        #expect(try await get(manager, server.url("/?b=2&nonce=y&a=1#part")).text == "1")
+        #expect(try await get(manager, server.url("/?b=2&a=2")).text == "2")
+        #expect(try await get(manager, server.url("/?a=1&a=2")).text == "3")
+        #expect(try await get(manager, server.url("/?a=2&a=1")).text == "4")
+    }
+
+    @Test func usersHaveTheirOwn() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachePartition = "ada" }
+        #expect(try await get(manager, server.url()).text == "1")
+        manager.cache.partition = "bob"
+        #expect(try await get(manager, server.url()).text == "2")
+        manager.cache.partition = "ada"
+        #expect(try await get(manager, server.url()).text == "1")
+        try await manager.cache.remove(.partition("ada"))
+        #expect(try await get(manager, server.url()).text == "3")
+    }
+}

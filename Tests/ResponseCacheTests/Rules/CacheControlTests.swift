@@ -1,0 +1,48 @@
+import HTTPCore
+import ResponseCache
+import Testing
+
+@Suite struct CacheControlTests {
+    private func control(_ lines: String...) -> CacheControl {
+        CacheControl(HTTPHeaders(lines.map { ("Cache-Control", $0) }))
+    }
+
+    @Test func namesHaveNoCaseAndUnknownOnesAreSkipped() {
+        let control = control("Max-Age=60, foo, bar=\"a, no-store\"", "NO-CACHE ,, immutable")
+        #expect(control.maxAge == .seconds(60))
+        #expect(control.noCache)
+        #expect(control.immutable)
+        #expect(!control.noStore)
+    }
+
+    @Test(
+        arguments: [
+            ("max-age=60", 60.0), ("max-age=\"60\"", 60), ("max-age=060", 60), ("max-age=1, max-age=9", 1),
+            ("max-age=-1", nil), ("max-age=1.5", nil), ("max-age", nil), ("max-age=", nil), ("max-age =1", nil),
+            ("max-age= 1", nil), ("max-age='1'", nil), ("max-age=\"", nil), ("max-age=99999999999999999999", 0x1p53),
+        ] as [(String, Double?)])
+    func secondsAreDigitsOrNone(_ text: String, _ seconds: Double?) {
+        #expect(control(text).maxAge == seconds.map { .seconds($0) } ?? .invalid)
+    }
+
+    @Test func noCacheMayNameFields() {
+        #expect(control("no-cache=\"Set-Cookie, x\"").noCacheFields == ["set-cookie", "x"])
+        #expect(!control("no-cache=\"a\"").noCache)
+        #expect(control("no-cache=\"\"").noCache)
+        #expect(control("no-cache=\"a\", no-cache").noCache)
+    }
+
+    @Test func pragmaStandsForNoCacheInRequestsWithoutCacheControl() {
+        #expect(CacheControl(request: ["Pragma": "x, No-Cache"]).noCache)
+        #expect(!CacheControl(request: ["Pragma": "no-cache", "Cache-Control": "max-age=1"]).noCache)
+        #expect(!CacheControl(["Pragma": "no-cache"]).noCache)
+    }
+
+    @Test func requestsSayHowStaleIsTooStale() {
+        #expect(control("max-stale").maxStale == .any)
+        #expect(control("max-stale=5, min-fresh=2, only-if-cached").maxStale == .seconds(5))
+        #expect(control("min-fresh=2").minFresh == 2)
+        #expect(control("stale-if-error=7, stale-while-revalidate=x").staleIfError == 7)
+        #expect(control("stale-while-revalidate=x").staleWhileRevalidate == 0)
+    }
+}

@@ -1,0 +1,72 @@
+import FoundationEssentials
+import HTTPCore
+import ResponseCache
+import Testing
+
+@Suite struct KeyRuleTests {
+    private func key(
+        _ url: String, _ rule: KeyRule = KeyRule(), method: String = "GET", body: String? = nil
+    ) throws -> String {
+        try #require(
+            rule.primary(method: method, url: #require(CanonicalURL(url)), body: body.map { Data($0.utf8) }))
+    }
+
+    @Test(arguments: [
+        ("http://A.example", "http://a.example/"), ("HTTP://a.example:80/", "http://a.example/"),
+        ("https://a.example:443/x#y", "https://a.example/x"),
+        ("http://a.example/?b=1&a=2", "http://a.example/?a=2&b=1"),
+        ("http://a.example/a b", "http://a.example/a%20b"), ("http://a.example:/", "http://a.example/"),
+    ])
+    func equalURLsHaveOneKey(_ a: String, _ b: String) throws { #expect(try key(a) == key(b)) }
+
+    @Test func whatDiffersHasAKeyOfItsOwn() throws {
+        var keys = [
+            try key("http://a/"), try key("https://a/"), try key("http://a:8080/"), try key("http://a/?"),
+            try key("http://a/x"), try key("http://a/X"), try key("http://a/?a=1&a=2"), try key("http://a/?a=2&a=1"),
+            try key("http://a/?a"), try key("http://a/?a="), try key("http://u:p@a/"),
+            try key("http://a/", method: "HEAD"),
+            try key("http://a/", method: "POST", body: ""), try key("http://a/", method: "POST", body: "x"),
+            try key("http://a/", KeyRule(partition: "u")), try key("http://a/", KeyRule(partition: "")),
+            try key("http://a/", KeyRule(version: 2)),
+        ]
+        #expect(keys.allSatisfy { $0.count == 64 })
+        let count = keys.count
+        keys = Array(Set(keys))
+        #expect(keys.count == count)
+    }
+
+    @Test func volatileParametersDoNotCount() throws {
+        let rule = KeyRule(volatileParameters: ["t", "a[b]"])
+        #expect(try key("http://a/?t=1&x=1&a%5Bb%5D=2", rule) == key("http://a/?x=1", rule))
+        #expect(try key("http://a/?tt=1", rule) != key("http://a/?tt=2", rule))
+        #expect(
+            try key("http://a/", rule, method: "POST", body: #"{"x": 1, "t": 2}"#)
+                == key("http://a/", rule, method: "POST", body: #"{"t":3,"x":1}"#))
+        #expect(
+            try key("http://a/", rule, method: "POST", body: "t=1&x=1")
+                == key("http://a/", rule, method: "POST", body: "x=1"))
+    }
+
+    @Test(arguments: ["", "a", "ftp://a/", "http:///x", "http:a", "/x"])
+    func whatIsNoURLHasNone(_ text: String) { #expect(CanonicalURL(text) == nil) }
+
+    @Test func variantsGoByTheFieldsThatVaryNames() {
+        var one = HTTPRequest("GET", "http://a/", headers: ["Accept": "a/b", "X": "1"])
+        var two = one
+        two.headers["X"] = "2"
+        #expect(VaryRule.variant(["accept"], of: one) == VaryRule.variant(["accept"], of: two))
+        #expect(VaryRule.variant(["accept", "x"], of: one) != VaryRule.variant(["accept", "x"], of: two))
+        #expect(VaryRule.variant([], of: one) == "")
+        #expect(VaryRule.fields(of: ["Vary": "B, a,b"]) == ["a", "b"])
+        #expect(VaryRule.fields(of: ["Vary": "a, *"]) == ["*"])
+        // How a coded body was kept tells variants apart too, and so do credentials that are no field.
+        #expect(VaryRule.fields(of: ["Content-Encoding": "gzip"]) == [":coding"])
+        two = one
+        two.decompresses = false
+        #expect(VaryRule.variant([":coding"], of: one) != VaryRule.variant([":coding"], of: two))
+        one.authentication = .bearer(token: "a")
+        two = one
+        two.authentication = .bearer(token: "b")
+        #expect(VaryRule.variant(["authorization"], of: one) != VaryRule.variant(["authorization"], of: two))
+    }
+}
