@@ -193,7 +193,10 @@ import Testing
                 status: 404, reason: "Nothing Here",
                 headers: HTTPHeaders([("X-B", "1"), ("X-A", "2"), ("X-B", "3")]), body: .bytes(Data("no".utf8)))
         }
-        let central = try CentralRequestManager.make { $0.headers = ["X-Global": "yes"] }
+        let central = try CentralRequestManager.make {
+            $0.headers = ["X-Global": "yes"]
+            $0.cacheStorage = .memory
+        }
         let url = server.url("/raw")
         let bytes = Data("bytes".utf8)
 
@@ -329,7 +332,8 @@ struct TLSContractTests {
         c.interceptors = [Signing()]
         c.timeout = .seconds(60); c.connectTimeout = .seconds(10); c.idleTimeout = .seconds(60)
         c.maxConnectionsPerHost = 5
-        c.cachePolicy = .http
+        let directory = try TemporaryDirectory()
+        c.cachePolicy = .http; c.cacheDirectory = directory.path + "/cache"
         c.redirects = .follow(limit: 20)
         try CentralRequestManager.configureShared(c)
 

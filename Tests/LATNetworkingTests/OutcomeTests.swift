@@ -199,9 +199,9 @@ import Testing
         #expect(error?.response?.text == "hello")
     }
 
-    @Test func theCacheOnlyPolicyFailsWithoutACacheAndSendsNothing() async throws {
+    @Test func theCacheOnlyPolicyFailsWithNothingStoredAndSendsNothing() async throws {
         let server = try MockServer()
-        let manager = try CentralRequestManager.make()
+        let manager = try CentralRequestManager.make { $0.cacheStorage = .memory }
         let error = await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }
         #expect(error?.kind == .cache)
         #expect(server.acceptedConnections == 0)
@@ -210,6 +210,7 @@ import Testing
             CachePolicy.networkOnly, .writeOnly, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache,
             .http,
         ] {
+            try await manager.cache.removeAll()
             #expect(try await manager.startRequest("GET", server.url(), cache: policy).source == .network)
         }
     }

@@ -29,10 +29,11 @@ struct CacheDesk: Sendable {
     ///   apart only by sending them.
     func ticket(for request: HTTPRequest, method: HTTPMethod? = nil) -> Ticket? {
         var body: Data?
-        switch method ?? request.method {
-        case .get, .head: break
-        default:
-            guard storesUnsafe(request), let bytes = Self.bytes(of: request.body) else { return nil }
+        let isSafe = [.get, .head].contains(method ?? request.method)
+        guard isSafe || storesUnsafe(request) else { return nil }
+        // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
+        if !isSafe || request.body != nil && method != .get {
+            guard let bytes = Self.bytes(of: request.body) else { return nil }
             body = bytes
         }
         guard let url = CanonicalURL(request.url), let primary = primary(method ?? request.method, url, request, body)

@@ -50,8 +50,9 @@ struct CacheInterceptor: Interceptor {
         _ request: HTTPRequest, _ ticket: CacheDesk.Ticket, _ timeToLive: CachePolicy.TimeToLive, _ next: Next
     ) async throws -> HTTPResponse {
         var mayWait = !request.streamsBody
+        var mayLookAgain = true
         while true {
-            let landings = desk.flights.landings
+            let landings = mayLookAgain ? desk.flights.landings : nil
             if let entry = TimeToLiveRule.candidate(request, among: await desk.entries(ticket)) {
                 if TimeToLiveRule.isAlive(entry, timeToLive, at: desk.storage.now()) {
                     if let response = try await desk.response(entry, to: request, isStale: false) { return response }
@@ -61,7 +62,7 @@ struct CacheInterceptor: Interceptor {
             }
             guard mayWait else { return try await fetch(request, ticket, next).response }
             switch desk.flights.join(ticket.primary, since: landings) {
-            case .lookAgain: continue
+            case .lookAgain: mayLookAgain = false
             case .lead(let flight): return try await lead(flight, request, ticket, next)
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, timeout)

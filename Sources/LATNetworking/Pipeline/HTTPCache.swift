@@ -16,7 +16,7 @@ struct HTTPCache: Transport {
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         // A HEAD is answered from what a GET has brought.
-        let method: HTTPMethod? = request.method == .head ? .get : nil
+        let method: HTTPMethod? = request.method == .head && request.body == nil ? .get : nil
         guard let ticket = desk.ticket(for: request, method: method) else { return try await pass(request) }
         return try await serve(request, ticket)
     }
@@ -26,8 +26,9 @@ struct HTTPCache: Transport {
         var mayWait =
             request.method == .get && !request.streamsBody && !request.headers.contains("Range")
             && !ValidationRule.hasConditions(request)
+        var mayLookAgain = true
         while true {
-            let landings = desk.flights.landings
+            let landings = mayLookAgain ? desk.flights.landings : nil
             let entries = await desk.entries(ticket)
             let forward: CacheStrategy.Forward
             switch CacheStrategy(request, entries: entries, at: desk.storage.now()) {
@@ -45,7 +46,7 @@ struct HTTPCache: Transport {
             }
             guard mayWait else { return try await exchange(forward, request, ticket).response }
             switch desk.flights.join(ticket.primary, since: landings) {
-            case .lookAgain: continue
+            case .lookAgain: mayLookAgain = false
             case .lead(let flight): return try await lead(flight, forward, request, ticket)
             case .follow(let flight): mayWait = try await FlightTable.follow(flight, request, timeout)
             }
@@ -144,7 +145,10 @@ struct HTTPCache: Transport {
             return (stale, false)
         }
         guard StorageRule.isStorable(response, to: request, storesUnsafe: desk.storesUnsafe(request)) else {
-            if let entry = forward.candidate, response.status < 500, response.status != 206 {
+            // What is there now may not be kept, or nothing is: what was there before is wrong.
+            if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
+                !request.headers.contains("Range")
+            {
                 await desk.remove(.key(entry.key))
             }
             return (response, false)
@@ -205,7 +209,13 @@ struct HTTPCache: Transport {
     /// Refreshes a stale response while its reader has it already (RFC 5861 §3): once for all who ask meanwhile.
     private func refresh(_ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheDesk.Ticket) {
         guard case .lead(let flight) = desk.flights.join(ticket.primary, since: nil) else { return }
+        // The whole, whatever part or condition its reader has asked for.
         var request = request
+        request.method = request.method == .head ? .get : request.method
+        if !request.headers.hasNoFields {
+            let own = ["range", "if-range", "if-none-match", "if-modified-since"]
+            request.headers.removeAll { own.contains($0.lowercased()) }
+        }
         request.control = nil
         request.progressHandler = nil
         request.streamsBody = true

@@ -123,7 +123,7 @@ private struct Signing: Interceptor {
                   servers: { "user.detail": { domain: "daxiang", path: "v1/users/{id}", method: "GET" } },
                 }
                 """, environment: nil)
-        return (server, try CentralRequestManager.make(table))
+        return (server, try CentralRequestManager.make(table) { $0.cacheStorage = .memory })
     }
 
     @Test func anEntityStartsItself() async throws {
