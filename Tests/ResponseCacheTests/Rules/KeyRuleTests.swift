@@ -7,8 +7,8 @@ import Testing
     private func key(
         _ url: String, _ rule: KeyRule = KeyRule(), method: String = "GET", body: String? = nil
     ) throws -> String {
-        try #require(
-            rule.primary(method: method, url: #require(CanonicalURL(url)), body: body.map { Data($0.utf8) }))
+        let url = try #require(CanonicalURL(url))
+        return try #require(rule.primary(method: method, url: url, body: body.map { Data($0.utf8) }))
     }
 
     @Test(arguments: [
