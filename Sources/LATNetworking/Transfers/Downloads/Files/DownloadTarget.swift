@@ -11,6 +11,8 @@ struct DownloadTarget: Sendable {
     let name: String?
     /// The name to take when the server chooses none.
     let fallbackName: String
+    /// What the caller wrote.
+    private let given: String
     /// What is written until it is whole.
     let part: String
     /// The journal of it.
@@ -32,6 +34,7 @@ struct DownloadTarget: Sendable {
         var status = stat()
         let exists = stat(resolved, &status) == 0
         fallbackName = FileName.url(url)
+        given = path
         if exists, status.st_mode & S_IFMT == S_IFDIR {
             folder = resolved
             name = nil
@@ -52,6 +55,9 @@ struct DownloadTarget: Sendable {
 
     /// The path of the whole file.
     func path(serverName: String?) -> String { Self.join(folder, name ?? serverName ?? fallbackName) }
+
+    /// The same as the caller wrote it, where the caller named the file.
+    func shownPath(serverName: String?) -> String { name == nil ? path(serverName: serverName) : given }
 
     /// The bytes that the file system has left for this user.
     var freeSpace: Int64? {

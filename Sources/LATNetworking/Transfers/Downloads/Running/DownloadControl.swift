@@ -66,6 +66,7 @@ final class DownloadControl: Sendable {
             let isCancellation = error is CancellationError || (error as? NetworkError)?.kind == .cancelled
             throw session.isCancelled && isCancellation ? Interruption() : error
         }
+        if session.isCancelled { throw Interruption() }
     }
 
     /// Says whether the session may be ended and gone on with; a pause that waits for that happens now.

@@ -4,8 +4,8 @@ import HTTPCore
 /// One session: the connections of a download from the first question to the last byte, or to whatever ends it.
 extension DownloadJob {
     func session() async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { [self] in try await pulse() }
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask { [self] in await pulse() }
             defer { group.cancelAll() }
             guard state.withLock({ $0.plan.take(0) }) else { return }
             guard let first = try await open(0, isFirst: true) else { return }
@@ -14,30 +14,34 @@ extension DownloadJob {
             for worker in 1..<max(1, count) {
                 group.addTask { [self] in try await work(worker, nil) }
             }
-            for _ in 0..<max(1, count) { try await group.next() }
+            // The end of the pulse, when the session is cancelled, is not that of a worker.
+            var working = max(1, count)
+            while working > 0, let isWorker = try await group.next() {
+                if isWorker { working -= 1 }
+            }
         }
     }
 
-    /// Tells the progress also while nothing comes, so that the rate goes down.
-    private func pulse() async throws {
+    /// Tells the progress also while nothing comes, so that the rate goes down. Gives `false`: it is no worker.
+    private func pulse() async -> Bool {
         while true {
             try? await Task.sleep(for: .milliseconds(500))
-            if Task.isCancelled { return }
+            if Task.isCancelled { return false }
             tell(0)
         }
     }
 
-    /// Fetches piece after piece until nothing is left for this worker.
-    private func work(_ worker: Int, _ first: Opened?) async throws {
+    /// Fetches piece after piece until nothing is left for this worker. Gives `true`.
+    private func work(_ worker: Int, _ first: Opened?) async throws -> Bool {
         var opened = first
         var failures = 0
         while true {
             if opened == nil {
-                guard state.withLock({ $0.plan.take(worker) }) else { return }
+                guard state.withLock({ $0.plan.take(worker) }) else { return true }
             }
             do {
                 if opened == nil { opened = try await open(worker, isFirst: false) }
-                guard let answer = opened else { return }
+                guard let answer = opened else { return true }
                 opened = nil
                 try await receive(worker, answer, &failures)
                 failures = 0
@@ -48,7 +52,7 @@ extension DownloadJob {
                     order.request.method.isIdempotent
                 else {
                     // A server that refuses one connection too many is served by those that stand.
-                    if worker > 0, error.isRefusal, state.withLock({ $0.plan.hasOthers(than: worker) }) { return }
+                    if worker > 0, error.isRefusal, state.withLock({ $0.plan.hasOthers(than: worker) }) { return true }
                     throw error.counting(attempts: failures + 1)
                 }
                 failures += 1

@@ -120,7 +120,7 @@ final class DownloadJob: Sendable {
         } catch let skip as SkipsExisting {
             await checkpoints?.settle()
             target.discard()
-            return Self.skipped(skip.path, order.request.url)
+            return Self.skipped(skip.path, skip.path, order.request.url)
         } catch {
             try await keep(after: error)
             throw error
@@ -205,7 +205,8 @@ final class DownloadJob: Sendable {
         AtomicFile.remove(target.journal)
         return state.withLock { state in
             DownloadedFile(
-                path: path, byteCount: total, response: state.response ?? Self.noResponse(order.request.url),
+                path: target.shownPath(serverName: fileName), byteCount: total,
+                response: state.response ?? Self.noResponse(order.request.url),
                 isSkipped: false, resumedByteCount: state.resumed, receivedByteCount: state.received, digest: found)
         }
     }
@@ -228,11 +229,12 @@ final class DownloadJob: Sendable {
 
     static func noResponse(_ url: String) -> HTTPResponse { HTTPResponse(status: 304, url: url) }
 
-    static func skipped(_ path: String, _ url: String, digest: String? = nil) -> DownloadedFile {
+    /// - Parameter shown: the path as it is told.
+    static func skipped(_ path: String, _ shown: String, _ url: String, digest: String? = nil) -> DownloadedFile {
         var size: Int64 = 0
         if case .file(_, let count) = DownloadTarget.existing(at: path) { size = count }
         return DownloadedFile(
-            path: path, byteCount: size, response: noResponse(url), isSkipped: true, resumedByteCount: 0,
+            path: shown, byteCount: size, response: noResponse(url), isSkipped: true, resumedByteCount: 0,
             receivedByteCount: 0, digest: digest)
     }
 }
