@@ -141,6 +141,22 @@ import Testing
         #expect(file.receivedByteCount < 6 << 20 + 600_000 * segments)
     }
 
+    @Test(arguments: [1, 4]) func manyPausesLoseNothing(segments: Int) async throws {
+        let bytes = content(8 << 20)
+        let server = try RangeServer(bytes) { $2.throttled(bytesPerSecond: (6 << 20) / segments) }
+        let download = manager.download(server.url, to: target, segments: segments)
+        for _ in 0..<12 {
+            let before = download.currentProgress.completed
+            await wait(for: download) { $0.completed > before }
+            download.pause()
+            // Told only once the connections are closed.
+            await wait(for: download) { $0.bytesPerSecond == nil }
+            download.resume()
+        }
+        _ = try await download.value
+        #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
+    }
+
     @Test func whatIsCancelledWithItsProgressIsGoneOnWith() async throws {
         let bytes = content(6 << 20)
         let server = try RangeServer(bytes) { _, number, honest in
