@@ -243,7 +243,7 @@ servers_start_gunicorn() {
     local name="$1" path="$2" log="$servers_dir/$1.log" pid port="" tries
     shift 2
     # gunicorn's threads log nothing the tests want; it picks the port itself and says which.
-    servers_spawn "$log" env PYTHONWARNINGS=ignore TMPDIR="$servers_dir" "$root/.venv/bin/python" -m gunicorn \
+    servers_spawn "$log" env PYTHONWARNINGS=ignore PYTHONDONTWRITEBYTECODE=1 TMPDIR="$servers_dir" "$root/.venv/bin/python" -m gunicorn \
         --bind 127.0.0.1:0 --worker-class gthread --timeout 120 --graceful-timeout 1 --log-level info "$@"
     pid="${servers_pids[-1]}"
     for ((tries = 0; tries < 600; tries++)); do
