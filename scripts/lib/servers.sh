@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, httpbin and the
-# parsers of forms.py under gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and ends with servers_stop, which
-# the caller puts into its EXIT trap.
+# parsers of forms.py under gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and
+# ends with servers_stop, which the caller puts into its EXIT trap.
 
 : "${root:?source common.sh first}"
 servers_dir=""
