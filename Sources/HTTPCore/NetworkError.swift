@@ -18,7 +18,7 @@ public struct NetworkError: Error, Sendable {
         case invalidRequest
         /// A domain or server that the table does not have.
         case unknownName
-        /// The host's name, or the proxy's, was not found.
+        /// The host's name was not found.
         case dns
         /// No connection came about: refused, unreachable.
         case connect
