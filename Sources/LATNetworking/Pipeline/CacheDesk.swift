@@ -29,14 +29,15 @@ struct CacheDesk: Sendable {
     ///   apart only by sending them.
     func ticket(for request: HTTPRequest, method: HTTPMethod? = nil) -> Ticket? {
         var body: Data?
-        let isSafe = [.get, .head].contains(method ?? request.method)
+        let counted = method ?? request.method
+        let isSafe = counted == .get || counted == .head
         guard isSafe || storesUnsafe(request) else { return nil }
         // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
         if !isSafe || request.body != nil && method != .get {
             guard let bytes = Self.bytes(of: request.body) else { return nil }
             body = bytes
         }
-        guard let url = CanonicalURL(request.url), let primary = primary(method ?? request.method, url, request, body)
+        guard let url = CanonicalURL(request.url), let primary = primary(counted, url, request, body)
         else { return nil }
         return Ticket(url: url, primary: primary)
     }
