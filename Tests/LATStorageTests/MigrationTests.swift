@@ -54,8 +54,11 @@ private enum Four {
         let date = Date()
         try store.upsert(Two.Item(id: 1, name: "1", old: "o", note: "n", when: date))
         #expect(try store.fetch(Two.Item.self, where: \.when == date).map(\.note) == ["n"])
-        // The older program goes on: it writes, and does not touch what it does not know.
-        try ObjectStore(path: path).delete(One.Item.self, id: 3)
+        // For the older program the fields are gone: it must not write rows without them.
+        let error = #expect(throws: NetworkError.self) {
+            try ObjectStore(path: path).upsert(One.Item(id: 1, name: "", old: ""))
+        }
+        #expect(error?.storageFailure?.reason == .schema)
     }
 
     @Test func aNewFieldGetsThePrototypesValueInOldRows() throws {

@@ -38,9 +38,9 @@ struct Prototype {
 
     init(of type: Any.Type) throws {
         func encoded<Object: StoredType>(_ type: Object.Type) throws -> [(column: Column, value: StoredValue)] {
-            guard let prototype = type.storedPrototype as? any Encodable else { return [] }
+            guard let prototype = type.storedPrototype, let value = prototype as? any Encodable else { return [] }
             let encoder = RowEncoder(layout: nil, statement: nil, checksNames: false)
-            try prototype.encode(to: encoder)
+            try value.encode(to: encoder)
             return encoder.missing
         }
         fields = if let type = type as? any StoredType.Type { try encoded(type) } else { [] }

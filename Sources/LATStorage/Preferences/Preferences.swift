@@ -60,7 +60,8 @@ public final class Preferences: Sendable {
     /// What is set, else the default.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
         refresh()
-        if let value = state.withLock({ $0.decoded[key.name] }) as? Value { return value }
+        // Unwrapped first: no value at all would pass for a `nil` that is one.
+        if let kept = state.withLock({ $0.decoded[key.name] }), let value = kept as? Value { return value }
         guard let json = state.withLock({ $0.values[key.name] }) else { return key.defaultValue }
         do {
             let value = try json.decode(Value.self)

@@ -60,7 +60,8 @@ enum ColumnCoding {
         case let value as any FixedWidthInteger: Int64(exactly: value).map { (.integer, .integer($0)) }
         case let value as Date: (.date, .real(value.timeIntervalSinceReferenceDate))
         case let value as Data: (.blob, .blob(value))
-        case let value as [UInt8]: (.blob, .blob(Data(value)))
+        // Any empty array passes for one of bytes in a cast.
+        case let value as [UInt8] where T.self == [UInt8].self: (.blob, .blob(Data(value)))
         case let value as UUID: (.uuid, .text(value.uuidString))
         case let value as URL: (.url, .text(value.absoluteString))
         case let value as Decimal: (.decimal, .text(value.description))

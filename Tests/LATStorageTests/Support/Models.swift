@@ -140,10 +140,6 @@ struct Dice: RandomNumberGenerator {
     }
 }
 
-extension Error {
-    var reason: StorageFailure.Reason? { (self as? NetworkError)?.storageFailure?.reason }
-}
-
 /// Texts that break what is put together from text.
 let hostileTexts = [
     "", " ", "'", "\"", "a\"b", "''", "\"\"", "x\"); DROP TABLE \"User\";--", "; --", "/*", "[a]", "`a`", "?1", ":a",
