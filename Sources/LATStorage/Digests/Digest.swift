@@ -6,7 +6,7 @@ import HTTPCore
 /// A digest of bytes, by libcrypto.
 ///
 /// ```swift
-/// try Digest.sha256.hexadecimal(of: "hello")              // "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+/// try Digest.sha256.hexadecimal(of: "hello")              // "2cf24dba5fb0a30e…"
 /// try Digest.sha256.hexadecimal(ofFile: "/tmp/big.iso")   // with the memory of one piece
 /// ```
 ///
@@ -35,7 +35,8 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
 
     /// The digest of bytes.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer it, MD5 in
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer it,
+    /// MD5 in
     ///   a restricted build for one.
     public func bytes(of data: some ContiguousBytes) throws -> Data {
         do { return Data(try MessageDigest.of(data, algorithm)) } catch { throw unsupported }

@@ -27,7 +27,8 @@ extension String {
     /// space `%20`.
     public var urlEncoded: String { percentEncodedComponent }
 
-    /// The text that this is the URL encoding of. A `+` stays one: only forms write spaces so. `nil` when a `%` begins no
+    /// The text that this is the URL encoding of. A `+` stays one: only forms write spaces so. `nil` when a `%`
+    /// begins no
     /// escape, or the bytes are no UTF-8.
     public var urlDecoded: String? {
         var bytes: [UInt8] = []

@@ -4,7 +4,8 @@ import Synchronization
 ///
 /// Commits of this process are told at once. Those of others are noticed without polling: a commit writes the log file
 /// beside the database, inotify sees that, and then the connection is asked whether somebody else has committed
-/// (`PRAGMA data_version`). The log is written a little before a commit counts, so the question is repeated a few times.
+/// (`PRAGMA data_version`). The log is written a little before a commit counts, so the question is repeated a few
+/// times.
 final class ChangeHub: Sendable {
     private struct State {
         var next = 0

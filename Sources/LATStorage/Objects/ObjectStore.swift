@@ -16,7 +16,8 @@ import HTTPCore
 ///
 /// A type is a table, a field a column of its own: text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
 /// values as what they are, everything with fields or elements of its own as JSON that can be queried too
-/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert and gains a column when the type gains a
+/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert and gains a column when the type
+/// gains a
 /// field; what a program cannot settle by itself, a field that is gone or of another type, is an error until the store
 /// is given a ``Migration``.
 ///

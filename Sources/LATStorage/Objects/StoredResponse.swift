@@ -52,7 +52,8 @@ public struct StoredResponse: Hashable, Sendable {
 extension Transaction {
     private static let responseTable = """
         CREATE TABLE IF NOT EXISTS lat_store_responses
-        (key TEXT PRIMARY KEY NOT NULL, time REAL NOT NULL, status INTEGER, url TEXT, headers TEXT NOT NULL, body BLOB NOT NULL)
+        (key TEXT PRIMARY KEY NOT NULL, time REAL NOT NULL, status INTEGER, url TEXT, headers TEXT NOT NULL,
+        body BLOB NOT NULL)
         """
 
     func keep(_ response: StoredResponse) throws {

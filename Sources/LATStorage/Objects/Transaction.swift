@@ -251,7 +251,8 @@ public final class Transaction {
             guard let code = error.storageFailure?.code, code & 0xFF == Int(SQLITE_CONSTRAINT) else { throw error }
             throw NetworkError.storage(
                 .duplicate, layout.operation(purpose),
-                "there is one with id \(Identifier.shown("\(value.id)")) already, or it has none; use upsert to replace it",
+                "there is one with id \(Identifier.shown("\(value.id)")) already, or it has none; "
+                    + "use upsert to replace it",
                 code: Int32(code), sql: statement.sql)
         }
         if purpose == .update, connection.changes == 0 {

@@ -98,7 +98,8 @@ public final class Preferences: Sendable {
 
     /// Sets a value.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value not
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value
+    /// not
     ///   be JSON. Nothing has changed then.
     public func set<Value>(_ key: PreferenceKey<Value>, to value: Value) throws {
         try update { $0.set(key, to: value) }
@@ -205,7 +206,8 @@ public final class Preferences: Sendable {
 
     /// A value now and after every change of it, by this process or another.
     ///
-    /// Changes while one is worked on count as one. It ends when the task is cancelled or the preferences are let go of.
+    /// Changes while one is worked on count as one. It ends when the task is cancelled or the preferences are let go
+    /// of.
     public func values<Value>(of key: PreferenceKey<Value>) -> AsyncStream<Value> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let observation = observe(key, end: { continuation.finish() }) { continuation.yield($0) }
@@ -215,7 +217,8 @@ public final class Preferences: Sendable {
 
     /// Calls with a value now, and after every change of it, by this process or another.
     ///
-    /// - Parameter body: called before this returns, and then on the thread that wrote, or on one of the preferences' own.
+    /// - Parameter body: called before this returns, and then on the thread that wrote, or on one of the
+    /// preferences' own.
     /// - Returns: what ends it when cancelled or let go of.
     public func observe<Value>(
         _ key: PreferenceKey<Value>, _ body: @escaping @Sendable (Value) -> Void

@@ -4,7 +4,8 @@ import HTTPCore
 
 /// Binds the fields of a value straight to the parameters of a statement: nothing is built in between.
 ///
-/// Parameter *n* + 1 belongs to column *n* of the layout. Fields that the layout does not have are noted in ``missing``;
+/// Parameter *n* + 1 belongs to column *n* of the layout. Fields that the layout does not have are noted in
+/// ``missing``;
 /// without a statement all are, which is how the first value of a type tells what its table must look like.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?

@@ -7,7 +7,8 @@ struct Column: Hashable, Sendable {
     var kind: FieldKind
 }
 
-/// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes another.
+/// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes
+/// another.
 final class TableLayout: Sendable {
     /// The column of ids of types that do not encode theirs as `id`.
     static let ownKey = "lat_id"

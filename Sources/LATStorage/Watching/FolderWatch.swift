@@ -6,7 +6,8 @@ import Synchronization
 final class FolderWatch: Sendable {
     /// What to do about changes. Called on the watch's thread.
     ///
-    /// - Returns: after how many milliseconds to be called again though nothing more has happened; `nil` for not at all.
+    /// - Returns: after how many milliseconds to be called again though nothing more has happened; `nil` for not at
+    /// all.
     typealias Handler = @Sendable (_ names: Set<String>) -> Int32?
 
     /// Written to when the thread is to end; the thread closes both descriptors.

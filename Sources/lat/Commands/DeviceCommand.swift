@@ -9,7 +9,8 @@ struct DeviceCommand: Command {
     static let usage = "[options]"
     static let options = [OutputFormat.option]
     static let details = """
-        Lines are left out where the system does not tell. In a container memory and processors are the container's.
+        Lines are left out where the system does not tell. In a container memory and
+        processors are the container's.
 
         Examples
           lat device
