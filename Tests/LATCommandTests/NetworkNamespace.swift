@@ -14,7 +14,9 @@ final class NetworkNamespace: Sendable {
     let link = "lat0"
 
     private static let count = Mutex(0)
-    private static let program = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].first { access($0, X_OK) == 0 }
+    private static let program: String? = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].first { (path: String) in
+        access(path, X_OK) == 0
+    }
 
     /// Whether this process may make namespaces; says why not, once.
     static let isPermitted: Bool = {

@@ -27,11 +27,11 @@ import Testing
         server.fallback { _ in .text("own").header("Cache-Control", "no-store").delayed(by: .milliseconds(50)) }
         let manager = try CentralRequestManager.caching(.http)
         let url = server.url()
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: HTTPResponse.Source.self) { group in
             for _ in 0..<10 {
-                group.addTask { #expect(try await manager.startRequest("GET", url).source == .network) }
+                group.addTask { try await manager.startRequest("GET", url).source }
             }
-            try await group.waitForAll()
+            for try await source in group { #expect(source == .network) }
         }
         #expect(server.requestCount == 10)
     }
