@@ -217,8 +217,7 @@ public final class CentralRequestManager: Sendable {
     }
 
     /// Makes a request, and tells the observers when that fails.
-    private func checked(_ method: String, _ url: String, _ make: () throws -> HTTPRequest) async throws -> HTTPRequest
-    {
+    func checked(_ method: String, _ url: String, _ make: () throws -> HTTPRequest) async throws -> HTTPRequest {
         do {
             return try make()
         } catch let error as NetworkError {

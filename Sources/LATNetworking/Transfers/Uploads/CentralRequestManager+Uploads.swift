@@ -29,9 +29,11 @@ extension CentralRequestManager {
         return UploadTask(parts.monitor) { [self] task in
             // An empty form is a form too.
             let body: HTTPBody? = files.isEmpty ? .multipart([]) : nil
-            var request = try request(
-                method, url, parameters: parameters, files: parts.files, body: body,
-                timeout: timeout ?? UploadLimits.timeout, headers: headers)
+            var request = try await checked(method, url) {
+                try self.request(
+                    method, url, parameters: parameters, files: parts.files, body: body,
+                    timeout: timeout ?? UploadLimits.timeout, headers: headers)
+            }
             request.control = task.control
             task.note(request)
             return try await judged(request)
@@ -64,9 +66,11 @@ extension CentralRequestManager {
         var body = body
         body.meter = monitor.meter(0)
         return UploadTask(monitor) { [self, body] task in
-            var request = try request(
-                method, url, parameters: parameters, files: [], body: body, timeout: timeout ?? UploadLimits.timeout,
-                headers: headers)
+            var request = try await checked(method, url) {
+                try self.request(
+                    method, url, parameters: parameters, files: [], body: body,
+                    timeout: timeout ?? UploadLimits.timeout, headers: headers)
+            }
             request.control = task.control
             task.note(request)
             return try await judged(request)
