@@ -5,8 +5,12 @@ extension SecretHeaders {
     /// What stands in the place of a secret.
     package static let placeholder = "(not shown)"
 
-    /// A field's value as it may be printed.
-    package func shown(_ value: String, of name: String) -> String { contains(name) ? Self.placeholder : value }
+    /// A field's value as it may be printed; of one that is a URL, neither user information nor query.
+    package func shown(_ value: String, of name: String) -> String {
+        if contains(name) { return Self.placeholder }
+        let isURL = ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
+        return isURL ? URLText.redacted(value) : value
+    }
 }
 
 extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
