@@ -26,10 +26,14 @@ import Testing
                 entries.remove(at: index)
             }
             entries.append((entry, body))
+            trim()
+            return true
+        }
+
+        mutating func trim() {
             while usage.byteCount > limit, let index = entries.firstIndex(where: { !$0.entry.isPinned }) {
                 entries.remove(at: index)
             }
-            return true
         }
 
         mutating func use(_ key: CacheKey, at time: Date) {
@@ -90,6 +94,7 @@ import Testing
                 entry.isExpired = true
                 entry.headers["X"] = "\(step)"
                 try await store.update(entry)
+                model.trim()
             }
             #expect(try await store.usage() == model.usage, "step \(step)")
             // All but the bodies: to read those counts as a use in memory.

@@ -61,6 +61,8 @@ final class DiskCore: Sendable {
     ) async throws -> Result? {
         do {
             return try await lane.run { [self] in
+                // Who only reads wants to see the changes of others too.
+                defer { watch.prepare() }
                 do {
                     return try handle.value.index().map(body)
                 } catch let error as SQLiteError where error.isInputOutput {
