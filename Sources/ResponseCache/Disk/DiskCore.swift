@@ -35,8 +35,8 @@ final class DiskCore: Sendable {
         /// Whether a batch is on its way to the queue.
         var isScheduled = false
         var isTouchScheduled = false
-        /// Uses that are not on disk yet, and how often there was one.
-        var touched: [CacheKey: (time: Date, ticket: UInt64)] = [:]
+        /// Uses that are not on disk yet, by primary key, and how often there was one.
+        var touched: [String: [CacheKey: (time: Date, ticket: UInt64)]] = [:]
         var ticket: UInt64 = 0
     }
 
@@ -95,7 +95,7 @@ final class DiskCore: Sendable {
     func touch(_ key: CacheKey, at time: Date) {
         let isFirst = pending.withLock { pending in
             pending.ticket += 1
-            pending.touched[key] = (time, pending.ticket)
+            pending.touched[key.primary, default: [:]][key] = (time, pending.ticket)
             if case .touch(let uses)? = pending.tasks.last, uses.value.count < 1_000 {
                 uses.value.add(key, time)
             } else {
@@ -116,9 +116,9 @@ final class DiskCore: Sendable {
     /// Writes what waits, at the latest when nobody uses the store any more.
     func flush() { writes.queue.async { self.writeBatch() } }
 
-    /// The last use of an entry that is not on disk yet.
-    func recentUse(of key: CacheKey) -> Date? {
-        pending.withLock { $0.touched.isEmpty ? nil : $0.touched[key]?.time }
+    /// The last uses under a primary key that are not on disk yet.
+    func recentUses(of primaryKey: String) -> [CacheKey: (time: Date, ticket: UInt64)] {
+        pending.withLock { $0.touched.isEmpty ? [:] : $0.touched[primaryKey] ?? [:] }
     }
 
     /// Only on ``writes``.
@@ -134,7 +134,10 @@ final class DiskCore: Sendable {
         WriteBatch(self, tasks).run()
         pending.withLock { pending in
             guard !pending.touched.isEmpty else { return }
-            pending.touched = pending.touched.filter { $0.value.ticket > ticket }
+            pending.touched = pending.touched.compactMapValues { uses in
+                let rest = uses.filter { $0.value.ticket > ticket }
+                return rest.isEmpty ? nil : rest
+            }
         }
         watch.prepare()
     }

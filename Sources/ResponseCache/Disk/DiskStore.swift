@@ -69,13 +69,16 @@ public final class DiskStore: CacheStore {
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        // Asked before and after: in between, a use may go from what waits to the disk, behind the back of the look-up.
+        let before = core.recentUses(of: primaryKey)
         let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
+        let after = core.recentUses(of: primaryKey)
         let damaged = rows.filter { $0.entry == nil }.map(\.id)
         if !damaged.isEmpty { core.write(.drop(damaged)) }
         return rows.compactMap { $0.entry }.map { entry in
-            guard let time = core.recentUse(of: entry.key) else { return entry }
+            guard let use = after[entry.key] ?? before[entry.key] else { return entry }
             var entry = entry
-            entry.lastUse = time
+            entry.lastUse = use.time
             return entry
         }
     }
