@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting", "store")
+ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting", "store", "cache")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -226,6 +226,26 @@ def run_store(turn):
             ])
 
 
+def run_cache(turn):
+    count, many = (2000, 10000) if options.quick else (20000, 100000)
+
+    def measure(mode, requests, entries, warmup=0):
+        with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+            return program("lat-bench", mode, os.path.join(folder, "cache"), requests, entries, warmup)
+
+    in_turn(turn, [
+        ("lat memory hit", lambda: measure("cache-memory", count, 1000, 1000)),
+        ("lat disk hit", lambda: measure("cache-disk", count, 1000, 1000)),
+        ("lat stored stream", lambda: measure("cache-stream", 1, 1)),
+    ])
+    # To fill them takes long, and they hardly vary.
+    if turn < 2:
+        in_turn(turn, [
+            ("lat disk hit of many", lambda: measure("cache-disk", count, many, 1000)),
+            ("lat open of many", lambda: measure("cache-open", 20, many)),
+        ])
+
+
 def run_build():
     folder = os.path.join(options.programs, "clean-build")
     shutil.rmtree(folder, ignore_errors=True)
@@ -308,6 +328,15 @@ if "store" in rows:
         what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]
         compare(f"object store, {what}, CPU: ours / SQLite's C API", f"lat store {mode}", f"c sqlite {mode}",
                 "cpu_us_per_request", limit)
+if "cache" in rows:
+    at_most("hit in the cache's memory, median", median("lat memory hit", "p50_us"), "µs", 10)
+    at_most("hit on the cache's disk of 4 KiB, median", median("lat disk hit", "p50_us"), "µs", 100)
+    many = f"{10000 if options.quick else 100000:,}"
+    at_most(f"open of a cache of {many} entries with a first look-up", median("lat open of many", "p50_us") / 1000, "ms", 50)
+    at_most(f"disk hit, {many} entries / 1,000", median("lat disk hit of many", "p50_us") / median("lat disk hit", "p50_us"),
+            "", 1.5)
+    at_most("100 MiB into the cache and out, peak resident memory", median("lat stored stream", "rss_peak_kb") / 1024,
+            "MB", 40)
 if options.build:
     at_most("clean release build of the library", results["build"][0]["seconds"], "s", 90)
 

@@ -6,12 +6,16 @@
 //   download  try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload    FILE sent as a part of a multipart body
 //   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
+//   cache-…   the stores of the cache in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 
 import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-let arguments = Arguments(modes: ["central", "latency", "entity", "download", "upload", "waiting"])
+let arguments = Arguments(modes: [
+    "central", "latency", "entity", "download", "upload", "waiting", "cache-memory", "cache-disk", "cache-open",
+    "cache-stream",
+])
 var configuration = CentralRequestManager.Configuration()
 configuration.maxConnectionsPerHost = arguments.inFlight
 let manager = try CentralRequestManager(configuration: configuration)
@@ -23,6 +27,8 @@ case "download":
 case "upload":
     guard let file = arguments.file else { throw Failure("upload wants a FILE") }
     try await upload(manager, arguments, file)
+case "cache-memory", "cache-disk", "cache-open", "cache-stream":
+    try await cache(arguments)
 case "entity":
     try await entity(arguments)
 case "waiting":
