@@ -27,7 +27,7 @@ public final class CentralRequestManager: Sendable {
     let tables: TableSource
     let storage: CacheStorage
     let calls = CallRegistry()
-    let hub = EventHub()
+    let hub = CallEventHub()
 
     /// Makes a manager and starts its engine.
     ///

@@ -48,11 +48,11 @@ struct TokenBucket: Sendable {
     /// A clock that was turned back gives nothing and takes nothing.
     private mutating func fill(until now: Duration) {
         guard now > filledAt else { return }
-        tokens = min(capacity, tokens + (now - filledAt).inSeconds * perSecond)
+        tokens = min(capacity, tokens + (now - filledAt).fractionalSeconds * perSecond)
         filledAt = now
     }
 }
 
 extension Duration {
-    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
+    var fractionalSeconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }

@@ -14,9 +14,9 @@ public struct CallEvents: AsyncSequence, Sendable {
     /// An event of one of the calls.
     public typealias Element = CallEvent
 
-    private let hub: EventHub
+    private let hub: CallEventHub
 
-    init(_ hub: EventHub) { self.hub = hub }
+    init(_ hub: CallEventHub) { self.hub = hub }
 
     /// Starts watching: calls that begin from now on, until the iterator is let go of or the manager is.
     public func makeAsyncIterator() -> Iterator { Iterator(hub.subscribe()) }
@@ -33,7 +33,7 @@ public struct CallEvents: AsyncSequence, Sendable {
 }
 
 /// Hands events on to all who read.
-final class EventHub: Sendable {
+final class CallEventHub: Sendable {
     /// How many events wait for a reader at most.
     static let bufferSize = 4_096
 

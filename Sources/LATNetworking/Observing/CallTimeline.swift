@@ -14,13 +14,13 @@ final class CallTimeline: Sendable {
 
     let call: ObservedCall
     private let accessories: [any RequestAccessory]
-    private let hub: EventHub
+    private let hub: CallEventHub
     private let startedAt = ContinuousClock.now
     private let state = Mutex(State())
 
     private static let count = Atomic<UInt64>(0)
 
-    init(_ request: HTTPRequest, tag: String?, _ accessories: [any RequestAccessory], _ hub: EventHub) {
+    init(_ request: HTTPRequest, tag: String?, _ accessories: [any RequestAccessory], _ hub: CallEventHub) {
         call = ObservedCall(id: Self.count.add(1, ordering: .relaxed).newValue, request: request, tag: tag)
         self.accessories = accessories
         self.hub = hub

@@ -22,7 +22,7 @@ import Testing
         }
         let passed = Double(taken.count)
         let longest = taken.max() ?? .zero
-        #expect(passed <= burst + longest.inSeconds * rate + 1e-6)
+        #expect(passed <= burst + longest.fractionalSeconds * rate + 1e-6)
         #expect(passed >= 1)
     }
 
@@ -36,7 +36,7 @@ import Testing
             now += wait ?? .zero
             #expect(bucket.take(at: now) == true)
         }
-        #expect(abs(now.inSeconds - 100 / 3) < 0.001)
+        #expect(abs(now.fractionalSeconds - 100 / 3) < 0.001)
     }
 
     @Test func aBucketWithoutARateNeverFills() {
