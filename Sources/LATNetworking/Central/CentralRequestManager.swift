@@ -194,8 +194,8 @@ public final class CentralRequestManager: Sendable {
     /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
     /// cancels the transfer.
     ///
-    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:progress:)`` does; up to 1 MiB of
-    ///   an error's body is kept with the error.
+    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)`` does; up to 1 MiB
+    ///   of an error's body is kept with the error.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
