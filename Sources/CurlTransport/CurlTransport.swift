@@ -90,7 +90,10 @@ public final class CurlTransport: Transport {
             return try await withTaskCancellationHandler {
                 try await withUnsafeThrowingContinuation { continuation in
                     transfer.setContinuation(continuation)
-                    if !mailbox.post(.start(transfer)) { transfer.answer(.failure(EngineFailure.shutDown)) }
+                    if !mailbox.post(.start(transfer)) {
+                        transfer.request.control?.detach()
+                        transfer.answer(.failure(EngineFailure.shutDown))
+                    }
                 }
             } onCancel: {
                 mailbox.post(.cancel(transfer))
@@ -149,8 +152,9 @@ public final class CurlTransport: Transport {
                 }
             }
         }
-        transfer.request.control?.attach { [mailbox, weak transfer] in
-            if let transfer { mailbox.post(.update(transfer)) }
+        if let control = transfer.request.control {
+            transfer.mailbox = mailbox
+            control.attach(transfer)
         }
     }
 

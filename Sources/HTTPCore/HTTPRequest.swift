@@ -23,6 +23,10 @@ public struct HTTPRequest: Sendable {
     /// The content, `nil` for none. Default `nil`.
     public var body: HTTPBody?
 
+    /// The handle by which the transfer is held, let go on and cancelled. Every call has one, so it lies beside the
+    /// options, which most leave as they are.
+    package var control: TransferControl?
+
     private var options: OptionsBox
 
     /// Makes a request. Known methods are recognised in any case.
@@ -173,10 +177,10 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.attachment = newValue } }
     }
 
-    /// The handle by which the transfer is held and let go on.
-    package var control: TransferControl? {
-        get { options.value.control }
-        set { options.modify { $0.control = newValue } }
+    /// How the call goes along with other calls: tag, repetitions, duplicates. Transports do not look at it.
+    package var flowOptions: (any Sendable)? {
+        get { options.value.flowOptions }
+        set { options.modify { $0.flowOptions = newValue } }
     }
 
     /// Whether nothing but method, URL, headers and body was set, so that the engine's short way will do.
@@ -205,8 +209,8 @@ private struct RequestOptions: Sendable {
     var streamsBody = false
     var sealing = SealingPolicy.automatic
     var progressHandler: (@Sendable (TransferProgress) -> Void)?
-    var control: TransferControl?
     var attachment: (any Sendable)?
+    var flowOptions: (any Sendable)?
 }
 
 /// Copy-on-write: a box that more than one request holds is never written.

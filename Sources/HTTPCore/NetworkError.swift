@@ -62,6 +62,12 @@ public struct NetworkError: Error, Sendable {
         case simulation
         /// This libcurl cannot do what the configuration asks for.
         case unsupported
+        /// The token could not be renewed; ``NetworkError/underlying`` is why.
+        case authentication
+        /// The same request is under way and duplicates are rejected; nothing was sent.
+        case duplicate
+        /// The host failed so often that it is left alone for a while; nothing was sent.
+        case circuitOpen
         /// The manager was shut down.
         case shutDown
         /// Anything else; ``NetworkError/curlCode`` and the message tell.
@@ -98,6 +104,8 @@ public struct NetworkError: Error, Sendable {
         case idle
         /// The whole transfer.
         case total
+        /// The whole call, its repetitions and waits included.
+        case deadline
     }
 
     private final class Storage: Sendable {
@@ -218,6 +226,9 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .provider: "provider"
         case .simulation: "simulation"
         case .unsupported: "unsupported"
+        case .authentication: "authentication"
+        case .duplicate: "duplicate"
+        case .circuitOpen: "circuitOpen"
         case .shutDown: "shutDown"
         case .other: "other"
         }

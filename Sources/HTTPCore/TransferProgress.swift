@@ -1,5 +1,3 @@
-import Synchronization
-
 /// How far a transfer is, in bytes of content on the wire.
 ///
 /// A call that sends a body reports the upload, any other the download. The
@@ -33,41 +31,4 @@ public struct TransferProgress: Hashable, Sendable {
         self.completed = completed
         self.total = total
     }
-}
-
-/// Holds a transfer and lets it go on, whether it has started or not.
-///
-/// The side of the caller switches; the transport that carries the request
-/// attaches itself and is told of every switch.
-package final class TransferControl: Sendable {
-    private struct State {
-        var isSuspended = false
-        var listener: (@Sendable () -> Void)?
-    }
-
-    private let state = Mutex(State())
-
-    package init() {}
-
-    /// Whether the transfer is held.
-    package var isSuspended: Bool { state.withLock(\.isSuspended) }
-
-    /// Holds the transfer, or lets it go on.
-    package func setSuspended(_ isSuspended: Bool) {
-        let listener = state.withLock { state -> (@Sendable () -> Void)? in
-            guard state.isSuspended != isSuspended else { return nil }
-            state.isSuspended = isSuspended
-            return state.listener
-        }
-        listener?()
-    }
-
-    /// Tells the transport of switches from now on. The listener reads ``isSuspended``: two
-    /// switches in a row may reach it in any order, the last state counts.
-    package func attach(_ listener: @escaping @Sendable () -> Void) {
-        state.withLock { $0.listener = listener }
-    }
-
-    /// Ends what ``attach(_:)`` began.
-    package func detach() { state.withLock { $0.listener = nil } }
 }

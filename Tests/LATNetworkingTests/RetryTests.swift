@@ -92,7 +92,8 @@ import Testing
     }
 
     @Test func cancellingDuringTheWaitEndsTheCall() async throws {
-        let room = RetryInterceptor(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600))
+        let room = RetryInterceptor(
+            policy: RetryPolicy(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600)))
         let hasFailed = Signal()
         let call = Task {
             try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
@@ -113,12 +114,14 @@ import Testing
     ])
     func onlyFailuresOfTheNetworkAreWorthRepeating(_ kind: NetworkError.Kind, _ isWorth: Bool) {
         let error = NetworkError(kind, message: "")
-        #expect(RetryInterceptor.isWorthRepeating(HTTPRequest("GET", "http://h/"), error) == isWorth)
-        #expect(!RetryInterceptor.isWorthRepeating(HTTPRequest("POST", "http://h/"), error))
+        let state = RetryState(policy: RetryPolicy(), retries: 1)
+        #expect(state.isWorthRepeating(.failure(error), HTTPRequest("GET", "http://h/")) == isWorth)
+        #expect(!state.isWorthRepeating(.failure(error), HTTPRequest("POST", "http://h/")))
     }
 
     @Test func theWaitStaysUnderItsRange() async throws {
-        let room = RetryInterceptor(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4))
+        let room = RetryInterceptor(
+            policy: RetryPolicy(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4)))
         let attempts = Log<ContinuousClock.Instant>()
         let start = ContinuousClock.now
         let error = await failure {

@@ -210,13 +210,17 @@ final class Engine: @unchecked Sendable {
         transfer.setPhase(.held)
         transfer.submittedAt = now
         guard !transfer.isCancelledEarly else { return over(transfer, .failure(EngineFailure.cancelled)) }
-        transfer.isSuspended = transfer.request.control?.isSuspended ?? false
+        if let control = transfer.request.control {
+            guard !control.isCancelled else { return over(transfer, .failure(EngineFailure.cancelled)) }
+            transfer.isSuspended = control.isSuspended
+            if let priority = control.priority { transfer.priority = max(priority, transfer.priority) }
+        }
         if transfer.isSuspended { held.insert(transfer) } else { admit(transfer) }
     }
 
     private func admit(_ transfer: Transfer) {
         let (place, mayStart) = queue.submit(
-            transfer, host: transfer.target.origin, priority: transfer.request.priority,
+            transfer, host: transfer.target.origin, priority: transfer.priority,
             limit: transfer.plan.maxConnectionsPerHost)
         transfer.place = place
         if mayStart {
@@ -361,7 +365,7 @@ final class Engine: @unchecked Sendable {
     }
 
     private func takeOutOfQueue(_ transfer: Transfer) {
-        if let place = transfer.place { queue.remove(transfer, at: place, priority: transfer.request.priority) }
+        if let place = transfer.place { queue.remove(transfer, at: place, priority: transfer.priority) }
     }
 
     private func response(of transfer: Transfer, timings: Timings) -> HTTPResponse {
@@ -452,7 +456,10 @@ final class Engine: @unchecked Sendable {
     // MARK: Pausing
 
     private func update(_ transfer: Transfer) {
-        let isSuspended = transfer.request.control?.isSuspended ?? false
+        let control = transfer.request.control
+        if control?.isCancelled ?? false { return end(transfer, EngineFailure.cancelled) }
+        let isSuspended = control?.isSuspended ?? false
+        raise(transfer, to: control?.priority)
         switch transfer.phase {
         case .new:
             break  // read again when it is submitted
@@ -477,6 +484,18 @@ final class Engine: @unchecked Sendable {
             applyPause(transfer)
         case .over:
             break
+        }
+    }
+
+    /// Takes a waiting request to the end of those of a higher priority.
+    private func raise(_ transfer: Transfer, to priority: RequestPriority?) {
+        guard let priority, priority > transfer.priority, transfer.phase != .new else { return }
+        if transfer.phase == .waiting {
+            takeOutOfQueue(transfer)
+            transfer.priority = priority
+            admit(transfer)
+        } else {
+            transfer.priority = priority
         }
     }
 

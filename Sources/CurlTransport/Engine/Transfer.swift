@@ -7,7 +7,7 @@ import Synchronization
 /// It is made and checked on the caller's thread, handed over through the
 /// mailbox, and from then on touched by the engine's thread only. Commands
 /// name it by reference, so a later request can never be taken for it.
-final class Transfer: @unchecked Sendable, Hashable {
+final class Transfer: @unchecked Sendable, Hashable, TransferControlListener {
     // Sendable: every `var` is written before the hand-over (which the mailbox's lock orders) or by the engine's
     // thread after it.
 
@@ -60,6 +60,11 @@ final class Transfer: @unchecked Sendable, Hashable {
     var keepAlive: (any AnyObject & Sendable)?
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
+    /// Where the engine is told that the caller has switched something; set when the request has a control.
+    var mailbox: Mailbox<Engine.Command>?
+    /// What it waits with: the request's own, or what the caller raised it to.
+    var priority: RequestPriority
+
     /// A cancellation overtook the submission.
     var isCancelledEarly = false
 
@@ -79,7 +84,10 @@ final class Transfer: @unchecked Sendable, Hashable {
         self.target = target
         self.plan = plan
         self.pipe = pipe
+        priority = request.priority
     }
+
+    func transferControlDidChange() { mailbox?.post(.update(self)) }
 
     func setContinuation(_ continuation: UnsafeContinuation<HTTPResponse, any Error>) {
         self.continuation = continuation

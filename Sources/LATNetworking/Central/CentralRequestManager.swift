@@ -20,12 +20,14 @@ public final class CentralRequestManager: Sendable {
     /// Whether servers can be connected to, by trying; see ``Reachability``.
     public let reachability: Reachability
 
-    private let corridor: Corridor
+    let corridor: Corridor
     let engine: CurlTransport?
     private let callbacks: CallbackExecutor
     private let currentBaseURL: Mutex<String?>
     let tables: TableSource
     let storage: CacheStorage
+    let calls = CallRegistry()
+    let hub = CallEventHub()
 
     /// Makes a manager and starts its engine.
     ///
@@ -51,8 +53,10 @@ public final class CentralRequestManager: Sendable {
             configuration.reachability,
             engines: LazyEngine(engine) { try CurlTransport(configuration: configuration.engine) },
             table: { [tables] in tables.current }, deliver: { [callbacks] in callbacks.run($0) })
+        // One that is not the engine knows nothing of the handle a call is cancelled by.
         corridor = Corridor(
-            configuration, storage: storage, reachability: reachability, transport: transport)
+            configuration, storage: storage, reachability: reachability,
+            transport: engine ?? InterruptibleTransport(transport))
     }
 
     /// What paths are joined to. A change counts from the next call on.
@@ -91,6 +95,7 @@ public final class CentralRequestManager: Sendable {
     ///   - cache: the cache policy; `nil` for the manager's.
     ///   - timeout: the total timeout; `nil` for the manager's.
     ///   - headers: laid over the manager's; `nil` values remove.
+    ///   - tag: names a group of calls for ``cancelRequests(_:)``.
     ///   - progress: called where the manager's callbacks run, never after the call is over.
     /// - Returns: a response of status 2xx, or 304.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status;
@@ -98,13 +103,14 @@ public final class CentralRequestManager: Sendable {
     public func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
         var request = try await checked(method, url) {
             try self.request(
                 method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
         }
         if let cache { request.cachePolicy = cache }
+        if let tag { request.tag = tag }
         return try await reporting(progress, &request) { try await judged($0) }
     }
 
@@ -120,16 +126,18 @@ public final class CentralRequestManager: Sendable {
     public func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), progress: ProgressHandler? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil,
         success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
-        startCall { [self] task in
+        let address = RequestBuilder.absoluteURL(url, base: baseURL)
+        return startCall(CallIdentity(tag: tag, address: .known(address))) { [self] task in
             var request = try await checked(method, url) {
                 try self.request(
                     method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
             }
             if let cache { request.cachePolicy = cache }
+            if let tag { request.tag = tag }
             request.control = task.control
             request.progressHandler = gated(progress, task)
             if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
@@ -150,6 +158,15 @@ public final class CentralRequestManager: Sendable {
     ///
     /// - Throws: ``NetworkError`` when there is no answer; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        if request.streamsBody { return try await trackedStream(request) { try await dispatch($0) } }
+        return try await tracked(request) { request in
+            let response = try await dispatch(request)
+            return (response, response)
+        }
+    }
+
+    /// Sends a request down the corridor.
+    func dispatch(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
         if request.attachment == nil { request.url = RequestBuilder.absoluteURL(request.url, base: baseURL) }
         do {
@@ -177,17 +194,18 @@ public final class CentralRequestManager: Sendable {
     /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
     /// cancels the transfer.
     ///
-    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:progress:)`` does; up to 1 MiB of
-    ///   an error's body is kept with the error.
+    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)`` does; up to 1 MiB
+    ///   of an error's body is kept with the error.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders()
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
     ) async throws -> HTTPResponse {
         var request = try request(
             method, url, parameters: parameters, files: files, body: body, timeout: timeout, headers: headers)
         if let cache { request.cachePolicy = cache }
         request.streamsBody = true
+        if let tag { request.tag = tag }
         var response = try await send(request)
         guard !Verdict.isSuccess(response) else { return response }
         response.body = ResponseBody(try await Self.beginning(of: response.body))
@@ -235,21 +253,29 @@ public final class CentralRequestManager: Sendable {
 
     /// Runs a call in closure form: one terminal event, later, where callbacks run.
     func startCall<Value: Sendable>(
+        _ identity: CallIdentity = CallIdentity(address: .later { nil }),
         _ call: @escaping @Sendable (RequestTask) async throws -> Value,
         deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
     ) -> RequestTask {
         let task = RequestTask()
-        task.start { [callbacks] in
+        var identity = identity
+        identity.key = task.key
+        _ = task.control.list()
+        // In the list before it begins: a cancellation that comes right after this call finds it.
+        let place = calls.enter(identity, .call { task.cancel() })
+        task.start { [callbacks, calls] in
             let result: Result<Value, NetworkError>
             do {
                 try Task.checkCancellation()
                 result = .success(try await call(task))
             } catch {
-                result = .failure(Self.networkError(error, task.request))
+                result = .failure(NetworkError(ending: error, task.request))
             }
             callbacks.run {
                 task.finish()
+                calls.leave(place)
                 deliver(task, result)
+                task.control.takeEnding()?()
             }
         }
         return task
@@ -260,15 +286,6 @@ public final class CentralRequestManager: Sendable {
         callbacks.run {
             if task.noteCachedReply() { event() }
         }
-    }
-
-    /// Everything a call can throw, as the error that closures get.
-    static func networkError(_ error: any Error, _ request: HTTPRequest?) -> NetworkError {
-        if let error = error as? NetworkError { return request.map(error.attaching) ?? error }
-        if error is CancellationError {
-            return NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
-        }
-        return NetworkError(.other, message: "\(error)", request: request, underlying: error)
     }
 
     /// A handler that runs where callbacks do, and no more when the task is over.

@@ -90,6 +90,24 @@ extension CentralRequestManager {
         public var retries = 0
         /// How it is found out what can be reached, and whether calls wait for it.
         public var reachability = ReachabilityConfiguration()
+        /// When a request is repeated, and after which wait. Default ``RetryPolicy`` as it is; ``retries`` is its number
+        /// where it has none.
+        public var retryPolicy = RetryPolicy()
+        /// How many repetitions the manager spends on the whole. Default one for five requests, and ten per second;
+        /// `nil` for any number.
+        public var retryBudget: RetryBudget? = RetryBudget()
+        /// The longest time of a whole call, repetitions, waits and queues included. Default `nil`: none.
+        public var deadline: Duration?
+        /// What happens when a request is made while the same one is under way. Default ``DuplicatePolicy/allow``.
+        public var duplicates = DuplicatePolicy.allow
+        /// Puts a token on requests and renews it when it is refused. Default `nil`.
+        public var authenticator: (any Authenticator)?
+        /// How many requests are under way, and how many are started, at most. Default no limits.
+        public var limits = RequestLimits()
+        /// When a host that fails again and again is left alone. Default `nil`: never.
+        public var circuitBreaker: CircuitBreakerPolicy?
+        /// Watch every call. Default none.
+        public var accessories: [any RequestAccessory] = []
         /// How a cache may take part. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
         /// Keeps the responses. Default `nil`: a store of the SDK, as ``cacheStorage`` and ``cacheDirectory`` say, made
@@ -123,6 +141,12 @@ extension CentralRequestManager {
 
         /// The default settings.
         public init() {}
+
+        var effectiveRetryPolicy: RetryPolicy {
+            var policy = retryPolicy
+            if policy.retries == 0 { policy.retries = retries }
+            return policy
+        }
 
         /// The settings of the engine, as members of this value.
         public subscript<Value>(dynamicMember keyPath: WritableKeyPath<CurlTransport.Configuration, Value>) -> Value {

@@ -8,11 +8,14 @@ extension Corridor {
     ) {
         self.init(
             interceptors: configuration.interceptors,
-            retry: RetryInterceptor(retries: configuration.retries),
+            flow: FlowRooms(deadline: configuration.deadline, duplicates: configuration.duplicates),
+            retry: RetryInterceptor(policy: configuration.effectiveRetryPolicy, budget: configuration.retryBudget),
             connectivity: ConnectivityInterceptor(
                 waits: configuration.reachability.waitsForConnectivity,
                 limit: configuration.reachability.connectivityTimeout
             ) { await reachability.waitUntilReachable($0, within: $1) },
+            authorize: configuration.authenticator.map { AuthorizeInterceptor($0) },
+            limits: LimitInterceptor(configuration.limits, configuration.circuitBreaker),
             mirrors: MirrorInterceptor(memory: configuration.mirrorMemory),
             compose: ComposeInterceptor(
                 defaults: configuration.headers, headerProvider: configuration.headerProvider,

@@ -51,15 +51,22 @@ public enum Resolution: Sendable {
 extension CentralRequestManager {
     /// Sends a request until its outcome is final, tells the observers, and returns or throws it.
     func outcome<Value>(
-        of request: HTTPRequest, _ decode: (HTTPResponse, HTTPRequest) throws -> Value
+        of request: HTTPRequest, entity: EntityIdentity? = nil,
+        _ decode: (HTTPResponse, HTTPRequest) throws -> Value
     ) async throws -> Value {
+        try await tracked(request, entity: entity) { try await finalOutcome(of: $0, decode) }
+    }
+
+    private func finalOutcome<Value>(
+        of request: HTTPRequest, _ decode: (HTTPResponse, HTTPRequest) throws -> Value
+    ) async throws -> (Value, HTTPResponse) {
         var replays = 0
         while true {
             do {
-                let response = try await send(request)
+                let response = try await dispatch(request)
                 let value = try decode(response, request)
                 for observer in configuration.outcomeObservers { await observer(.success(response), request) }
-                return value
+                return (value, response)
             } catch let error as NetworkError {
                 var final = error.attaching(request)
                 do {

@@ -24,7 +24,7 @@ public final class RequestTask: Sendable, Hashable {
         var request: HTTPRequest?
     }
 
-    let control = TransferControl()
+    let control = TransferControl(deliversLater: true)
     private let state = Mutex(State())
 
     private static let count = Atomic<UInt64>(0)

@@ -70,6 +70,30 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
     /// Whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> Self { with { $0.options.sealing = policy } }
 
+    /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together.
+    public func tag(_ tag: String) -> Self { with { $0.options.tag = tag } }
+
+    /// What happens when the same request is under way.
+    public func duplicates(_ policy: DuplicatePolicy) -> Self { with { $0.options.duplicates = policy } }
+
+    /// When the request is repeated.
+    public func retryPolicy(_ policy: RetryPolicy) -> Self { with { $0.options.retryPolicy = policy } }
+
+    /// The longest time of the whole call, repetitions and waits included.
+    public func deadline(_ deadline: Duration) -> Self { with { $0.options.deadline = deadline } }
+
+    /// Tells the server that repetitions are one request.
+    public func idempotencyKey(_ key: String) -> Self { with { $0.options.idempotencyKey = key } }
+
+    /// Holds the calls that are started after this one until it is over.
+    public func asBarrier() -> Self { with { $0.options.isBarrier = true } }
+
+    /// Goes past the manager's ``Authenticator``.
+    public func withoutAuthenticator() -> Self { with { $0.options.authenticates = false } }
+
+    /// The trace the request belongs to.
+    public func traceParent(_ parent: TraceParent) -> Self { with { $0.options.traceParent = parent } }
+
     /// Answers from a fixture, a canned reply or another server instead of the domain's.
     public func simulated(_ simulation: Simulation) -> Self { with { $0.simulation = simulation } }
 
@@ -132,6 +156,7 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
         _ completion: @escaping @Sendable (_ data: Data?, _ model: Model?, _ error: NetworkError?) -> Void
     ) -> RequestTask {
         manager.startCall(
+            (try? plan()).map(manager.identity) ?? CallIdentity(tag: options.tag, address: .later { nil }),
             { task in
                 try await manager.reply(
                     to: plan(), as: Model.self, progress: progressHandler, control: task,
@@ -164,6 +189,8 @@ struct EntityContent: Sendable {
     /// The encoded properties beside explicit parameters: they may fill the path.
     var properties: [String: JSONValue] = [:]
     var files: [UploadFile]
+    /// What entity it is, to cancel it by.
+    var identity: EntityIdentity?
 
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
         route = Entity.route
@@ -178,6 +205,7 @@ struct EntityContent: Sendable {
         } else {
             parameters = [:]
         }
+        identity = EntityIdentity(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
     }
 
     private static func properties(

@@ -26,8 +26,17 @@ extension CentralRequestManager {
             return try await outcome(of: request) { try decoder.reply(model, from: $0, to: $1) }
         }
         return try await reporting(progress, &request) { request in
-            try await outcome(of: request) { try decoder.reply(model, from: $0, to: $1) }
+            try await outcome(of: request, entity: plan.content.identity) {
+                try decoder.reply(model, from: $0, to: $1)
+            }
         }
+    }
+
+    /// What a call is found by before its request is made.
+    func identity(of plan: EntityPlan) -> CallIdentity {
+        CallIdentity(
+            tag: plan.options.tag, address: .later { [weak self] in try? self?.prepare(plan).0.url },
+            entity: plan.content.identity)
     }
 
     /// Looks the route up and makes the request, its parts not yet put together.
@@ -130,6 +139,8 @@ extension CentralRequestManager {
         if let authentication = options.authentication { request.authentication = authentication }
         if options.priority != .normal { request.priority = options.priority }
         if options.sealing != .automatic { request.sealing = options.sealing }
+        if let flow = options.flow { request.flow = flow }
+        if let key = options.idempotencyKey { request.idempotencyKey = key }
     }
 
     private static func noMethod(_ route: ResolvedRoute) -> NetworkError {

@@ -71,6 +71,10 @@ public struct RequestOptions: Sendable {
     /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
     /// call's are sent.
     public var replacesGlobalHeaders: Bool
+    /// Tells the server that repetitions are one request (`Idempotency-Key`). Default `nil`.
+    public var idempotencyKey: String?
+    /// How the calls go along with others; `nil` while nothing was said.
+    var flow: FlowOptions?
 
     /// Makes settings.
     public init(

@@ -193,7 +193,8 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
         let deliver: Completion
 
         func start() -> RequestModelCall {
-            let task = manager.startCall { task in
+            let identity = try? manager.identity(of: plan.get())
+            let task = manager.startCall(identity ?? CallIdentity(address: .later { nil })) { task in
                 let reply = try await manager.reply(
                     to: plan.get(), as: Model.self, progress: nil, control: task,
                     cached: { reply in

@@ -18,6 +18,7 @@ extension CentralRequestManager {
     ///   - cache: the cache policy; `nil`, the default, for the row's.
     ///   - timeout: the total timeout; `nil`, the default, for the row's.
     ///   - headers: laid over the row's and the provider's; `nil` values remove. Default none.
+    ///   - tag: names a group of calls for ``cancelRequests(_:)``. Default `nil`.
     ///   - model: what the answer is decoded to. Default ``JSONValue``.
     ///   - progress: called where the manager's callbacks run, never after the call is over.
     /// - Throws: ``NetworkError``: `unknownName` for a name the table does not have, `invalidRequest` for a path
@@ -25,12 +26,13 @@ extension CentralRequestManager {
     ///   kinds of the network; `CancellationError` when the current task was cancelled.
     public func startRequest<Model: Decodable & Sendable>(
         server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self,
-        progress: ProgressHandler? = nil
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
+        as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
     ) async throws -> Reply<Model> {
         let content = try EntityContent(route: Route(server: server), parameters: parameters, files: files)
-        let plan = EntityPlan(
-            content: content, options: RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache))
+        var options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
+        if let tag { options.tag = tag }
+        let plan = EntityPlan(content: content, options: options)
         return try await reply(to: plan, as: model, progress: progress, control: nil)
     }
 }

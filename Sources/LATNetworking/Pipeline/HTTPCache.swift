@@ -217,6 +217,8 @@ struct HTTPCache: Transport {
             request.headers.removeAll { own.contains($0.lowercased()) }
         }
         request.control = nil
+        // The call is over for those who watch it.
+        if request.flowOptions != nil { request.flow.timeline = nil }
         request.progressHandler = nil
         request.streamsBody = true
         request.timeout = request.timeout ?? timeout

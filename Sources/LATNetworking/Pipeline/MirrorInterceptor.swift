@@ -41,7 +41,7 @@ final class MirrorInterceptor: Interceptor {
     /// Nothing of the request can have reached the server, so that every method may go elsewhere.
     private static func isUnreachable(_ error: NetworkError) -> Bool {
         switch error.kind {
-        case .dns, .connect, .timeout(.connect): true
+        case .dns, .connect, .timeout(.connect), .circuitOpen: true
         default: false
         }
     }

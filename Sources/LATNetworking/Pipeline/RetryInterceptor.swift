@@ -1,40 +1,71 @@
-/// Repeats an idempotent request after a failure of the network, as often as it or the manager allows, after a random
-/// wait that doubles its range each time.
-struct RetryInterceptor: Interceptor {
-    let retries: Int
-    var firstWait = Duration.milliseconds(100)
-    var longestWait = Duration.seconds(10)
+import FoundationEssentials
+import HTTPCore
+import Synchronization
+
+/// Repeats a request as its policy says (``RetryState``), and as long as the manager's budget lasts.
+final class RetryInterceptor: Interceptor {
+    let policy: RetryPolicy
+    private let budget: RetryBudget?
+    private let clock: FlowClock
+    private let bucket: Mutex<TokenBucket?>
+
+    init(policy: RetryPolicy, budget: RetryBudget? = nil, clock: FlowClock = .continuous) {
+        self.policy = policy
+        self.budget = budget
+        self.clock = clock
+        bucket = Mutex(budget?.bucket(at: clock.now()))
+    }
+
+    func isIdle(for request: HTTPRequest) -> Bool { retries(of: request) <= 0 }
 
     func intercept(
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        let allowed = request.retries ?? retries
-        guard allowed > 0 else { return try await next(request) }
-        var attempt = 1
+        let flow = request.flow
+        let isReplayable = request.isReplayable
+        var state = RetryState(
+            policy: flow.retryPolicy ?? policy, retries: retries(of: request), deadline: flow.deadlineAt)
+        payIn()
         while true {
-            do {
-                return try await next(request)
-            } catch let error as NetworkError {
-                guard attempt <= allowed, Self.isWorthRepeating(request, error) else {
-                    throw error.counting(attempts: max(attempt, error.attempts))
+            let answer = try await answer(to: request, next)
+            let action = state.next(
+                after: answer, to: request, isReplayable: isReplayable, at: clock.now(),
+                date: Int64(Date.now.timeIntervalSince1970), random: { Int64.random(in: 0...max(0, $0)) },
+                mayRetry: payOut)
+            guard case .retry(let wait) = action else {
+                switch answer {
+                case .success(let response): return response
+                case .failure(let error): throw error.counting(attempts: max(state.attempts, error.attempts))
                 }
-                try await Task.sleep(for: wait(beforeRetry: attempt))
-                attempt += 1
             }
+            flow.timeline?.record(.retrying(after: wait))
+            try await clock.wait(wait, for: request)
         }
     }
 
-    static func isWorthRepeating(_ request: HTTPRequest, _ error: NetworkError) -> Bool {
-        guard request.method.isIdempotent, request.isReplayable else { return false }
-        return switch error.kind {
-        case .dns, .connect, .connectionLost, .timeout(.connect): true
-        default: false
+    private func answer(
+        to request: HTTPRequest, _ next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> Result<HTTPResponse, NetworkError> {
+        do {
+            return .success(try await next(request))
+        } catch let error as NetworkError {
+            return .failure(error)
         }
     }
 
-    /// Full jitter: anything from 0 to the range, so that clients that failed together do not come back together.
-    private func wait(beforeRetry retry: Int) -> Duration {
-        let range = min(longestWait, firstWait * (1 << min(retry - 1, 16)))
-        return .milliseconds(Int64.random(in: 0...range.roundedUpMilliseconds))
+    private func retries(of request: HTTPRequest) -> Int {
+        request.retries ?? (request.flowOptions as? FlowOptions)?.retryPolicy?.retries ?? policy.retries
+    }
+
+    private func payIn() {
+        guard let budget else { return }
+        bucket.withLock { $0?.deposit(budget.share, at: clock.now()) }
+    }
+
+    private func payOut() -> Bool {
+        bucket.withLock { bucket in
+            guard bucket != nil else { return true }
+            return bucket?.take(at: clock.now()) ?? true
+        }
     }
 }

@@ -111,8 +111,10 @@ struct SimulationInterceptor: Interceptor {
 
     /// The delay of a simulated server, which may be longer than the caller waits.
     private static func wait(_ delay: Duration, for request: HTTPRequest) async throws {
-        guard let timeout = request.timeout, timeout <= delay else { return try await Task.sleep(for: delay) }
-        try await Task.sleep(for: timeout)
+        guard let timeout = request.timeout, timeout <= delay else {
+            return try await FlowClock.continuous.wait(delay, for: request)
+        }
+        try await FlowClock.continuous.wait(timeout, for: request)
         throw NetworkError(
             .timeout(.total), message: "the simulated answer takes \(delay), longer than the timeout of \(timeout)",
             request: request)

@@ -24,11 +24,13 @@ public final class UploadTask<Value: Sendable>: Sendable {
                 let value = try await send(call)
                 call.finish()
                 monitor.finish(isSuccess: true)
+                call.control.takeEnding()?()
                 return value
             } catch {
-                let error = CentralRequestManager.networkError(error, call.request)
+                let error = NetworkError(ending: error, call.request)
                 call.finish()
                 monitor.finish(isSuccess: false)
+                call.control.takeEnding()?()
                 throw error
             }
         }

@@ -1,0 +1,61 @@
+public import HTTPCore
+
+/// Puts a token on requests, and renews it when the server refuses it.
+///
+/// ```swift
+/// actor Session: Authenticator {
+///     private var token: String
+///
+///     func apply(to request: inout HTTPRequest) { request.headers["Authorization"] = "Bearer \(token)" }
+///     func refresh() async throws { token = try await RenewToken().startRequest(on: manager).token }
+/// }
+/// configuration.authenticator = session
+/// ```
+///
+/// However many requests are refused at once, the token is renewed once. Each of them is then sent again, once, with
+/// the new token and with headers and parameters that the providers give anew. Requests that are started meanwhile wait
+/// for it. A renewal that throws, or takes longer than ``refreshTimeout``, ends those that wait with
+/// ``HTTPCore/NetworkError/Kind/authentication``; the cancellation of one of them leaves the renewal alone. A request
+/// that is refused with the new token, too, gets its answer as it came.
+///
+/// ``refresh()`` may send requests through the same manager: they go past the authenticator, and past barriers. That is
+/// known by the task, so a renewal that hands its work to a detached task or a queue sets
+/// ``HTTPCore/HTTPRequest/authenticates`` to `false` in it.
+public protocol Authenticator: Sendable {
+    /// Puts the present token on a request, before each attempt.
+    ///
+    /// - Throws: anything; the call then fails with ``HTTPCore/NetworkError/Kind/provider`` and nothing is sent.
+    func apply(to request: inout HTTPRequest) async throws
+
+    /// Whether the server refused the token. Default: its status is 401.
+    func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool
+
+    /// Renews the token. Called once at a time.
+    func refresh() async throws
+
+    /// The longest a renewal takes. Default 30 s.
+    var refreshTimeout: Duration { get }
+
+    /// How long after a renewal that failed, or brought a token that was refused at once, no other is tried; requests
+    /// that are refused in that time get their answer, or the failure, at once. Default 1 s.
+    var refreshPause: Duration { get }
+}
+
+extension Authenticator {
+    /// Whether the status is 401.
+    public func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool { response.status == 401 }
+
+    /// 30 s.
+    public var refreshTimeout: Duration { .seconds(30) }
+
+    /// 1 s.
+    public var refreshPause: Duration { .seconds(1) }
+}
+
+/// What a task is in the middle of, so that requests it makes there do not wait for themselves.
+enum FlowScope {
+    /// The rooms whose token is being renewed by this task.
+    @TaskLocal static var renewing: Set<ObjectIdentifier> = []
+    /// The gates that this task holds closed.
+    @TaskLocal static var closing: Set<ObjectIdentifier> = []
+}

@@ -1,0 +1,211 @@
+import Glibc
+public import HTTPCore
+import Synchronization
+
+/// Shows somewhere that work goes on: a HUD, a status line.
+public protocol ActivityPresenter: Sendable {
+    /// Shows, or changes the tip of what is shown. Called on any thread, one call after the other.
+    func show(_ tip: String?)
+    /// Shows no more.
+    func dismiss()
+}
+
+/// Shows while calls are under way, without flicker: what is over quickly does not show, and what shows stays long
+/// enough to be seen.
+///
+/// ```swift
+/// let indicator = ActivityIndicator(TerminalSpinner())
+/// configuration.accessories = [indicator]        // for every call
+/// let activity = indicator.show("Uploading")     // or for work of the app
+/// indicator.dismiss(activity)
+/// ```
+///
+/// It counts: it is dismissed when the last of all is over.
+public final class ActivityIndicator: RequestAccessory {
+    /// Stands for work between ``show(_:)`` and ``dismiss(_:)``.
+    public struct Activity: Hashable, Sendable {
+        fileprivate let id: UInt64
+    }
+
+    private struct Contents {
+        var state: ActivityState
+        var ids: UInt64 = 0
+        var calls: [UInt64: UInt64] = [:]
+        /// What is still to be told to the presenter, in order.
+        var actions: [ActivityState.Action] = []
+        var isTelling = false
+    }
+
+    private let presenter: any ActivityPresenter
+    private let tip: @Sendable (ObservedCall) -> String?
+    private let clock: FlowClock
+    private let contents: Mutex<Contents>
+
+    /// Makes an indicator.
+    ///
+    /// - Parameters:
+    ///   - presenter: who shows.
+    ///   - delay: how long work goes on before it shows. Default 300 ms.
+    ///   - minimum: how long it shows at least. Default 500 ms.
+    ///   - tip: what to say of a call. Default nothing.
+    public convenience init(
+        _ presenter: any ActivityPresenter, delay: Duration = .milliseconds(300),
+        minimum: Duration = .milliseconds(500), tip: @escaping @Sendable (ObservedCall) -> String? = { _ in nil }
+    ) {
+        self.init(presenter, delay: delay, minimum: minimum, tip: tip, clock: .continuous)
+    }
+
+    init(
+        _ presenter: any ActivityPresenter, delay: Duration, minimum: Duration,
+        tip: @escaping @Sendable (ObservedCall) -> String?, clock: FlowClock
+    ) {
+        self.presenter = presenter
+        self.tip = tip
+        self.clock = clock
+        contents = Mutex(Contents(state: ActivityState(delay: delay, minimum: minimum)))
+    }
+
+    /// Work begins.
+    @discardableResult
+    public func show(_ tip: String? = nil) -> Activity {
+        let (id, step) = contents.withLock { contents in
+            contents.ids += 1
+            return (contents.ids, begin(contents.ids, tip, &contents))
+        }
+        perform(step)
+        return Activity(id: id)
+    }
+
+    /// Work is over. A second time does nothing.
+    public func dismiss(_ activity: Activity) { end(activity.id) }
+
+    /// A call is about to begin.
+    public func willStart(_ call: ObservedCall) {
+        let tip = tip(call)
+        let step = contents.withLock { contents in
+            contents.ids += 1
+            contents.calls[call.id] = contents.ids
+            return begin(contents.ids, tip, &contents)
+        }
+        perform(step)
+    }
+
+    /// A call is over.
+    public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+        if let id = contents.withLock({ $0.calls.removeValue(forKey: call.id) }) { end(id) }
+    }
+
+    /// How many works go on.
+    public var count: Int { contents.withLock(\.state.count) }
+
+    private func begin(_ id: UInt64, _ tip: String?, _ contents: inout Contents) -> ActivityState.Step {
+        let step = contents.state.begin(id, tip: tip, at: clock.now())
+        if let action = step.action { contents.actions.append(action) }
+        return step
+    }
+
+    private func end(_ id: UInt64) {
+        perform(
+            contents.withLock { contents in
+                let step = contents.state.end(id, at: clock.now())
+                if let action = step.action { contents.actions.append(action) }
+                return step
+            })
+    }
+
+    private func perform(_ step: ActivityState.Step) {
+        tellPresenter()
+        guard let wait = step.wakeAfter else { return }
+        Task { [weak self, clock] in
+            try? await clock.sleep(wait)
+            self?.tick()
+        }
+    }
+
+    private func tick() {
+        perform(
+            contents.withLock { contents in
+                let step = contents.state.tick(at: clock.now())
+                if let action = step.action { contents.actions.append(action) }
+                return step
+            })
+    }
+
+    /// Tells outside the lock, by one thread at a time, so that the presenter hears all in order.
+    private func tellPresenter() {
+        while let action = nextAction() {
+            switch action {
+            case .show(let tip): presenter.show(tip)
+            case .hide: presenter.dismiss()
+            }
+            contents.withLock { $0.isTelling = false }
+        }
+    }
+
+    private func nextAction() -> ActivityState.Action? {
+        contents.withLock { contents in
+            guard !contents.isTelling, !contents.actions.isEmpty else { return nil }
+            contents.isTelling = true
+            return contents.actions.removeFirst()
+        }
+    }
+}
+
+/// Turns a spinner at the end of a terminal's line. Writes nothing where the output is no terminal.
+public final class TerminalSpinner: ActivityPresenter {
+    private struct State {
+        var tip: String?
+        var turning: Task<Void, Never>?
+    }
+
+    private let descriptor: Int32
+    private let state = Mutex(State())
+
+    /// Makes a spinner.
+    ///
+    /// - Parameter descriptor: the file descriptor of a terminal. Default 2, the standard error.
+    public init(descriptor: Int32 = 2) { self.descriptor = descriptor }
+
+    /// Turns, with the tip beside it.
+    public func show(_ tip: String?) {
+        guard isatty(descriptor) == 1 else { return }
+        state.withLock { state in
+            state.tip = tip
+            if state.turning == nil { state.turning = Task { [weak self] in await self?.turn() } }
+        }
+    }
+
+    /// Stops, and clears the line.
+    public func dismiss() {
+        state.withLock { state in
+            state.turning?.cancel()
+            guard state.turning != nil else { return }
+            state.turning = nil
+            state.tip = nil
+            write("\r\u{1B}[K")
+        }
+    }
+
+    private func turn() async {
+        var frame = 0
+        let frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]
+        while !Task.isCancelled {
+            state.withLock { state in
+                // A frame after the line was cleared would stay.
+                guard !Task.isCancelled else { return }
+                write("\r\u{1B}[K\(frames[frame % frames.count])\(state.tip.map { " " + URLText.visible($0) } ?? "")")
+            }
+            frame += 1
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    private func write(_ text: String) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+}

@@ -1,0 +1,279 @@
+import FoundationEssentials
+import Glibc
+public import HTTPCore
+
+/// Writes what is sent and what comes back. Off unless it is among the accessories.
+///
+/// ```swift
+/// configuration.accessories = [RequestLog(.summary)]
+/// configuration.accessories = [RequestLog(.curl) { line in logger.debug("\(line)") }]
+/// ```
+///
+/// Secrets are left out: the fields of ``secretHeaders``, `Set-Cookie`, user and password of an address, and the
+/// ``secretParameters`` of a query or form. Bodies are cut, those that are no text are named by their size, and those
+/// that are streamed are not looked at. Never hold such a log for a place where other secrets may go: bodies hold what
+/// they hold.
+public struct RequestLog: RequestAccessory {
+    /// What is written.
+    public enum Format: Hashable, Sendable {
+        /// A line for each call when it is over.
+        case summary
+        /// Head and body of each request and response.
+        case full
+        /// A command for each request that sends it again.
+        case curl
+    }
+
+    /// The format.
+    public let format: Format
+    /// The fields that are left out. Default ``HTTPCore/SecretHeaders/standard``; give the manager's when it has more.
+    public var secretHeaders = SecretHeaders.standard
+    /// The parameters that are left out, in lower case. Default `access_token`, `refresh_token`, `id_token`, `token`,
+    /// `password`, `passwd`, `pwd`, `secret`, `client_secret`, `api_key`, `apikey`, `key`, `signature`, `sig`, `code`.
+    public var secretParameters: Set<String> = [
+        "access_token", "refresh_token", "id_token", "token", "password", "passwd", "pwd", "secret", "client_secret",
+        "api_key", "apikey", "key", "signature", "sig", "code",
+    ]
+    /// The most bytes of a body that are written. Default 4 KiB.
+    public var bodyLimit = 4_096
+    private let write: @Sendable (String) -> Void
+
+    /// Makes a log.
+    ///
+    /// - Parameter write: gets each entry, of one or more lines without an end. Default: the standard error.
+    public init(_ format: Format, write: @escaping @Sendable (_ entry: String) -> Void = RequestLog.standardError) {
+        self.format = format
+        self.write = write
+    }
+
+    /// Writes an entry to the standard error.
+    public static let standardError: @Sendable (String) -> Void = { entry in
+        var bytes = Array((entry + "\n").utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+
+    /// Writes the entries of an attempt.
+    public func handle(_ event: CallEvent) {
+        switch (format, event.kind) {
+        case (.curl, .sending(_, let request)):
+            write(CurlCommand(redaction: redaction, bodyLimit: bodyLimit).text(of: request))
+        case (.full, .sending(let attempt, let request)):
+            write(text(of: request, "--> [\(event.call.id)] attempt \(attempt)"))
+        case (.full, .answered(let attempt, let response)):
+            write(text(of: response, "<-- [\(event.call.id)] attempt \(attempt)"))
+        case (.full, .failed(let attempt, let error)):
+            write("<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))")
+        case (.full, .retrying(let wait)):
+            write("    [\(event.call.id)] again in \(wait)")
+        case (.summary, .finished(let result)):
+            write(summary(event.call, result, after: event.offset))
+        default:
+            break
+        }
+    }
+
+    private var redaction: Redaction { Redaction(headers: secretHeaders, parameters: secretParameters) }
+
+    private func summary(
+        _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
+    ) -> String {
+        let milliseconds = Int64((time.inMilliseconds).rounded())
+        let what = "\(call.request.method) \(redaction.url(call.request.url))"
+        let end =
+            switch result {
+            case .success(let response):
+                "\(response.status) in \(milliseconds) ms, \(size(of: response.body)), \(response.source.rawValue)"
+            case .failure(let error) where error.response != nil:
+                "\(error.kind), status \(error.response?.status ?? 0), in \(milliseconds) ms"
+            case .failure(let error): "\(error.kind) in \(milliseconds) ms"
+            }
+        return URLText.visible("\(what) -> \(end)\(call.tag.map { " [\($0)]" } ?? "")")
+    }
+
+    private func size(of body: ResponseBody) -> String { body.data.map { "\($0.count) bytes" } ?? "streamed" }
+
+    private func text(of request: HTTPRequest, _ title: String) -> String {
+        var lines = [URLText.visible("\(title): \(request.method) \(redaction.url(request.url))")]
+        lines += fieldLines(of: request.headers)
+        if let body = request.body {
+            lines.append("")
+            lines.append(BodyText(limit: bodyLimit, redaction: redaction).text(of: body))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private func text(of response: HTTPResponse, _ title: String) -> String {
+        var lines = [URLText.visible("\(title): \(response.version) \(response.status) \(response.reason)")]
+        lines += fieldLines(of: response.headers)
+        lines.append("")
+        lines.append(
+            response.body.data.map {
+                BodyText(limit: bodyLimit, redaction: redaction).text(of: $0, response.headers["Content-Type"])
+            } ?? "(streamed)")
+        return lines.joined(separator: "\n")
+    }
+
+    private func fieldLines(of headers: HTTPHeaders) -> [String] {
+        headers.map { URLText.visible("\($0.name): \(redaction.value(of: $0.name, $0.value))") }
+    }
+}
+
+/// Takes secrets out of what is written.
+struct Redaction: Sendable {
+    let headers: SecretHeaders
+    let parameters: Set<String>
+
+    static let replacement = "***"
+
+    func value(of field: String, _ value: String) -> String {
+        let isSecret = headers.contains(field) || field.equalsIgnoringASCIICase("Set-Cookie")
+        return isSecret ? Self.replacement : value
+    }
+
+    /// An address without user, password and secret parameters.
+    func url(_ url: String) -> String {
+        let fragmentless = url.prefix { $0 != "#" }
+        guard let mark = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
+        let stem = URLText.redacted(String(fragmentless[..<mark]))
+        return stem + "?" + form(String(fragmentless[fragmentless.utf8.index(after: mark)...]))
+    }
+
+    /// A query or form without the values of secret parameters.
+    func form(_ text: String) -> String {
+        text.split(separator: "&", omittingEmptySubsequences: false).map { item in
+            guard let equals = item.firstIndex(of: "=") else { return String(item) }
+            // The last name in brackets counts: user[password].
+            let name = item[..<equals].lowercased().replacing("%5b", with: "[").replacing("%5d", with: "]")
+            let last = name.split { $0 == "[" || $0 == "]" }.last.map(String.init) ?? name
+            return parameters.contains(last) ? "\(item[..<equals])=\(Self.replacement)" : String(item)
+        }.joined(separator: "&")
+    }
+
+    /// A JSON value without the values of secret members.
+    func json(_ value: JSONValue) -> JSONValue {
+        if let members = value.object {
+            return .object(
+                Dictionary(
+                    uniqueKeysWithValues: members.map { name, member in
+                        (name, parameters.contains(name.lowercased()) ? .string(Self.replacement) : json(member))
+                    }))
+        }
+        if let elements = value.array { return .array(elements.map(json)) }
+        return value
+    }
+}
+
+/// A body as text for a log: cut, or named by its size.
+struct BodyText: Sendable {
+    let limit: Int
+    let redaction: Redaction
+
+    func text(of body: HTTPBody) -> String {
+        switch body.content {
+        case .parameters(let encoding): "(parameters as \(encoding.rawValue))"
+        case .encoded(let encode): (try? encode()).map { text(of: $0, body.contentType) } ?? "(does not encode)"
+        case .data(let data): text(of: data, body.contentType)
+        case .file(let path): "(the file \(URLText.visible(path)))"
+        case .stream: "(a stream)"
+        case .multipart(let files):
+            files.map {
+                "(part \(URLText.visible($0.name))\($0.fileName.map { ", file " + URLText.visible($0) } ?? ""))"
+            }
+            .joined(separator: "\n")
+        }
+    }
+
+    func text(of data: Data, _ type: String?) -> String {
+        guard !data.isEmpty else { return "(empty)" }
+        guard let whole = redacted(data, type) else { return "(\(data.count) bytes)" }
+        guard whole.utf8.count > limit else { return whole }
+        let cut = String(decoding: whole.utf8.prefix(limit), as: UTF8.self)
+        return "\(cut)… (\(data.count) bytes in all)"
+    }
+
+    /// `nil` for what is no text.
+    private func redacted(_ data: Data, _ type: String?) -> String? {
+        let type = type?.lowercased() ?? ""
+        if type.hasPrefix("application/x-www-form-urlencoded") {
+            return redaction.form(String(decoding: data, as: UTF8.self))
+        }
+        // Larger ones are cut, and what is cut is not parsed: the limit keeps a log from costing more than the call.
+        if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
+            value.object != nil || value.array != nil
+        {
+            return redaction.json(value).description
+        }
+        // A document that could not be read may hold a secret anywhere.
+        guard !type.contains("json") else { return nil }
+        guard let text = String(validating: data.prefix(limit + 4), as: UTF8.self), !text.utf8.contains(0) else {
+            // A character may have been cut at the end.
+            return String(validating: data.prefix(max(0, limit - 4)), as: UTF8.self).flatMap {
+                $0.utf8.contains(0) || data.count <= limit ? nil : $0 + "…"
+            }
+        }
+        return text
+    }
+}
+
+/// A request as a command for a shell.
+struct CurlCommand: Sendable {
+    let redaction: Redaction
+    let bodyLimit: Int
+
+    func text(of request: HTTPRequest) -> String {
+        var words = ["curl"]
+        let isPlain = request.method == .get && request.body == nil || request.method == .post && request.body != nil
+        if request.method == .head {
+            words.append("--head")
+        } else if !isPlain {
+            words += ["-X", request.method.rawValue]
+        }
+        for (name, value) in request.headers {
+            // A field without a value would be taken off; curl sends it when it ends with a semicolon.
+            words += ["-H", Self.quoted(value.isEmpty ? "\(name);" : "\(name): \(redaction.value(of: name, value))")]
+        }
+        if let body = request.body {
+            if let type = body.contentType, request.headers["Content-Type"] == nil {
+                words += ["-H", Self.quoted("Content-Type: \(type)")]
+            }
+            words += self.words(of: body)
+        }
+        if request.decompresses { words.append("--compressed") }
+        words.append(Self.quoted(redaction.url(request.url)))
+        return words.joined(separator: " ")
+    }
+
+    private func words(of body: HTTPBody) -> [String] {
+        switch body.content {
+        case .file(let path): ["--data-binary", Self.quoted("@\(path)")]
+        case .multipart(let files): files.flatMap { ["-F", Self.quoted(part($0))] }
+        case .stream: ["--data-binary", "@-"]
+        default: ["--data-raw", Self.quoted(BodyText(limit: bodyLimit, redaction: redaction).text(of: body))]
+        }
+    }
+
+    private func part(_ file: UploadFile) -> String {
+        let isSecret = redaction.parameters.contains(file.name.lowercased())
+        switch file.source {
+        case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
+        case .stream: return "\(file.name)=@-"
+        case .data(let data):
+            let text =
+                isSecret ? Redaction.replacement : BodyText(limit: bodyLimit, redaction: redaction).text(of: data, nil)
+            return "\(file.name)=\(text)"
+        }
+    }
+
+    /// In single quotes, where a shell changes nothing; control characters are written out.
+    static func quoted(_ text: String) -> String {
+        "'\(URLText.visible(text).replacing("'", with: "'\\''"))'"
+    }
+}
+
+extension Duration {
+    fileprivate var inMilliseconds: Double { Double(components.seconds) * 1e3 + Double(components.attoseconds) * 1e-15 }
+}

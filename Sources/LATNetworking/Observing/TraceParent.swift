@@ -1,0 +1,71 @@
+import Cryptography
+
+/// The place of a request in a distributed trace: the field `traceparent` (W3C Trace Context, level 1).
+///
+/// ```swift
+/// try await TraceParent.$current.withValue(TraceParent(incoming.headers["traceparent"])) {
+///     try await manager.startRequest("GET", url)      // traceparent: the same trace, a span of its own
+/// }
+/// ```
+///
+/// Nothing is sent unless one is given, here or as ``HTTPCore/HTTPRequest/traceParent``. Each attempt of a request is a
+/// span of its own below the one given.
+public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
+    /// The trace: 32 hexadecimal digits in lower case, not all zero.
+    public let traceID: String
+    /// The span that is the parent of what the server does: 16 hexadecimal digits in lower case, not all zero.
+    public let spanID: String
+    /// Whether the trace is recorded.
+    public let isSampled: Bool
+
+    /// What requests of this task belong to that do not say otherwise. Default `nil`: no field is sent.
+    @TaskLocal public static var current: TraceParent?
+
+    /// Starts a trace.
+    public init(isSampled: Bool = true) {
+        self.init(
+            traceID: Hexadecimal.random(byteCount: 16), spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)
+    }
+
+    /// Reads a field's value; `nil` for one that must be ignored.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count >= 4, Self.isHexadecimal(parts[0], 2), parts[0] != "ff",
+            parts[0] != "00" || parts.count == 4, Self.isHexadecimal(parts[1], 32), Self.isHexadecimal(parts[2], 16),
+            Self.isHexadecimal(parts[3], 2), let flags = UInt8(parts[3], radix: 16),
+            parts[1].contains(where: { $0 != "0" }), parts[2].contains(where: { $0 != "0" })
+        else { return nil }
+        self.init(traceID: String(parts[1]), spanID: String(parts[2]), isSampled: flags & 1 == 1)
+    }
+
+    private init(traceID: String, spanID: String, isSampled: Bool) {
+        self.traceID = traceID
+        self.spanID = spanID
+        self.isSampled = isSampled
+    }
+
+    /// The same trace with a new span.
+    public func child() -> TraceParent {
+        TraceParent(traceID: traceID, spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)
+    }
+
+    /// The field's value.
+    public var description: String { "00-\(traceID)-\(spanID)-\(isSampled ? "01" : "00")" }
+
+    private static func isHexadecimal(_ text: Substring, _ count: Int) -> Bool {
+        text.utf8.count == count
+            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+}
+
+/// Random identifiers as text.
+enum Hexadecimal {
+    /// So many random bytes, two digits each; never all zero.
+    static func random(byteCount: Int) -> String {
+        var generator = SystemRandomNumberGenerator()
+        while true {
+            let bytes = (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+            if bytes.contains(where: { $0 != 0 }) { return MessageDigest.hexadecimal(bytes) }
+        }
+    }
+}

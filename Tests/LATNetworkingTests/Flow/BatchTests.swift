@@ -1,0 +1,200 @@
+import FoundationEssentials
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import LATNetworking
+
+@Suite(.timeLimit(.minutes(2))) struct BatchTests {
+    private struct Failed: Error, Equatable { var step: Int }
+
+    private func step(_ value: Int) -> RequestBatch<Int>.Step { .init { value } }
+
+    @Test func resultsComeInTheOrderOfTheSteps() async throws {
+        let server = try MockServer()
+        server.route("GET", "/{n}") { request in
+            let number = Int(request.pathParameters["n"] ?? "") ?? 0
+            return MockReply.text("\(number)").delayed(by: .milliseconds(Int64(20 - number)))
+        }
+        let manager = try CentralRequestManager.make()
+        let batch = RequestBatch<String?>(
+            (0..<20).map { number in
+                .init { progress in
+                    try await manager.startRequest("GET", server.url("/\(number)"), progress: progress).text
+                }
+            })
+        #expect(try await batch.values() == (0..<20).map(String.init))
+        // A value: it can be run again.
+        #expect(try await batch.values().count == 20)
+    }
+
+    @Test func anEmptyBatchIsOverAtOnce() async throws {
+        let sums = Log<BatchProgress>()
+        let batch = RequestBatch<Int>().progress { sums.append($0) }
+        #expect(try await batch.values().isEmpty)
+        #expect(try await batch.results().isEmpty)
+        #expect(sums.elements.map(\.fraction) == [1, 1])
+    }
+
+    @Test func theFirstFailureCancelsTheOthersAndIsThrown() async throws {
+        let server = try MockServer()
+        server.route("GET", "/bad") { _ in MockReply.status(500) }
+        server.fallback { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        var steps = (0..<4).map { _ in
+            RequestBatch<Int>.Step { try await manager.startRequest("GET", server.url("/slow")).status }
+        }
+        steps.append(
+            .init {
+                try await server.waitForRequests(4)
+                return try await manager.startRequest("GET", server.url("/bad")).status
+            })
+        let batch = RequestBatch(steps)
+        #expect(await failure { try await batch.values() }?.response?.status == 500)
+        #expect(manager.runningRequests() == 0)
+        try await server.waitForClosedConnections(4)
+    }
+
+    @Test func allAreSettledWhateverBecomesOfTheOthers() async throws {
+        let batch = RequestBatch<Int>(
+            (0..<6).map { number in
+                .init {
+                    if number.isMultiple(of: 2) { throw Failed(step: number) }
+                    return number
+                }
+            })
+        let results = try await batch.results()
+        for (number, result) in results.enumerated() {
+            switch result {
+            case .success(let value): #expect(value == number && number % 2 == 1)
+            case .failure(let error): #expect(error as? Failed == Failed(step: number) && number % 2 == 0)
+            }
+        }
+        #expect(results.count == 6)
+    }
+
+    @Test func noMoreStepsThanAllowedAreUnderWay() async throws {
+        let gauge = Log<Int>()
+        let running = RunningCount()
+        let batch = RequestBatch<Void>(
+            (0..<30).map { _ in
+                .init {
+                    gauge.append(running.add(1))
+                    await Task.yield()
+                    _ = running.add(-1)
+                }
+            }, maxConcurrentSteps: 3)
+        _ = try await batch.values()
+        #expect((gauge.elements.max() ?? 0) <= 3)
+        #expect(gauge.count == 30)
+    }
+
+    @Test func batchesNest() async throws {
+        let inner = RequestBatch<Int>([step(1), step(2)])
+        let outer = RequestBatch<[Int]>([.init { try await inner.values() }, .init { try await inner.values() }])
+        #expect(try await outer.values() == [[1, 2], [1, 2]])
+    }
+
+    @Test func progressIsSummedAndEndsWhole() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: 200_000) }
+        let manager = try CentralRequestManager.make()
+        let sums = Log<BatchProgress>()
+        let batch = RequestBatch<Int>(
+            (0..<4).map { _ in
+                .init { try await manager.startRequest("GET", server.url(), progress: $0).data.count }
+            }
+        ).progress { sums.append($0) }
+        #expect(try await batch.values() == [200_000, 200_000, 200_000, 200_000])
+        #expect(sums.elements.last?.fraction == 1)
+        #expect(sums.elements.last?.finishedSteps == 4)
+        #expect(sums.elements.last?.completed == 800_000)
+        let fractions = sums.elements.map(\.fraction)
+        #expect(fractions == fractions.sorted())
+    }
+
+    @Test func cancellingTheTaskCancelsTheSteps() async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        let batch = RequestBatch<Int>(
+            (0..<3).map { _ in .init { try await manager.startRequest("GET", server.url()).status } })
+        let settling = Task { try await batch.results() }
+        try await server.waitForRequests(3)
+        settling.cancel()
+        await #expect(throws: CancellationError.self) { _ = try await settling.value }
+        #expect(manager.runningRequests() == 0)
+    }
+
+    // MARK: Chain
+
+    @Test func eachStepIsMadeFromTheLastResult() async throws {
+        let server = try MockServer()
+        server.route("GET", "/{n}") { .text("\((Int($0.pathParameters["n"] ?? "") ?? 0) + 1)") }
+        let manager = try CentralRequestManager.make()
+        let get: @Sendable (String) async throws -> String = {
+            try await manager.startRequest("GET", server.url("/\($0)")).text ?? ""
+        }
+        let chain = RequestChain { try await get("1") }.then(get).then { Int(try await get($0)) ?? 0 }
+        #expect(try await chain.value() == 4)
+        #expect(server.requests.map(\.path) == ["/1", "/2", "/3"])
+        #expect(try await chain.value() == 4)
+    }
+
+    @Test func stepsMayAddSteps() async throws {
+        let log = Log<Int>()
+        let chain = RequestChain(value: 3).thenChain { count in
+            (0..<count).reduce(RequestChain(value: 0)) { chain, _ in
+                chain.then { value in
+                    log.append(value)
+                    return value + 1
+                }
+            }
+        }.thenBatch { count in RequestBatch((0..<count).map { number in .init { number * 10 } }) }
+        #expect(try await chain.value() == [0, 10, 20])
+        #expect(log.elements == [0, 1, 2])
+        let pages = RequestChain(value: 1).whileSome { $0 < 10 ? $0 * 2 : nil }
+        #expect(try await pages.value() == 16)
+    }
+
+    @Test func theFirstFailureEndsTheChain() async throws {
+        let log = Log<Int>()
+        let chain = RequestChain<Int> { throw Failed(step: 1) }.then { value in
+            log.append(value)
+            return value
+        }
+        await #expect(throws: Failed(step: 1)) { _ = try await chain.value() }
+        #expect(log.count == 0)
+    }
+
+    @Test func cancellingStartsNoOtherStep() async throws {
+        let hasBegun = Signal()
+        let log = Log<Int>()
+        let chain = RequestChain<Int> {
+            hasBegun.raise()
+            while !Task.isCancelled { await Task.yield() }
+            return 1
+        }.then { value in
+            log.append(value)
+            return value
+        }
+        let work = Task { try await chain.value() }
+        await hasBegun.wait()
+        work.cancel()
+        await #expect(throws: CancellationError.self) { _ = try await work.value }
+        #expect(log.count == 0)
+    }
+}
+
+/// A number that tasks change.
+private final class RunningCount: Sendable {
+    private let number = Mutex(0)
+
+    /// The number after the change.
+    func add(_ change: Int) -> Int {
+        number.withLock { number in
+            number += change
+            return number
+        }
+    }
+}

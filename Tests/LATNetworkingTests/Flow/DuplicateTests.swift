@@ -1,0 +1,210 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATNetworking
+
+@Suite(.timeLimit(.minutes(2))) struct DuplicateTests {
+    /// Answers each request when the gate is opened, with a number that counts the answers.
+    private func server(opening gate: Gate) throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { request in
+            MockReply.text("\(gate.next()) \(request.path)").delayed(by: .milliseconds(50))
+        }
+        return server
+    }
+
+    private final class Gate: Sendable {
+        private let count = Log<Void>()
+
+        func next() -> Int {
+            count.append(())
+            return count.count
+        }
+    }
+
+    private func stalling() throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.text("never").stalling(.start) }
+        return server
+    }
+
+    @Test func equalRequestsShareOneAnswer() async throws {
+        let server = try server(opening: Gate())
+        let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
+        let texts = try await withThrowingTaskGroup(of: String?.self) { group in
+            for _ in 0..<50 {
+                group.addTask {
+                    try await manager.startRequest("GET", server.url("/a"), parameters: ["x": 1, "y": 2]).text
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        // A call that begins when the first is over is a request of its own; most are not that late.
+        #expect(server.requestCount < 25)
+        #expect(Set(texts).count == server.requestCount)
+        #expect(manager.runningRequests() == 0)
+    }
+
+    @Test func closureCallsAndEntitiesShareToo() async throws {
+        struct FetchA: RequestEntity {
+            typealias Model = String
+            static let route = Route("GET", url: "/a")
+        }
+        let server = try stalling()
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.url()
+            $0.duplicates = .coalesce
+        }
+        let recorders = [CallRecorder(), CallRecorder()]
+        for recorder in recorders { manager.startRequest("GET", "/a", into: recorder) }
+        async let first = failure { try await FetchA().startRequest(on: manager) }
+        async let second = failure { try await FetchA().startRequest(on: manager) }
+        // An entity's address is put together later than a centralized call's, but the two entities are the same.
+        try await server.waitForRequests(2)
+        while manager.runningRequests() < 4 { await Task.yield() }
+        #expect(server.requestCount == 2)
+        manager.cancelRequests(.all)
+        for recorder in recorders {
+            await recorder.end()
+            #expect(recorder.terminalEvents.count == 1)
+        }
+        #expect(await first?.kind == .cancelled)
+        #expect(await second?.kind == .cancelled)
+    }
+
+    @Test func theLastToLeaveCancelsTheTransfer() async throws {
+        let server = try stalling()
+        let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
+        var events = manager.events.makeAsyncIterator()
+        let first = Task { try await manager.startRequest("GET", server.url(), tag: "1") }
+        try await server.waitForRequests(1)
+        let second = Task { try await manager.startRequest("GET", server.url(), tag: "2") }
+        while let event = await events.next() {
+            if case .waiting(.sharedRequest) = event.kind { break }
+        }
+        first.cancel()
+        await #expect(throws: CancellationError.self) { try await first.value }
+        #expect(server.closedConnections == 0)
+        #expect(manager.cancelRequests(.tag("2")) == 1)
+        await #expect(throws: NetworkError.self) { try await second.value }
+        try await server.waitForClosedConnections(1)
+        #expect(server.requestCount == 1)
+        // What comes now is a new request.
+        let third = Task { try await manager.startRequest("GET", server.url()) }
+        try await server.waitForRequests(2)
+        third.cancel()
+        _ = await third.result
+    }
+
+    @Test func theHighestPriorityWins() async throws {
+        let server = try MockServer()
+        let order = Log<String>()
+        server.route("GET", "/blocker") { _ in MockReply.text("").stalling(.start) }
+        server.fallback { request in
+            order.append(request.path)
+            return .text("ok")
+        }
+        let manager = try CentralRequestManager.make {
+            $0.maxConnectionsPerHost = 1
+            $0.duplicates = .coalesce
+        }
+        let blocker = Task { try await manager.startRequest("GET", server.url("/blocker")) }
+        try await server.waitForRequests(1)
+        var events = manager.events.makeAsyncIterator()
+        func send(_ path: String, _ priority: RequestPriority) -> Task<HTTPResponse, any Error> {
+            var request = HTTPRequest("GET", server.url(path))
+            request.priority = priority
+            return Task { [request] in try await manager.send(request) }
+        }
+        func next(_ isWanted: (CallEvent.Kind) -> Bool) async {
+            while let event = await events.next() { if isWanted(event.kind) { return } }
+        }
+        let isSending: (CallEvent.Kind) -> Bool = { if case .sending = $0 { true } else { false } }
+        var calls = [send("/low", .low)]
+        await next(isSending)
+        calls.append(send("/normal", .normal))
+        await next(isSending)
+        calls.append(send("/low", .high))
+        await next { if case .waiting(.sharedRequest) = $0 { true } else { false } }
+        // The engine takes its orders one after the other: when it knows of this one, it knows of the one before.
+        _ = await manager.gauges
+        blocker.cancel()
+        for call in calls { #expect(try await call.value.status == 200) }
+        #expect(order.elements == ["/low", "/normal"])
+    }
+
+    @Test func aSecondRequestIsRejected() async throws {
+        let server = try stalling()
+        let manager = try CentralRequestManager.make()
+        var request = HTTPRequest("POST", server.url("/order"), body: .text("1 book"))
+        request.duplicates = .reject
+        let first = Task { [request] in try await manager.send(request) }
+        try await server.waitForRequests(1)
+        let second = await failure { try await manager.send(request) }
+        #expect(second?.kind == .duplicate)
+        var other = request
+        other.body = .text("2 books")
+        let different = Task { [other] in try await manager.send(other) }
+        try await server.waitForRequests(2)
+        first.cancel()
+        _ = await first.result
+        let again = Task { [request] in try await manager.send(request) }
+        try await server.waitForRequests(3)
+        for task in [different, again] {
+            task.cancel()
+            _ = await task.result
+        }
+    }
+
+    @Test func unsafeMethodsAreSharedOnlyWhenTheCallSaysSo() async throws {
+        let room = DuplicateRoom(.coalesce)
+        var post = HTTPRequest("POST", "http://h/")
+        #expect(room.policy(for: post) == .allow)
+        #expect(room.policy(for: HTTPRequest("GET", "http://h/")) == .coalesce)
+        post.duplicates = .coalesce
+        #expect(room.policy(for: post) == .coalesce)
+        post.streamsBody = true
+        #expect(room.policy(for: post) == .allow)
+    }
+
+    @Test func everyCallerIsToldTheProgress() async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.pattern(byteCount: 100_000).delayed(by: .milliseconds(50), at: .afterHead) }
+        let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
+        let recorders = [CallRecorder(), CallRecorder()]
+        for recorder in recorders { manager.startRequest("GET", server.url(), into: recorder) }
+        for recorder in recorders {
+            await recorder.end()
+            #expect(recorder.progress.last?.fraction == 1)
+        }
+    }
+
+    // MARK: The key
+
+    @Test func whatMakesRequestsTheSame() {
+        func key(_ change: (inout HTTPRequest) -> Void = { _ in }) -> DuplicateKey? {
+            var request = HTTPRequest("GET", "http://h/a?x=1", headers: ["A": "1", "B": "2"])
+            change(&request)
+            return DuplicateKey(request)
+        }
+        #expect(key() == key())
+        #expect(key() == key { $0.headers = ["b": "2", "a": "1"] })
+        #expect(key() == key { $0.headers["traceparent"] = "00-1-2-00" })
+        #expect(key() == key { $0.priority = .high })
+        #expect(key() == key { $0.tag = "t" })
+        let others: [DuplicateKey?] = [
+            key { $0.method = .head }, key { $0.url = "http://h/a?x=2" }, key { $0.headers["A"] = "2" },
+            key { $0.headers["C"] = nil }, key { $0.headers["Authorization"] = "x" }, key { $0.body = .text("x") },
+            key { $0.body = .text("y") }, key { $0.body = .data(Data("x".utf8), contentType: "a/b") },
+            key { $0.timeout = .seconds(1) }, key { $0.redirects = .none },
+            key { $0.authentication = .bearer(token: "1") }, key { $0.headers = ["A": "1B", "": "2"] },
+            key { $0.body = .multipart([UploadFile(name: "a", value: "1")]) },
+            key { $0.body = .multipart([UploadFile(name: "a", value: "2")]) }, key { $0.body = .file("/etc/hosts") },
+        ]
+        #expect(Set(others + [key()]).count == others.count + 1)
+        #expect(!others.contains(nil))
+        let stream = AsyncStream<Data> { $0.finish() }
+        #expect(key { $0.body = .stream(stream) } == nil)
+    }
+}

@@ -1,0 +1,300 @@
+import HTTPCore
+import Testing
+
+@testable import LATNetworking
+
+/// Queues, renewals and indicators as pure values, driven at random.
+@Suite struct FlowQueueTests {
+    // MARK: Limits
+
+    private struct Running: Hashable {
+        let id: Int
+        let host: String
+    }
+
+    @Test(arguments: 0..<100)
+    func theLimitsHoldAndNobodyIsForgotten(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var limits = RequestLimits()
+        if Bool.random(using: &generator) { limits.maxConcurrentRequests = Int.random(in: 1...6, using: &generator) }
+        if Bool.random(using: &generator) {
+            limits.maxConcurrentRequestsPerHost = Int.random(in: 1...3, using: &generator)
+        }
+        if Bool.random(using: &generator) { limits.rate = RateLimit(perSecond: 20, burst: 3) }
+        if Bool.random(using: &generator) { limits.ratePerHost = RateLimit(perSecond: 8, burst: 2) }
+        var now = Duration.zero
+        var queue = LimitQueue<Int>(limits, at: now)
+        var hosts: [Int: String] = [:]
+        var waiting: Set<Int> = []
+        var running: [Running] = []
+        var starts = 0
+        func take(_ turn: LimitQueue<Int>.Turn) {
+            for id in turn.started {
+                #expect(waiting.remove(id) != nil)
+                running.append(Running(id: id, host: hosts[id] ?? ""))
+                starts += 1
+            }
+        }
+        func check() {
+            #expect(queue.running == running.count)
+            #expect(queue.waiting == waiting.count)
+            if let limit = limits.maxConcurrentRequests { #expect(running.count <= limit) }
+            if let limit = limits.maxConcurrentRequestsPerHost {
+                for host in ["a", "b", "c"] { #expect(running.count { $0.host == host } <= limit) }
+            }
+            if let rate = limits.rate { #expect(Double(starts) <= 3 + now.fractionalSeconds * rate.perSecond + 1e-6) }
+        }
+        for id in 0..<300 {
+            now += .milliseconds(Int64.random(in: 0...30, using: &generator))
+            switch Int.random(in: 0..<6, using: &generator) {
+            case 0, 1, 2:
+                let host = ["a", "b", "c"].randomElement(using: &generator) ?? "a"
+                hosts[id] = host
+                waiting.insert(id)
+                let priority = RequestPriority.allCases.randomElement(using: &generator) ?? .normal
+                take(queue.enter(id, host: host, priority: priority, at: now))
+            case 3:
+                guard !running.isEmpty else { continue }
+                let over = running.remove(at: Int.random(in: running.indices, using: &generator))
+                take(queue.leave(host: over.host, at: now))
+            case 4:
+                guard let id = waiting.randomElement(using: &generator), let host = hosts[id] else { continue }
+                waiting.remove(id)
+                #expect(queue.cancel(id, host: host) == true)
+                #expect(queue.cancel(id, host: host) == false)
+            default:
+                take(queue.advance(at: now))
+            }
+            check()
+        }
+        // Let all of it end: whoever waits is started, by ends and by the wake-ups the queue asks for.
+        var rounds = 0
+        while !waiting.isEmpty || !running.isEmpty, rounds < 5_000 {
+            rounds += 1
+            if let over = running.popLast() {
+                take(queue.leave(host: over.host, at: now))
+            } else {
+                let turn = queue.advance(at: now)
+                take(turn)
+                guard running.isEmpty else { continue }
+                guard let wait = turn.wakeAfter else {
+                    Issue.record("\(waiting.count) wait and nothing will wake them")
+                    return
+                }
+                now += wait
+            }
+            check()
+        }
+        #expect(waiting.isEmpty)
+    }
+
+    @Test func theHighestPriorityGoesFirstAndAmongEqualsTheFirst() {
+        var limits = RequestLimits()
+        limits.maxConcurrentRequests = 1
+        var queue = LimitQueue<String>(limits, at: .zero)
+        #expect(queue.enter("running", host: "h", priority: .normal, at: .zero).started == ["running"])
+        for (id, priority) in [
+            ("low", RequestPriority.low), ("a", .normal), ("high", .high), ("b", .normal), ("late", .low),
+        ] {
+            #expect(queue.enter(id, host: id == "a" ? "other" : "h", priority: priority, at: .zero).started == [])
+        }
+        queue.raise("late", host: "h", to: .high)
+        var order: [String] = []
+        for host in ["h", "h", "h", "other", "h"] {
+            order += queue.leave(host: host, at: .zero).started
+        }
+        #expect(order == ["high", "late", "a", "b", "low"])
+    }
+
+    @Test func aTokenThatWasNotUsedIsGivenBack() {
+        var limits = RequestLimits()
+        limits.rate = RateLimit(perSecond: 0.001)
+        var queue = LimitQueue<Int>(limits, at: .zero)
+        #expect(queue.enter(1, host: "h", priority: .normal, at: .zero).started == [1])
+        #expect(queue.enter(2, host: "h", priority: .normal, at: .zero).started == [])
+        #expect(queue.leave(host: "h", isUnused: true, at: .zero).started == [2])
+    }
+
+    // MARK: Renewal
+
+    /// Requests come, are refused and accepted at random by a server that knows which token is good.
+    @Test(arguments: 0..<200)
+    func anyNumberOfRefusalsOfOneTokenIsOneRenewal(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var now = Duration.zero
+        var state = RefreshState(pause: .seconds(1))
+        /// Requests on their way: epoch, and whether it is the replay.
+        var flying: [(epoch: Int, isReplay: Bool)] = []
+        var isRefreshing = false
+        var waiting = 0
+        var renewalsOfEpoch: [Int: Int] = [:]
+        for _ in 0..<600 {
+            now += .milliseconds(Int64.random(in: 0...100, using: &generator))
+            switch Int.random(in: 0..<6, using: &generator) {
+            case 0, 1:
+                switch state.start() {
+                case .send(let epoch):
+                    #expect(!isRefreshing)
+                    flying.append((epoch, false))
+                case .wait:
+                    #expect(isRefreshing)
+                }
+            case 2:
+                guard !flying.isEmpty else { continue }
+                let done = flying.remove(at: Int.random(in: flying.indices, using: &generator))
+                state.accepted(epoch: done.epoch)
+            case 3, 4:
+                guard !flying.isEmpty else { continue }
+                let refused = flying.remove(at: Int.random(in: flying.indices, using: &generator))
+                let decision = state.rejected(epoch: refused.epoch, isReplay: refused.isReplay, at: now)
+                if refused.isReplay { #expect(decision == .deliver) }
+                switch decision {
+                case .refresh:
+                    #expect(!isRefreshing)
+                    #expect(refused.epoch == state.epoch)
+                    renewalsOfEpoch[state.epoch, default: 0] += 1
+                    isRefreshing = true
+                    waiting = 1
+                case .wait:
+                    #expect(isRefreshing)
+                    waiting += 1
+                case .replay:
+                    #expect(!isRefreshing)
+                    flying.append((state.epoch, true))
+                case .deliver, .fail:
+                    break
+                }
+            default:
+                guard isRefreshing else { continue }
+                let isWell = Bool.random(using: &generator)
+                state.finished(isRenewed: isWell, at: now)
+                isRefreshing = false
+                if isWell { flying += [(epoch: Int, isReplay: Bool)](repeating: (state.epoch, true), count: waiting) }
+                waiting = 0
+            }
+        }
+        #expect(renewalsOfEpoch.values.allSatisfy { $0 == 1 })
+    }
+
+    @Test func aTokenThatIsRefusedAtOnceIsNotRenewedAgainBeforeThePause() {
+        var state = RefreshState(pause: .seconds(1))
+        #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
+        state.finished(isRenewed: true, at: .zero)
+        #expect(state.rejected(epoch: 1, isReplay: true, at: .zero) == .deliver)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .milliseconds(999)) == .deliver)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .seconds(1)) == .refresh)
+    }
+
+    @Test func aTokenThatWasGoodOnceIsRenewedAtOnce() {
+        var state = RefreshState(pause: .seconds(1))
+        #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
+        state.finished(isRenewed: true, at: .zero)
+        state.accepted(epoch: 1)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .zero) == .refresh)
+    }
+
+    @Test func lateRefusalsAfterAFailureShareIt() {
+        var state = RefreshState(pause: .zero)
+        #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
+        state.finished(isRenewed: false, at: .zero)
+        #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .fail)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .zero) == .refresh)
+    }
+
+    // MARK: Indicator
+
+    @Test func whatIsOverQuicklyDoesNotShow() {
+        var state = ActivityState(delay: .milliseconds(300), minimum: .milliseconds(500))
+        #expect(state.begin(1, tip: nil, at: .zero) == .init(wakeAfter: .milliseconds(300)))
+        #expect(state.end(1, at: .milliseconds(299)).action == nil)
+        #expect(state.tick(at: .milliseconds(300)).action == nil)
+    }
+
+    @Test func whatShowsStaysLongEnoughToBeSeen() {
+        var state = ActivityState(delay: .milliseconds(300), minimum: .milliseconds(500))
+        _ = state.begin(1, tip: "a", at: .zero)
+        #expect(state.tick(at: .milliseconds(300)).action == .show(tip: "a"))
+        #expect(state.end(1, at: .milliseconds(310)) == .init(wakeAfter: .milliseconds(490)))
+        // Work that begins meanwhile is shown without a gap.
+        #expect(state.begin(2, tip: "b", at: .milliseconds(400)).action == .show(tip: "b"))
+        #expect(state.tick(at: .milliseconds(800)).action == nil)
+        #expect(state.end(2, at: .seconds(2)).action == .hide)
+    }
+
+    @Test(arguments: 0..<100)
+    func itShowsWhileThereIsWorkAndNeverFlickers(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        let delay = Duration.milliseconds(300)
+        let minimum = Duration.milliseconds(500)
+        var state = ActivityState(delay: delay, minimum: minimum)
+        var working: Set<UInt64> = []
+        var wakeUp: Duration?
+        var shownAt: Duration?
+        var now = Duration.zero
+        func take(_ step: ActivityState.Step) {
+            switch step.action {
+            case .show: if shownAt == nil { shownAt = now }
+            case .hide:
+                #expect(working.isEmpty)
+                #expect(shownAt.map { now - $0 >= minimum } ?? false)
+                shownAt = nil
+            case nil: break
+            }
+            if let wait = step.wakeAfter { wakeUp = min(wakeUp ?? .seconds(1_000_000), now + wait) }
+        }
+        func runUntil(_ end: Duration) {
+            while let next = wakeUp, next <= end {
+                wakeUp = nil
+                now = next
+                take(state.tick(at: now))
+            }
+            now = end
+        }
+        for id in 0..<300 as Range<UInt64> {
+            runUntil(now + .milliseconds(Int64.random(in: 0...400, using: &generator)))
+            if Bool.random(using: &generator) {
+                working.insert(id)
+                take(state.begin(id, tip: id.isMultiple(of: 3) ? "\(id)" : nil, at: now))
+            } else if let done = working.randomElement(using: &generator) {
+                working.remove(done)
+                take(state.end(done, at: now))
+                #expect(state.end(done, at: now) == .init() || state.count == working.count)
+            }
+            #expect(state.count == working.count)
+        }
+        while let id = working.popFirst() { take(state.end(id, at: now)) }
+        runUntil(now + .seconds(2))
+        #expect(!state.isShown)
+    }
+
+    // MARK: Batch
+
+    @Test(arguments: 0..<50)
+    func theProgressOfABatchNeverGoesDown(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        let count = Int.random(in: 1...8, using: &generator)
+        var tally = BatchTally(stepCount: count)
+        var last = tally.sum()
+        var left = Array(0..<count)
+        while let step = left.randomElement(using: &generator) {
+            let sum: BatchProgress?
+            if Int.random(in: 0..<5, using: &generator) == 0 {
+                left.removeAll { $0 == step }
+                sum = tally.end(step, isWell: Bool.random(using: &generator))
+            } else {
+                let completed = Int64.random(in: 0...100, using: &generator)
+                let total: Int64? = Bool.random(using: &generator) ? 100 : nil
+                sum = tally.report(.init(direction: .download, completed: completed, total: total), of: step)
+            }
+            guard let sum else { continue }
+            #expect(sum.fraction >= last.fraction && sum.fraction <= 1)
+            #expect(sum.completed >= last.completed)
+            #expect(sum.finishedSteps >= last.finishedSteps)
+            last = sum
+        }
+        #expect(last.fraction == 1)
+        #expect(last.finishedSteps == count)
+        #expect(last.total == last.completed)
+        #expect(tally.report(.init(direction: .download, completed: 1, total: 1), of: 0) == nil)
+    }
+}

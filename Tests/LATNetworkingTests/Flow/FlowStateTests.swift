@@ -1,0 +1,319 @@
+import HTTPCore
+import Testing
+
+@testable import LATNetworking
+
+/// The decisions, without a socket and without waiting.
+@Suite struct FlowStateTests {
+    // MARK: Token bucket
+
+    @Test(arguments: 0..<50)
+    func aBucketNeverLetsMoreThroughThanItsRateAndItsBurst(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        let rate = Double.random(in: 0.5...50, using: &generator)
+        let burst = Double(Int.random(in: 1...10, using: &generator))
+        var now = Duration.zero
+        var bucket = TokenBucket(perSecond: rate, capacity: burst, at: now)
+        var taken: [Duration] = []
+        for _ in 0..<400 {
+            now += .milliseconds(Int64.random(in: -20...200, using: &generator))
+            now = max(.zero, now)
+            if bucket.take(at: now) { taken.append(now) }
+        }
+        let passed = Double(taken.count)
+        let longest = taken.max() ?? .zero
+        #expect(passed <= burst + longest.fractionalSeconds * rate + 1e-6)
+        #expect(passed >= 1)
+    }
+
+    @Test func whoWaitsAsLongAsTheBucketSaysGetsAToken() {
+        var bucket = TokenBucket(perSecond: 3, capacity: 1, at: .zero)
+        #expect(bucket.take(at: .zero) == true)
+        var now = Duration.zero
+        for _ in 0..<100 {
+            let wait = bucket.wait(at: now)
+            #expect(wait != nil && wait != .zero)
+            now += wait ?? .zero
+            #expect(bucket.take(at: now) == true)
+        }
+        #expect(abs(now.fractionalSeconds - 100 / 3) < 0.001)
+    }
+
+    @Test func aBucketWithoutARateNeverFills() {
+        var bucket = TokenBucket(perSecond: 0, capacity: 1, at: .zero)
+        #expect(bucket.take(at: .zero) == true)
+        #expect(bucket.wait(at: .seconds(1_000_000)) == nil)
+    }
+
+    // MARK: Retry
+
+    private func response(_ status: Int, _ headers: HTTPHeaders = [:]) -> Result<HTTPResponse, NetworkError> {
+        .success(HTTPResponse(status: status, headers: headers, url: "http://h/"))
+    }
+
+    private func next(
+        _ state: inout RetryState, after answer: Result<HTTPResponse, NetworkError>, method: String = "GET",
+        at now: Duration = .zero, date: Int64 = 0, random: (Int64) -> Int64 = { $0 }, budget: Bool = true
+    ) -> RetryState.Action {
+        state.next(
+            after: answer, to: HTTPRequest(method, "http://h/"), isReplayable: true, at: now, date: date,
+            random: random, mayRetry: { budget })
+    }
+
+    @Test func theRangeOfTheWaitDoublesUpToTheLongest() {
+        var state = RetryState(
+            policy: RetryPolicy(firstWait: .milliseconds(100), longestWait: .seconds(1)), retries: 6)
+        let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
+        let waits = (0..<6).map { _ in next(&state, after: failure) }
+        #expect(waits == [100, 200, 400, 800, 1_000, 1_000].map { .retry(after: .milliseconds($0)) })
+        #expect(next(&state, after: failure) == .deliver)
+        #expect(state.attempts == 7)
+    }
+
+    @Test(arguments: [0, 1, 50, 99, 100])
+    func jitterIsFullFromZeroToTheRange(_ random: Int64) {
+        var state = RetryState(policy: RetryPolicy(firstWait: .milliseconds(100)), retries: 1)
+        var asked: Int64?
+        let action = next(&state, after: .failure(NetworkError(.dns, message: ""))) { range in
+            asked = range
+            return random
+        }
+        #expect(asked == 100)
+        #expect(action == .retry(after: .milliseconds(random)))
+    }
+
+    @Test func retryAfterInSecondsIsWaitedFor() {
+        for status in [429, 503] {
+            var state = RetryState(policy: RetryPolicy(firstWait: .milliseconds(10)), retries: 1)
+            let action = next(&state, after: response(status, ["Retry-After": "7"]), random: { _ in 0 })
+            #expect(action == .retry(after: .seconds(7)))
+        }
+        var state = RetryState(policy: RetryPolicy(), retries: 1)
+        #expect(next(&state, after: response(404, ["Retry-After": "7"])) == .deliver)
+        #expect(next(&state, after: response(503)) == .deliver)
+        #expect(next(&state, after: response(503, ["Retry-After": "61"])) == .deliver)
+        #expect(next(&state, after: response(503, ["Retry-After": "99999999999999999999"])) == .deliver)
+        #expect(state.attempts == 1)
+    }
+
+    @Test func retryAfterAsADateIsWaitedFor() {
+        var state = RetryState(policy: RetryPolicy(), retries: 2)
+        let answer = response(503, ["Retry-After": "Sun, 06 Nov 1994 08:49:37 GMT"])
+        #expect(next(&state, after: answer, date: 784_111_777 - 5, random: { _ in 0 }) == .retry(after: .seconds(5)))
+        #expect(next(&state, after: answer, date: 784_111_777 + 5, random: { _ in 0 }) == .retry(after: .zero))
+    }
+
+    @Test(arguments: [
+        "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+    ])
+    func allFormsOfADateAreRead(_ text: String) { #expect(RetryAfter.seconds(ofDate: text) == 784_111_777) }
+
+    @Test(arguments: [
+        "", "soon", "-5", "1.5", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
+    ])
+    func whatIsNeitherIsNoReasonToWait(_ text: String) { #expect(RetryAfter.wait(text, now: 0) == nil) }
+
+    @Test func theCalendarHoldsOverTheCenturies() {
+        #expect(RetryAfter.seconds(ofDate: "Thu, 01 Jan 1970 00:00:00 GMT") == 0)
+        #expect(RetryAfter.seconds(ofDate: "Tue, 29 Feb 2000 12:00:00 GMT") == 951_825_600)
+        #expect(RetryAfter.seconds(ofDate: "Fri, 31 Dec 2100 23:59:59 GMT") == 4_133_980_799)
+    }
+
+    @Test func noRetryBeginsThatTheDeadlineWouldEnd() {
+        var state = RetryState(policy: RetryPolicy(firstWait: .seconds(5)), retries: 9, deadline: .seconds(10))
+        let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
+        #expect(next(&state, after: failure, at: .seconds(1)) == .retry(after: .seconds(5)))
+        #expect(next(&state, after: failure, at: .seconds(6)) == .deliver)
+    }
+
+    @Test func withoutBudgetTheFailureIsDelivered() {
+        var state = RetryState(policy: RetryPolicy(), retries: 9)
+        let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
+        #expect(next(&state, after: failure, budget: false) == .deliver)
+        #expect(state.attempts == 1)
+    }
+
+    @Test func theJudgeWinsOverTheRules() {
+        var policy = RetryPolicy(statuses: [502])
+        policy.judge = { _, answer in
+            guard case .success(let response) = answer else { return nil }
+            return response.status == 418 ? true : response.status == 502 ? false : nil
+        }
+        let state = RetryState(policy: policy, retries: 1)
+        let get = HTTPRequest("GET", "http://h/")
+        #expect(state.isWorthRepeating(response(418), HTTPRequest("POST", "http://h/")))
+        #expect(!state.isWorthRepeating(response(502), get))
+        #expect(state.isWorthRepeating(.failure(NetworkError(.connect, message: "")), get))
+    }
+
+    @Test func anIdempotencyKeyMakesAPostRepeatable() {
+        let state = RetryState(policy: RetryPolicy(), retries: 1)
+        let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connectionLost, message: ""))
+        var post = HTTPRequest("POST", "http://h/")
+        #expect(!state.isWorthRepeating(failure, post))
+        post.idempotencyKey = HTTPRequest.randomIdempotencyKey()
+        #expect(state.isWorthRepeating(failure, post))
+        #expect(post.headers["Idempotency-Key"]?.count == 32)
+    }
+
+    @Test func aBudgetLetsAShareThroughAndAReserve() {
+        let budget = RetryBudget(share: 0.2, reserve: 10)
+        var bucket = budget.bucket(at: .zero)
+        while bucket.take(at: .zero) {}
+        var retries = 0
+        for _ in 0..<1_000 {
+            bucket.deposit(budget.share, at: .zero)
+            while bucket.take(at: .zero) { retries += 1 }
+        }
+        #expect((199...201).contains(retries))
+        #expect(bucket.take(at: .milliseconds(150)) == true)
+    }
+
+    // MARK: Circuit breaker
+
+    @Test func theCircuitOpensTriesAndCloses() {
+        var breaker = CircuitBreaker(CircuitBreakerPolicy(failures: 2, pause: .seconds(10)))
+        func ticket(_ now: Duration) -> UInt64? {
+            if case .pass(let ticket) = breaker.admit(at: now) { ticket } else { nil }
+        }
+        for _ in 0..<2 {
+            guard let ticket = ticket(.zero) else { return }
+            breaker.finish(ticket, isWell: false, at: .zero)
+        }
+        #expect(breaker.admit(at: .seconds(3)) == .refuse(pause: .seconds(7)))
+        guard let probe = ticket(.seconds(10)) else {
+            Issue.record("nothing tries the host")
+            return
+        }
+        #expect(breaker.admit(at: .seconds(10)) == .refuse(pause: nil))
+        breaker.finish(probe, isWell: false, at: .seconds(11))
+        #expect(breaker.admit(at: .seconds(20)) == .refuse(pause: .seconds(1)))
+        guard let second = ticket(.seconds(21)) else { return }
+        breaker.finish(second, isWell: nil, at: .seconds(22))
+        guard let third = ticket(.seconds(22)) else {
+            Issue.record("a probe that was cancelled blocks the host")
+            return
+        }
+        breaker.finish(third, isWell: true, at: .seconds(22))
+        #expect(breaker.isIdle)
+    }
+
+    /// Every open circuit lets exactly one through after its pause, whatever late answers of before say.
+    @Test(arguments: 0..<100)
+    func anOpenCircuitIsTriedByOneAtATime(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(5))
+        var breaker = CircuitBreaker(policy)
+        var running: [UInt64] = []
+        var now = Duration.zero
+        var failuresInARow = 0
+        var isOpen = false
+        for _ in 0..<500 {
+            now += .milliseconds(Int64.random(in: 0...1_500, using: &generator))
+            if Bool.random(using: &generator) || running.isEmpty {
+                if case .pass(let ticket) = breaker.admit(at: now) {
+                    if isOpen { running = [] }  // what began before the circuit opened says nothing any more
+                    running.append(ticket)
+                    #expect(!isOpen || running.count == 1)
+                } else {
+                    #expect(isOpen)
+                }
+            } else {
+                let ticket = running.remove(at: Int.random(in: running.indices, using: &generator))
+                let isWell: Bool? = [true, false, false, nil].randomElement(using: &generator) ?? nil
+                breaker.finish(ticket, isWell: isWell, at: now)
+                guard let isWell else { continue }
+                if isWell {
+                    failuresInARow = 0
+                    isOpen = false
+                } else {
+                    failuresInARow += 1
+                    if isOpen || failuresInARow >= 3 {
+                        isOpen = true
+                        failuresInARow = 0
+                        running = []
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: Barrier
+
+    @Test(arguments: 0..<100)
+    func nobodyPassesABarrierThatIsClosed(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var gate = BarrierState<Int>()
+        var active: Int?
+        var waiting: [Int] = []
+        var barriers: Set<Int> = []
+        for id in 0..<300 {
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0, 1:
+                let isBarrier = Int.random(in: 0..<3, using: &generator) == 0
+                if isBarrier { barriers.insert(id) }
+                let mayGo = gate.enter(id, isBarrier: isBarrier)
+                #expect(mayGo == (active == nil))
+                if !mayGo { waiting.append(id) } else if isBarrier { active = id }
+            case 2:
+                guard let barrier = active else { continue }
+                let started = gate.leave(barrier)
+                #expect(started == Array(waiting.prefix(started.count)))
+                waiting.removeFirst(started.count)
+                active = started.last.flatMap { barriers.contains($0) ? $0 : nil }
+                #expect(started.dropLast().allSatisfy { !barriers.contains($0) })
+                #expect(active != nil || waiting.isEmpty)
+            default:
+                guard let leaving = waiting.randomElement(using: &generator) else { continue }
+                waiting.removeAll { $0 == leaving }
+                #expect(gate.leave(leaving) == [])
+            }
+            #expect(gate.isClosed == (active != nil))
+            #expect(gate.waitingCount == waiting.count)
+        }
+    }
+
+    // MARK: Sharing
+
+    @Test(arguments: 0..<100)
+    func aSharedCallHasOneLeaderAndEndsWithItsLastMember(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var table = SharedCalls<Int, Int>()
+        var tokens: [Int: UInt64] = [:]
+        var members: [Int: Set<Int>] = [:]
+        for id in 0..<500 {
+            let key = Int.random(in: 0..<3, using: &generator)
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0, 1:
+                switch table.join(key, id) {
+                case .lead(let token):
+                    #expect(tokens[key] == nil)
+                    tokens[key] = token
+                    members[key] = [id]
+                case .follow(let token):
+                    #expect(tokens[key] == token)
+                    members[key]?.insert(id)
+                }
+            case 2:
+                guard let token = tokens[key], let leaving = members[key]?.randomElement(using: &generator) else {
+                    continue
+                }
+                members[key]?.remove(leaving)
+                let isLast = table.leave(key, leaving, token: token)
+                #expect(isLast == (members[key]?.isEmpty == true))
+                #expect(table.leave(key, leaving, token: token) == false)
+                if isLast {
+                    // The end of the one that was given up must not touch the next.
+                    #expect(table.finish(key, token: token) == [])
+                    tokens[key] = nil
+                }
+            default:
+                guard let token = tokens[key] else { continue }
+                #expect(table.finish(key, token: token) == members[key])
+                tokens[key] = nil
+            }
+            #expect(table.count == tokens.count)
+        }
+    }
+}

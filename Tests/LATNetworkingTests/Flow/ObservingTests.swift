@@ -1,0 +1,307 @@
+import FoundationEssentials
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import LATNetworking
+
+@Suite(.timeLimit(.minutes(2))) struct ObservingTests {
+    /// Keeps what it is told of each call, by name.
+    private final class Recorder: RequestAccessory {
+        private let entries = Mutex<[UInt64: [String]]>([:])
+
+        var calls: [[String]] { entries.withLock { Array($0.values) } }
+
+        func willStart(_ call: ObservedCall) { add("willStart", call) }
+        func didStart(_ call: ObservedCall) { add("didStart", call) }
+        func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { add("willFinish", call) }
+        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { add("didFinish", call) }
+
+        private func add(_ name: String, _ call: ObservedCall) {
+            entries.withLock { $0[call.id, default: []].append(name) }
+        }
+    }
+
+    private struct Fetch: RequestEntity {
+        typealias Model = Int
+        static let route = Route("GET", url: "/text")
+    }
+
+    private final class Presenter: ActivityPresenter {
+        private let shown = Log<String>()
+        let isDismissed = Signal()
+
+        var entries: [String] { shown.elements }
+
+        func show(_ tip: String?) { shown.append("show \(tip ?? "")") }
+
+        func dismiss() {
+            shown.append("dismiss")
+            isDismissed.raise()
+        }
+    }
+
+    /// Every kind of call and every kind of end, in every order: each tells the four once, in their order.
+    @Test(arguments: 0..<4)
+    func theFourAreBalancedOnEveryPath(_ seed: UInt64) async throws {
+        var generator = SeededGenerator(seed: seed)
+        let server = try MockServer()
+        server.route("GET", "/text") { _ in .text("no number") }
+        server.route("GET", "/lost") { _ in .noReply }
+        server.route("GET", "/refused") { _ in .status(401) }
+        server.route("GET", "/slow") { _ in MockReply.text("").stalling(.start) }
+        server.route("GET", "/big") { _ in .pattern(byteCount: 300_000) }
+        server.fallback { _ in .text("1") }
+        let recorder = Recorder()
+        let presenter = Presenter()
+        let indicator = ActivityIndicator(presenter, delay: .zero, minimum: .zero)
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.url()
+            $0.accessories = [recorder, indicator]
+            $0.duplicates = seed.isMultiple(of: 2) ? .coalesce : .allow
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .milliseconds(1)
+            $0.limits.maxConcurrentRequests = 6
+        }
+        let kinds = (0..<120).map { _ in Int.random(in: 0..<10, using: &generator) }
+        await withTaskGroup(of: Void.self) { group in
+            for kind in kinds {
+                group.addTask {
+                    switch kind {
+                    case 0: _ = try? await manager.startRequest("GET", "/")
+                    case 1: _ = try? await manager.startRequest("GET", "/lost")
+                    case 2: _ = try? await manager.startRequest("GET", "/refused")
+                    case 3: _ = try? await manager.startRequest("GET", "/", headers: ["A": "\r\n"])
+                    case 4: _ = try? await Fetch().startRequest(on: manager)
+                    case 5: _ = try? await manager.startRequest("GET", "/slow", timeout: .milliseconds(20))
+                    case 6:
+                        let work = Task { try await manager.startRequest("GET", "/slow", timeout: .seconds(5)) }
+                        work.cancel()
+                        _ = await work.result
+                    case 7:
+                        let recorder = CallRecorder()
+                        let task = manager.startRequest("GET", "/", into: recorder)
+                        if task.key.utf8.last.map({ $0.isMultiple(of: 2) }) ?? false { task.cancel() }
+                        await recorder.end()
+                    case 8:
+                        guard let stream = try? await manager.stream("GET", "/big") else { return }
+                        do { for try await _ in stream.body {} } catch {}
+                    default:
+                        // Let go of before its end.
+                        _ = try? await manager.stream("GET", "/big")
+                    }
+                }
+            }
+        }
+        // What a closure call tells last comes after its closure.
+        while recorder.calls.contains(where: { $0.count < 4 }) { await Task.yield() }
+        #expect(recorder.calls.allSatisfy { $0 == ["willStart", "didStart", "willFinish", "didFinish"] })
+        #expect(recorder.calls.count <= kinds.count && recorder.calls.count > kinds.count / 2)
+        #expect(indicator.count == 0)
+        #expect(presenter.entries.last == "dismiss")
+        #expect(manager.runningRequests() == 0)
+    }
+
+    @Test func didFinishComesAfterTheClosure() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("1") }
+        let log = Log<String>()
+        let isOver = Signal()
+        struct Teller: RequestAccessory {
+            let log: Log<String>
+            let isOver: Signal
+
+            func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { log.append("will") }
+            func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+                log.append("did")
+                isOver.raise()
+            }
+        }
+        let manager = try CentralRequestManager.make { $0.accessories = [Teller(log: log, isOver: isOver)] }
+        manager.startRequest("GET", server.url(), success: { _, _ in log.append("closure") }, failure: { _, _ in })
+        await isOver.wait()
+        #expect(log.elements == ["will", "closure", "did"])
+    }
+
+    @Test func theEventsTellTheWholeStory() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply, .text("ok"))
+        let manager = try CentralRequestManager.make {
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+            $0.headers = ["X-App": "demo"]
+        }
+        var events = manager.events.makeAsyncIterator()
+        _ = try await manager.startRequest("GET", server.url(), tag: "t")
+        var names: [String] = []
+        var offsets: [Duration] = []
+        while let event = await events.next() {
+            #expect(event.call.tag == "t")
+            offsets.append(event.offset)
+            switch event.kind {
+            case .started: names.append("started")
+            case .sending(let number, let request):
+                #expect(request.headers["X-App"] == "demo")
+                names.append("sending \(number)")
+            case .failed(let number, let error): names.append("failed \(number) \(error.kind)")
+            case .retrying: names.append("retrying")
+            case .answered(let number, let response): names.append("answered \(number) \(response.status)")
+            case .finished: names.append("finished")
+            default: names.append("other")
+            }
+            if names.last == "finished" { break }
+        }
+        #expect(
+            names == [
+                "started", "sending 1", "failed 1 connectionLost", "retrying", "sending 2", "answered 2 200",
+                "finished",
+            ])
+        #expect(offsets == offsets.sorted())
+    }
+
+    @Test func theEventsEndWithTheManager() async throws {
+        var manager: CentralRequestManager? = try CentralRequestManager.make()
+        let events = try #require(manager?.events)
+        var iterator = events.makeAsyncIterator()
+        manager = nil
+        _ = consume events
+        #expect(await iterator.next() == nil)
+    }
+
+    // MARK: Indicator
+
+    @Test func theIndicatorIsDismissedWhenAllIsOver() async {
+        let clock = VirtualClock()
+        let presenter = Presenter()
+        let indicator = ActivityIndicator(
+            presenter, delay: .milliseconds(300), minimum: .milliseconds(500), tip: { _ in nil },
+            clock: clock.flowClock)
+        let first = indicator.show("a")
+        let second = indicator.show("b")
+        indicator.dismiss(first)
+        indicator.dismiss(first)
+        #expect(indicator.count == 1)
+        await clock.waitForSleepers(1)
+        clock.advance(by: .milliseconds(300))
+        while presenter.entries.isEmpty { await Task.yield() }
+        indicator.dismiss(second)
+        await clock.waitForSleepers(1)
+        clock.advance(by: .milliseconds(500))
+        await presenter.isDismissed.wait()
+        #expect(presenter.entries == ["show b", "dismiss"])
+    }
+
+    // MARK: Trace
+
+    @Test func theTraceIsPassedOnWithASpanForEachAttempt() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply, .text("ok"), .text("plain"))
+        let manager = try CentralRequestManager.make {
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+        }
+        let parent = try #require(TraceParent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+        try await TraceParent.$current.withValue(parent) {
+            _ = try await manager.startRequest("GET", server.url())
+        }
+        let sent = server.requests.compactMap { $0.headers["traceparent"].flatMap { TraceParent($0) } }
+        #expect(sent.count == 2)
+        #expect(Set(sent.map(\.traceID)) == [parent.traceID])
+        #expect(Set(sent.map(\.spanID) + [parent.spanID]).count == 3)
+        #expect(sent.allSatisfy { $0.isSampled })
+        _ = try await manager.startRequest("GET", server.url())
+        #expect(server.requests.last?.headers["traceparent"] == nil)
+    }
+
+    @Test(arguments: [
+        "", "00", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+        "00-0af7651916cd43dd8448eb211c80319-b7ad6b71692033311-01",
+    ])
+    func aBrokenTraceIsIgnored(_ text: String) { #expect(TraceParent(text) == nil) }
+
+    @Test func aLaterVersionOfTheFieldIsRead() {
+        let text = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00-more"
+        #expect(TraceParent(text)?.description == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+        #expect(TraceParent(TraceParent().description) != nil)
+    }
+
+    // MARK: Log
+
+    private func log(
+        _ format: RequestLog.Format, _ reply: MockReply = .text("answer"), limit: Int = 4_096,
+        _ call: (CentralRequestManager, String) async throws -> Void
+    ) async throws -> [String] {
+        let server = try MockServer()
+        server.fallback { _ in reply }
+        let entries = Log<String>()
+        var log = RequestLog(format) { entries.append($0) }
+        log.bodyLimit = limit
+        let manager = try CentralRequestManager.make { [log] in $0.accessories = [log] }
+        try? await call(manager, server.url("/x"))
+        return entries.elements.map { $0.replacing(server.baseURL, with: "BASE") }
+    }
+
+    @Test func aSummaryIsALine() async throws {
+        let entries = try await log(.summary) { manager, url in
+            _ = try await manager.startRequest("GET", url, parameters: ["q": "a", "token": "SECRET"], tag: "t")
+        }
+        #expect(entries.count == 1)
+        #expect(entries[0].hasPrefix("GET BASE/x?q=a&token=*** -> 200 in "))
+        #expect(entries[0].hasSuffix("6 bytes, network [t]"))
+    }
+
+    @Test func secretsAreInNoFormat() async throws {
+        for format in [RequestLog.Format.summary, .full, .curl] {
+            let reply = MockReply.json(#"{"access_token":"SECRET","name":"Ada"}"#).header("Set-Cookie", "s=SECRET")
+            let entries = try await log(format, reply) { manager, url in
+                let user = url.replacing("://", with: "://user:SECRET@")
+                _ = try await manager.startRequest(
+                    "POST", user + "?password=SECRET&user[token]=SECRET", parameters: ["password": "SECRET", "a": 1],
+                    body: .json,
+                    headers: ["Authorization": "SECRET", "X-Api-Key": "SECRET", "Cookie": "SECRET", "X-Plain": "seen"])
+            }
+            let text = entries.joined(separator: "\n")
+            #expect(!text.contains("SECRET"), "\(format)")
+            #expect(text.contains("POST") || format == .curl)
+            if format != .summary { #expect(text.contains("seen")) }
+        }
+    }
+
+    @Test func aCommandCanBeGivenToAShell() async throws {
+        let entries = try await log(.curl) { manager, url in
+            _ = try await manager.startRequest("PUT", url, body: .text("it's"), headers: ["A": "b'c"])
+        }
+        #expect(entries.count == 1)
+        #expect(entries[0].contains("curl -X PUT "))
+        #expect(entries[0].contains(#"-H 'A: b'\''c'"#))
+        #expect(entries[0].contains(#"--data-raw 'it'\''s'"#))
+        #expect(entries[0].hasSuffix("'BASE/x'"))
+    }
+
+    @Test func bodiesAreCutAndStreamsAreLeftAlone() async throws {
+        let long = String(repeating: "é", count: 3_000)
+        let entries = try await log(.full, .text(long), limit: 1_000) { manager, url in
+            _ = try await manager.startRequest("GET", url)
+        }
+        #expect(entries.last?.contains("(6000 bytes in all)") == true || entries.last?.hasSuffix("…") == true)
+        #expect((entries.last?.utf8.count ?? 0) < 1_500)
+        let streamed = try await log(.full, .pattern(byteCount: 500_000)) { manager, url in
+            let response = try await manager.stream("GET", url)
+            #expect(try await response.body.collect(upTo: 1 << 20).count == 500_000)
+        }
+        #expect(streamed.contains { $0.hasSuffix("(streamed)") })
+        let binary = try await log(.full, .pattern(byteCount: 5_000)) { manager, url in
+            _ = try await manager.startRequest("GET", url)
+        }
+        #expect(binary.last?.utf8.contains(0) == false)
+    }
+
+    @Test func theLogIsOffUnlessAskedFor() {
+        #expect(CentralRequestManager.Configuration().accessories.isEmpty)
+    }
+}
