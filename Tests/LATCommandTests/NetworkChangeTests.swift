@@ -66,10 +66,13 @@ struct NetworkChangeTests {
             launcher: network.launcher)
     }
 
-    private static func end(_ processes: LatProcess...) async {
-        for process in processes {
-            process.send(signal: SIGINT)
-            _ = await process.result
+    /// Ends a probe as a person would, and servers at once.
+    private static func end(_ probe: LatProcess? = nil, servers: LatProcess...) async {
+        probe?.send(signal: SIGINT)
+        _ = await probe?.result
+        for server in servers {
+            server.send(signal: SIGKILL)
+            _ = await server.result
         }
     }
 
@@ -84,7 +87,7 @@ struct NetworkChangeTests {
         #expect(try await Self.changes(probe, 2)[1] == Change(status: "unreachable", reason: "network"))
         try network.change("link", "set", network.link, "up")
         #expect(try await Self.changes(probe, 3)[2].status == "reachable")
-        await Self.end(probe, server)
+        await Self.end(probe, servers: server)
         #expect(await probe.result.exitCode == 130)
     }
 
@@ -102,7 +105,7 @@ struct NetworkChangeTests {
         #expect(try await Self.changes(probe, 4)[3] == Change(status: "unreachable", reason: "network"))
         try network.change("addr", "add", network.clientAddress + "/24", "dev", network.link)
         #expect(try await Self.changes(probe, 5)[4].status == "reachable")
-        await Self.end(probe, server)
+        await Self.end(probe, servers: server)
     }
 
     /// The kernel of this side hears nothing of these: only trying shows them.
@@ -117,7 +120,7 @@ struct NetworkChangeTests {
         #expect(try await Self.changes(probe, 2)[1] == Change(status: "unreachable", reason: "timeout"))
         try network.changeServer("route", "del", "blackhole", network.clientAddress + "/32")
         #expect(try await Self.changes(probe, 3)[2].status == "reachable")
-        await Self.end(server)
+        await Self.end(servers: server)
         #expect(try await Self.changes(probe, 4)[3] == Change(status: "unreachable", reason: "refused"))
         await Self.end(probe)
     }
@@ -132,14 +135,14 @@ struct NetworkChangeTests {
         let good = try LatProcess(arguments, launcher: network.launcher)
         #expect(await good.result.text.contains(#""address":"10.99.0.2""#))
         #expect(await good.result.exitCode == 0)
-        await Self.end(names)
+        await Self.end(servers: names)
         let bad = try LatProcess(arguments, launcher: network.launcher)
         #expect(await bad.result.text.contains(#""reason":"dns""#))
         #expect(await bad.result.exitCode == 3)
         let doctor = try LatProcess(["doctor", "http://server.example:8080/"], launcher: network.launcher)
         #expect(await doctor.result.text.contains("name servers: 10.99.0.2"))
         #expect(await doctor.result.exitCode == 3)
-        await Self.end(server)
+        await Self.end(servers: server)
     }
 
     @Test(.timeLimit(.minutes(3)))
@@ -153,7 +156,7 @@ struct NetworkChangeTests {
             ], launcher: network.launcher)
         #expect(await probe.result.text.contains(#""reason":"proxy""#))
         #expect(await probe.result.exitCode == 3)
-        await Self.end(server)
+        await Self.end(servers: server)
     }
 
     @Test(.timeLimit(.minutes(3)))
@@ -183,6 +186,6 @@ struct NetworkChangeTests {
         // On the dead connection it would have waited for its timeout.
         #expect(ContinuousClock.now - start < .seconds(10))
         await manager.shutdown()
-        await Self.end(server)
+        await Self.end(servers: server)
     }
 }

@@ -70,7 +70,7 @@ import Testing
         #expect(result.exitCode == 130)
         #expect(result.text.contains("\u{1B}[2A"))
         // No line wraps.
-        let lines = result.text.split(separator: "\n").map { ProbeProcessTests.withoutColours(String($0)) }
+        let lines = result.text.split(whereSeparator: \.isNewline).map { ProbeProcessTests.withoutColours(String($0)) }
         #expect(lines.allSatisfy { $0.count < 60 })
     }
 
