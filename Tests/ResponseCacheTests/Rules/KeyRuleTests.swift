@@ -17,7 +17,10 @@ import Testing
         ("http://a.example/?b=1&a=2", "http://a.example/?a=2&b=1"),
         ("http://a.example/a b", "http://a.example/a%20b"), ("http://a.example:/", "http://a.example/"),
     ])
-    func equalURLsHaveOneKey(_ a: String, _ b: String) throws { #expect(try key(a) == key(b)) }
+    func equalURLsHaveOneKey(_ a: String, _ b: String) throws {
+        let keys = [try key(a), try key(b)]
+        #expect(keys[0] == keys[1])
+    }
 
     @Test func whatDiffersHasAKeyOfItsOwn() throws {
         var keys = [
@@ -37,14 +40,20 @@ import Testing
 
     @Test func volatileParametersDoNotCount() throws {
         let rule = KeyRule(volatileParameters: ["t", "a[b]"])
-        #expect(try key("http://a/?t=1&x=1&a%5Bb%5D=2", rule) == key("http://a/?x=1", rule))
-        #expect(try key("http://a/?tt=1", rule) != key("http://a/?tt=2", rule))
-        #expect(
-            try key("http://a/", rule, method: "POST", body: #"{"x": 1, "t": 2}"#)
-                == key("http://a/", rule, method: "POST", body: #"{"t":3,"x":1}"#))
-        #expect(
-            try key("http://a/", rule, method: "POST", body: "t=1&x=1")
-                == key("http://a/", rule, method: "POST", body: "x=1"))
+        let pairs = [
+            (try key("http://a/?t=1&x=1&a%5Bb%5D=2", rule), try key("http://a/?x=1", rule)),
+            (
+                try key("http://a/", rule, method: "POST", body: #"{"x": 1, "t": 2}"#),
+                try key("http://a/", rule, method: "POST", body: #"{"t":3,"x":1}"#)
+            ),
+            (
+                try key("http://a/", rule, method: "POST", body: "t=1&x=1"),
+                try key("http://a/", rule, method: "POST", body: "x=1")
+            ),
+        ]
+        for pair in pairs { #expect(pair.0 == pair.1) }
+        let others = Set([try key("http://a/?tt=1", rule), try key("http://a/?tt=2", rule)])
+        #expect(others.count == 2)
     }
 
     @Test(arguments: ["", "a", "ftp://a/", "http:///x", "http:a", "/x"])
