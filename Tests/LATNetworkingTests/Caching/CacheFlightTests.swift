@@ -52,22 +52,16 @@ import Testing
     }
 
     @Test func aFollowerThatIsCancelledLeavesTheOthers() async throws {
-        let server = try MockServer()
-        let gate = Signal()
-        server.fallback { _ in .text("shared").header("Cache-Control", "max-age=60").delayed(by: .milliseconds(200)) }
-        let manager = try CentralRequestManager.caching(.http)
-        let url = server.url()
-        let leader = Task { try await manager.startRequest("GET", url).text }
-        try await server.waitForRequests(1)
-        let follower = Task {
-            gate.raise()
-            return try await manager.startRequest("GET", url).text
-        }
-        await gate.wait()
+        let transport = HeldTransport()
+        let manager = try CentralRequestManager.caching(.http) { $0.transport = transport }
+        let leader = Task { try await manager.startRequest("GET", "http://a.example/").text }
+        await transport.hasBegun.wait()
+        let follower = Task { try await manager.startRequest("GET", "http://a.example/").text }
         follower.cancel()
         #expect(await follower.result.isCancelled)
+        transport.mayEnd.raise()
         #expect(try await leader.value == "shared")
-        #expect(server.requestCount == 1)
+        #expect(transport.requests.count == 1)
     }
 
     @Test func aFollowerWaitsNoLongerThanItsOwnTime() async throws {
@@ -81,6 +75,22 @@ import Testing
         #expect(error?.kind == .timeout(.total))
         leader.cancel()
         _ = await leader.result
+    }
+}
+
+/// Answers when the test lets it.
+private struct HeldTransport: Transport {
+    let hasBegun = Signal()
+    let mayEnd = Signal()
+    let requests = Log<String>()
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        requests.append(request.url)
+        hasBegun.raise()
+        await mayEnd.wait()
+        return HTTPResponse(
+            status: 200, headers: ["Cache-Control": "max-age=60"], body: ResponseBody(Data("shared".utf8)),
+            url: request.url)
     }
 }
 

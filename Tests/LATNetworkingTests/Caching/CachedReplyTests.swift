@@ -25,7 +25,7 @@ import Testing
         let first = CallRecorder()
         manager.startRequest("GET", url, into: first)
         await first.end()
-        #expect(first.events.count == 1)
+        #expect(first.terminalEvents.count == 1)
         let sources = Log<String>()
         let isOver = Signal()
         let task = manager.startRequest(
