@@ -39,7 +39,8 @@ import Testing
         print(
             "segments \(segments): \(tally.kills) kills, \(tally.files) files; unclaimed at most "
                 + "\(Self.percent(tally.worst)); the server sent \(Self.percent(extra)) more per kill")
-        #expect(tally.worst < 0.05)
+        // 5 % of the 200 MiB of the long form; what a journal is behind by does not shrink with the file.
+        #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
         // What the server had put into the buffers of each socket was never read; it does not grow with the file.
         let buffers = Double(segments * (4 << 20)) / Double(KillRounds.size)
         #expect(extra < 0.05 + buffers)

@@ -32,7 +32,7 @@ struct CacheCommand: Command {
 
         Examples
           lat cache report --directory /var/cache/app
-          lat cache clear --prefix https://app.example.org/api/ --directory /var/cache/app
+          lat cache clear --prefix https://app.example.org/ --directory /var/cache/app
           lat cache clear --older-than 12h
 
         A cache that is encrypted is reported by its size only, and cleared with --all

@@ -75,16 +75,17 @@ extension DownloadCommand {
     ]
 
     static let details = """
-        What has come lies beside the target as FILE.part, with a journal; the same command
-        goes on from there, after Ctrl-C, an error or a crash, when the server confirms that
-        the content is still the same.
+        What has come lies beside the target as FILE.part, with a journal; the same
+        command goes on from there, after Ctrl-C, an error or a crash, when the server
+        confirms that the content is still the same.
 
         Examples
           lat download http://127.0.0.1:8080/big.iso -o big.iso --segments 4
           lat download http://127.0.0.1:8080/big.iso -o images/ --sha256 9f86d081…
 
-        Exit codes: 0 ok, 1 the status is no success or the digest is another, 2 the command
-        line or the target cannot be used, 3 no answer or it broke off, 130 interrupted.
+        Exit codes: 0 ok, 1 the status is no success or the digest is another, 2 the
+        command line or the target cannot be used, 3 no answer or it broke off, 130
+        interrupted.
         """
 }
 

@@ -80,7 +80,7 @@ extension ProbeCommand {
           lat probe daxiang --watch
           lat probe https://example.org/ --check /generate_204
 
-        Exit codes: 0 all can be reached, 2 the command line or the table cannot be used,
-        3 one of them cannot be reached, 130 interrupted.
+        Exit codes: 0 all can be reached, 2 the command line or the table cannot be
+        used, 3 one of them cannot be reached, 130 interrupted.
         """
 }
