@@ -136,15 +136,16 @@ import Testing
 
     @Test func cancelAndStartAgainUnderTheSameTag() async throws {
         let server = try MockServer()
+        server.route("GET", "/old") { _ in MockReply.text("never").stalling(.start) }
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
         for _ in 0..<200 {
             let (old, new) = (CallRecorder(), CallRecorder())
             manager.startRequest(
-                "GET", server.url(), tag: "t", success: old.onSuccess, failure: old.onFailure)
+                "GET", server.url("/old"), tag: "t", success: old.onSuccess, failure: old.onFailure)
             manager.cancelRequests(.tag("t"))
             manager.startRequest(
-                "GET", server.url(), tag: "t", success: new.onSuccess, failure: new.onFailure)
+                "GET", server.url("/new"), tag: "t", success: new.onSuccess, failure: new.onFailure)
             await old.end()
             await new.end()
             #expect(old.error?.kind == .cancelled)
