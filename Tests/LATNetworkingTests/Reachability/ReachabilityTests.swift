@@ -73,6 +73,7 @@ import Testing
         try await server.waitForClosedConnections(1)
         #expect(server.acceptedConnections == 1)
         _ = await manager.reachability.report(of: server.url(), isFresh: true)
+        try await server.waitForClosedConnections(2)
         #expect(server.acceptedConnections == 2)
     }
 
