@@ -12,7 +12,7 @@ import Testing
         let host: String
     }
 
-    @Test(arguments: 0..<100)
+    @Test(arguments: 0..<25)
     func theLimitsHoldAndNobodyIsForgotten(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var limits = RequestLimits()
@@ -118,7 +118,7 @@ import Testing
     // MARK: Renewal
 
     /// Requests come, are refused and accepted at random by a server that knows which token is good.
-    @Test(arguments: 0..<200)
+    @Test(arguments: 0..<25)
     func anyNumberOfRefusalsOfOneTokenIsOneRenewal(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var now = Duration.zero
@@ -221,7 +221,7 @@ import Testing
         #expect(state.end(2, at: .seconds(2)).action == .hide)
     }
 
-    @Test(arguments: 0..<100)
+    @Test(arguments: 0..<25)
     func itShowsWhileThereIsWorkAndNeverFlickers(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let delay = Duration.milliseconds(300)
@@ -269,7 +269,7 @@ import Testing
 
     // MARK: Batch
 
-    @Test(arguments: 0..<50)
+    @Test(arguments: 0..<25)
     func theProgressOfABatchNeverGoesDown(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let count = Int.random(in: 1...8, using: &generator)

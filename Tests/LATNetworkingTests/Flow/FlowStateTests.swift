@@ -7,7 +7,7 @@ import Testing
 @Suite struct FlowStateTests {
     // MARK: Token bucket
 
-    @Test(arguments: 0..<50)
+    @Test(arguments: 0..<25)
     func aBucketNeverLetsMoreThroughThanItsRateAndItsBurst(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let rate = Double.random(in: 0.5...50, using: &generator)
@@ -200,7 +200,7 @@ import Testing
     }
 
     /// Every open circuit lets exactly one through after its pause, whatever late answers of before say.
-    @Test(arguments: 0..<100)
+    @Test(arguments: 0..<25)
     func anOpenCircuitIsTriedByOneAtATime(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(5))
@@ -241,7 +241,7 @@ import Testing
 
     // MARK: Barrier
 
-    @Test(arguments: 0..<100)
+    @Test(arguments: 0..<25)
     func nobodyPassesABarrierThatIsClosed(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var gate = BarrierState<Int>()
@@ -276,7 +276,7 @@ import Testing
 
     // MARK: Sharing
 
-    @Test(arguments: 0..<100)
+    @Test(arguments: 0..<25)
     func aSharedCallHasOneLeaderAndEndsWithItsLastMember(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var table = SharedCalls<Int, Int>()
