@@ -33,7 +33,7 @@ import Testing
     }
 
     /// The server says GOAWAY after every third request; each request in flight is refused until it is among three.
-    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 10])
+    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 6])
     func requestsSurviveGoAway(inFlight: Int) async throws {
         let url = try #require(Servers.nginxGoAway) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in

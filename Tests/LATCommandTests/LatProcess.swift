@@ -203,7 +203,11 @@ final class LatProcess: Sendable {
         var signals = sigset_t()
         sigfillset(&signals)
         posix_spawnattr_setsigdefault(&attributes, &signals)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+        // The threads of the test runner have signals blocked, and children inherit that too.
+        var blocked = sigset_t()
+        sigemptyset(&blocked)
+        posix_spawnattr_setsigmask(&attributes, &blocked)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
 
         // The call that sets the folder of a child is one that Swift does not see; env(1) does it and becomes the child.
         let command = (folder.map { ["/usr/bin/env", "-C", $0] } ?? []) + words
