@@ -1,8 +1,7 @@
 /// How a response cache takes part in a request.
 ///
-/// A manager that has no cache treats every look-up as a miss and stores
-/// nothing: `.cacheOnly` then fails with ``NetworkError/Kind/cache``, the
-/// others go to the network.
+/// Where a look-up finds nothing, `.cacheOnly` fails with ``NetworkError/Kind/cache``
+/// and the others go to the network.
 public enum CachePolicy: Hashable, Sendable {
     /// Neither read nor written. The default of a manager.
     case networkOnly

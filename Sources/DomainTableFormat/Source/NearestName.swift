@@ -25,7 +25,7 @@ package enum NearestName {
     }
 
     /// How many letters have to be added, left out, replaced or swapped with their neighbour.
-    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
+    package static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)
         for row in 0..<left.count {

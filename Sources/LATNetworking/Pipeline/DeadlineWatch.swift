@@ -25,24 +25,23 @@ final class DeadlineWatch: Sendable {
     func limit<Value: Sendable>(
         _ time: Duration, _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        let race = Race<Value>()
+        let waiter = Waiter<Value>()
         let work = Task.immediate {
             do {
-                race.end(.success(try await operation()))
+                waiter.end(.success(try await operation()))
             } catch {
-                race.end(.failure(error))
+                waiter.end(.failure(error))
             }
         }
-        if let result = race.result { return try result.get() }
+        if let result = waiter.result { return try result.get() }
         let ticket = add(deadline: clock.now + time) {
-            race.end(.failure(Exceeded()))
+            waiter.end(.failure(Exceeded()))
             work.cancel()
         }
         defer { remove(ticket) }
         return try await withTaskCancellationHandler {
-            try await race.wait()
+            try await waiter.value()
         } onCancel: {
-            race.end(.failure(CancellationError()))
             work.cancel()
         }
     }
@@ -81,37 +80,5 @@ final class DeadlineWatch: Sendable {
         }
         for end in late { end() }
         if let following { sleep(until: following) }
-    }
-}
-
-/// The first of several results, for one who waits.
-private final class Race<Value: Sendable>: Sendable {
-    private struct State {
-        var result: Result<Value, any Error>?
-        var waiter: CheckedContinuation<Value, any Error>?
-    }
-
-    private let state = Mutex(State())
-
-    var result: Result<Value, any Error>? { state.withLock(\.result) }
-
-    /// Sets the result, unless there is one.
-    func end(_ result: Result<Value, any Error>) {
-        let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
-            guard state.result == nil else { return nil }
-            state.result = result
-            return state.waiter
-        }
-        waiter?.resume(with: result)
-    }
-
-    func wait() async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            let result = state.withLock { state in
-                if state.result == nil { state.waiter = continuation }
-                return state.result
-            }
-            if let result { continuation.resume(with: result) }
-        }
     }
 }

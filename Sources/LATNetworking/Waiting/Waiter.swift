@@ -27,17 +27,22 @@ final class Waiter<Value: Sendable>: Sendable {
         return isFirst
     }
 
+    /// The result, once there is one.
+    var result: Result<Value, any Error>? { state.withLock(\.result) }
+
     /// Waits for the result.
     ///
-    /// - Parameter raised: told when the call's priority rises while it waits.
+    /// - Parameters:
+    ///   - request: the call whose cancellation ends the waiting too; `nil`, the default, for none.
+    ///   - raised: told when the call's priority rises while it waits.
     /// - Throws: what the result holds; `CancellationError` when the task is cancelled, ``NetworkError/Kind/cancelled``
     ///   when the call is.
     func value(
-        for request: HTTPRequest, raised: (@Sendable (RequestPriority) -> Void)? = nil
+        for request: HTTPRequest? = nil, raised: (@Sendable (RequestPriority) -> Void)? = nil
     ) async throws -> Value {
-        let ticket = request.control?.whileWaiting(
+        let ticket = request?.control?.whileWaiting(
             cancelled: { self.end(.failure(Cancellation.error(request))) }, raised: raised)
-        defer { request.control?.stopWaiting(ticket) }
+        defer { request?.control?.stopWaiting(ticket) }
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let result = state.withLock { state in

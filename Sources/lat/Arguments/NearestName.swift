@@ -1,4 +1,7 @@
-/// Finds what somebody meant who mistyped a name.
+import LATNetworking
+
+/// Finds what somebody meant who mistyped a word of the command line. The words are few and known, so that more is taken
+/// for a mistake than in a table.
 enum NearestName {
     /// The name with the fewest typing mistakes between, `nil` when all are too far away to be meant.
     static func of(_ text: String, among names: [String]) -> String? {
@@ -9,22 +12,6 @@ enum NearestName {
 
     /// How many letters have to be added, left out, replaced or swapped with their neighbour.
     static func distance(_ lhs: String, _ rhs: String) -> Int {
-        let left = Array(lhs.lowercased())
-        let right = Array(rhs.lowercased())
-        var beforeLast: [Int] = []
-        var last = Array(0...right.count)
-        for row in 0..<left.count {
-            var current = [row + 1]
-            for column in 0..<right.count {
-                var cost = min(
-                    last[column] + (left[row] == right[column] ? 0 : 1), last[column + 1] + 1, current[column] + 1)
-                if row > 0, column > 0, left[row] == right[column - 1], left[row - 1] == right[column] {
-                    cost = min(cost, beforeLast[column - 1] + 1)
-                }
-                current.append(cost)
-            }
-            (beforeLast, last) = (last, current)
-        }
-        return last[right.count]
+        DomainTableFormat.NearestName.distance(Array(lhs.lowercased()), Array(rhs.lowercased()))
     }
 }
