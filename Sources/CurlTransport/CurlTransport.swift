@@ -84,14 +84,19 @@ public final class CurlTransport: Transport {
     /// Sends one request and gives its answer, whatever its status.
     ///
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
-    public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        let transfer = try prepare(request)
+    public func send(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request, for: nil) }
+
+    /// Sends one request of an owner, who may cancel, hold and hurry it.
+    ///
+    /// - Throws: as ``send(_:)``; of kind ``NetworkError/Kind/cancelled`` when the owner was cancelled.
+    package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
+        let transfer = try prepare(request, owner)
         do {
             return try await withTaskCancellationHandler {
                 try await withUnsafeThrowingContinuation { continuation in
                     transfer.setContinuation(continuation)
                     if !mailbox.post(.start(transfer)) {
-                        transfer.request.control?.detach()
+                        transfer.owner?.detach(transfer)
                         transfer.answer(.failure(EngineFailure.shutDown))
                     }
                 }
@@ -126,14 +131,15 @@ public final class CurlTransport: Transport {
     // MARK: Preparing
 
     /// Checks a request and settles its numbers. Nothing was sent when it throws.
-    private func prepare(_ request: HTTPRequest) throws -> Transfer {
+    private func prepare(_ request: HTTPRequest, _ owner: (any TransferOwner)?) throws -> Transfer {
         do throws(NetworkError) {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            let plan = try plan(for: request, target)
+            var plan = try plan(for: request, target)
+            plan.progress = owner?.progressHandler
             let pipe = request.streamsBody ? BodyPipe() : nil
-            let transfer = Transfer(request: request, target: target, plan: plan, pipe: pipe)
+            let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
             connect(transfer, pipe)
             return transfer
         } catch {
@@ -152,9 +158,9 @@ public final class CurlTransport: Transport {
                 }
             }
         }
-        if let control = transfer.request.control {
+        if let owner = transfer.owner {
             transfer.mailbox = mailbox
-            control.attach(transfer)
+            owner.attach(transfer)
         }
     }
 
@@ -178,7 +184,7 @@ public final class CurlTransport: Transport {
         plan.decompresses = RequestCheck.decompresses(request)
         plan.headerLines = try headerLines.lines(
             for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
-        if request.hasOnlyStandardOptions { return plan }
+        if request.hasStandardTransfer { return plan }
         if request.streamsBody {
             plan.timeout = 0
             plan.maxBodySize = .max
@@ -205,7 +211,6 @@ public final class CurlTransport: Transport {
         if !request.pinnedPublicKeys.isEmpty {
             plan.pins = try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
         }
-        plan.progress = request.progressHandler
         plan.needsReset = RequestCheck.needsReset(request)
         return plan
     }

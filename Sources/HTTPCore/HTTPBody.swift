@@ -12,11 +12,11 @@ public import FoundationEssentials
 /// Data and files can be sent again, after a redirect or on a fresh
 /// connection; a stream can when it was made with a closure. A `Content-Type`
 /// among the request's headers wins over the body's own.
-public struct HTTPBody: Sendable {
+public struct HTTPBody: Sendable, Hashable {
     /// Behind one pointer: most requests have no body, and all are passed around.
-    package indirect enum Content: Sendable {
+    package indirect enum Content: Sendable, Hashable {
         case parameters(ParameterEncoding)
-        case encoded(@Sendable () throws -> Data)
+        case encoded(BodyEncoder)
         case data(Data)
         case file(path: String)
         case stream(BodyStream)
@@ -38,13 +38,13 @@ public struct HTTPBody: Sendable {
     /// ``NetworkError/Kind/invalidRequest`` that names the coding path.
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder = JSONEncoder()) -> HTTPBody {
         // Sendable: JSONEncoder's settings are read, never written, from here on.
-        HTTPBody(content: .encoded { try encoder.encode(value) }, contentType: "application/json")
+        HTTPBody(content: .encoded(BodyEncoder { try encoder.encode(value) }), contentType: "application/json")
     }
 
     /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query.
     public static func form(_ parameters: Parameters) -> HTTPBody {
         HTTPBody(
-            content: .encoded { ParameterEncoder.formBody(try ParameterEncoder.jsonObject(parameters)) },
+            content: .encoded(BodyEncoder { ParameterEncoder.formBody(try ParameterEncoder.jsonObject(parameters)) }),
             contentType: ParameterEncoding.form.contentType)
     }
 
@@ -88,6 +88,17 @@ public struct HTTPBody: Sendable {
         HTTPBody(content: .multipart(files))
     }
 
+    /// The meter does not count.
+    public static func == (lhs: HTTPBody, rhs: HTTPBody) -> Bool {
+        lhs.content == rhs.content && lhs.contentType == rhs.contentType
+    }
+
+    /// Hashes what is compared.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(content)
+        hasher.combine(contentType)
+    }
+
     /// Whether the body can be sent a second time.
     public var isReplayable: Bool {
         switch content {
@@ -113,8 +124,19 @@ public enum ParameterEncoding: String, Hashable, Sendable {
     }
 }
 
-/// A body that is produced while it is sent.
-package struct BodyStream: Sendable {
+/// A value that is encoded when it is sent. It equals only itself.
+package final class BodyEncoder: Sendable, Hashable {
+    package let encode: @Sendable () throws -> Data
+
+    init(_ encode: @escaping @Sendable () throws -> Data) { self.encode = encode }
+
+    package static func == (lhs: BodyEncoder, rhs: BodyEncoder) -> Bool { lhs === rhs }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// A body that is produced while it is sent. It equals only itself.
+package final class BodyStream: Sendable, Hashable {
     package typealias NextChunk = () async throws -> Data?
 
     /// The number of bytes, `nil` when unknown.
@@ -128,6 +150,10 @@ package struct BodyStream: Sendable {
         self.isReplayable = isReplayable
         self.makeIterator = makeIterator
     }
+
+    package static func == (lhs: BodyStream, rhs: BodyStream) -> Bool { lhs === rhs }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
     static func iterate<S: AsyncSequence>(_ chunks: S) -> NextChunk where S.Element == Data {
         var iterator = chunks.makeAsyncIterator()

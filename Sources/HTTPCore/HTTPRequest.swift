@@ -12,7 +12,10 @@
 /// that is no token, CR or LF in a header, a URL that is not http or https)
 /// fails when it is sent, with ``NetworkError/Kind/invalidRequest``, before a
 /// byte leaves. Every setting left `nil` takes the manager's value.
-public struct HTTPRequest: Sendable {
+///
+/// Two requests are equal when all of that is. A body that is produced while it is sent (a stream, a value to encode)
+/// equals only its own copies.
+public struct HTTPRequest: Sendable, Hashable {
     /// The method (RFC 9110 §9).
     public var method: HTTPMethod
     /// The address: an absolute http or https URL, or a path that the manager joins to its base URL.
@@ -22,10 +25,6 @@ public struct HTTPRequest: Sendable {
     public var headers: HTTPHeaders
     /// The content, `nil` for none. Default `nil`.
     public var body: HTTPBody?
-
-    /// The handle by which the transfer is held, let go on and cancelled. Every call has one, so it lies beside the
-    /// options, which most leave as they are.
-    package var control: TransferControl?
 
     private var options: OptionsBox
 
@@ -63,7 +62,7 @@ public struct HTTPRequest: Sendable {
     /// Off, and when the request names its own `Accept-Encoding` or `Range`, the bytes arrive as sent.
     public var decompresses: Bool {
         get { options.value.decompresses }
-        set { options.modify { $0.decompresses = newValue } }
+        set { options.modifyTransfer { $0.decompresses = newValue } }
     }
 
     /// How often an idempotent request is repeated after a failure of the network. Default `nil`: the manager's number.
@@ -77,25 +76,25 @@ public struct HTTPRequest: Sendable {
     /// which may go on for as long as it moves.
     public var timeout: Duration? {
         get { options.value.timeout }
-        set { options.modify { $0.timeout = newValue } }
+        set { options.modifyTransfer { $0.timeout = newValue } }
     }
 
     /// The longest time until a connection stands, TLS included. Default `nil`: the manager's.
     public var connectTimeout: Duration? {
         get { options.value.connectTimeout }
-        set { options.modify { $0.connectTimeout = newValue } }
+        set { options.modifyTransfer { $0.connectTimeout = newValue } }
     }
 
     /// The longest silence on a standing connection, in both directions. Default `nil`: the manager's.
     public var idleTimeout: Duration? {
         get { options.value.idleTimeout }
-        set { options.modify { $0.idleTimeout = newValue } }
+        set { options.modifyTransfer { $0.idleTimeout = newValue } }
     }
 
     /// Credentials for this request. Default `nil`.
     public var authentication: Authentication? {
         get { options.value.authentication }
-        set { options.modify { $0.authentication = newValue } }
+        set { options.modifyTransfer { $0.authentication = newValue } }
     }
 
     /// Which request is started first when several wait for a connection. Default ``RequestPriority/normal``.
@@ -114,14 +113,14 @@ public struct HTTPRequest: Sendable {
     /// The HTTP version to speak. Default ``HTTPVersionPolicy/automatic``.
     public var version: HTTPVersionPolicy {
         get { options.value.version }
-        set { options.modify { $0.version = newValue } }
+        set { options.modifyTransfer { $0.version = newValue } }
     }
 
     /// The path of a Unix domain socket to connect to instead of the URL's host (`CURLOPT_UNIX_SOCKET_PATH`).
     /// Default `nil`: the manager's.
     public var unixSocketPath: String? {
         get { options.value.unixSocketPath }
-        set { options.modify { $0.unixSocketPath = newValue } }
+        set { options.modifyTransfer { $0.unixSocketPath = newValue } }
     }
 
     /// The proxy of this request. Default `nil`: the manager's.
@@ -129,33 +128,33 @@ public struct HTTPRequest: Sendable {
     /// Write `ProxyPolicy.none` in full for no proxy: `.none` alone is the absence of a choice.
     public var proxy: ProxyPolicy? {
         get { options.value.proxy }
-        set { options.modify { $0.proxy = newValue } }
+        set { options.modifyTransfer { $0.proxy = newValue } }
     }
 
     /// The most connections to the request's host. Default `nil`: the manager's.
     public var maxConnectionsPerHost: Int? {
         get { options.value.maxConnectionsPerHost }
-        set { options.modify { $0.maxConnectionsPerHost = newValue } }
+        set { options.modifyTransfer { $0.maxConnectionsPerHost = newValue } }
     }
 
     /// The public keys one of which the server must have, each as `sha256//` and the base64 of the SHA-256 of its
     /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default none: any key that its certificate vouches for.
     public var pinnedPublicKeys: [String] {
         get { options.value.pinnedPublicKeys }
-        set { options.modify { $0.pinnedPublicKeys = newValue } }
+        set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }
     }
 
     /// The largest decoded body that is accepted, in bytes. Default `nil`: the manager's limit for collected
     /// bodies, none for streams.
     public var maxBodySize: Int64? {
         get { options.value.maxBodySize }
-        set { options.modify { $0.maxBodySize = newValue } }
+        set { options.modifyTransfer { $0.maxBodySize = newValue } }
     }
 
     /// Whether the response is handed over when its head is there, the body as a stream. Default `false`.
     public var streamsBody: Bool {
         get { options.value.streamsBody }
-        set { options.modify { $0.streamsBody = newValue } }
+        set { options.modifyTransfer { $0.streamsBody = newValue } }
     }
 
     /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: as the row or the manager
@@ -165,30 +164,78 @@ public struct HTTPRequest: Sendable {
         set { options.modify { $0.sealing = newValue } }
     }
 
-    /// Called with the transfer's progress, on the engine's thread.
-    package var progressHandler: (@Sendable (TransferProgress) -> Void)? {
-        get { options.value.progressHandler }
-        set { options.modify { $0.progressHandler = newValue } }
+    /// Names a group of calls that can be cancelled together: a screen, a user, a job. Default `nil`.
+    public var tag: String? {
+        get { options.value.tag }
+        set { options.modify { $0.tag = newValue } }
     }
 
-    /// What the faces of the SDK tell the rooms of their corridor about a request. Transports do not look at it.
-    package var attachment: (any Sendable)? {
-        get { options.value.attachment }
-        set { options.modify { $0.attachment = newValue } }
+    /// What happens when the same request is under way already. Default `nil`: the manager's choice.
+    public var duplicates: DuplicatePolicy? {
+        get { options.value.duplicates }
+        set { options.modify { $0.duplicates = newValue } }
     }
 
-    /// How the call goes along with other calls: tag, repetitions, duplicates. Transports do not look at it.
-    package var flowOptions: (any Sendable)? {
-        get { options.value.flowOptions }
-        set { options.modify { $0.flowOptions = newValue } }
+    /// When the request is repeated. Default `nil`: the manager's policy; ``retries`` changes the number alone.
+    public var retryPolicy: RetryPolicy? {
+        get { options.value.retryPolicy }
+        set { options.modify { $0.retryPolicy = newValue } }
     }
 
-    /// Whether nothing but method, URL, headers and body was set, so that the engine's short way will do.
-    package var hasOnlyStandardOptions: Bool { options.isStandard }
+    /// The longest time of the whole call, repetitions, waits and queues included; then it fails with
+    /// ``NetworkError/Kind/timeout(_:)`` of phase ``NetworkError/TimeoutPhase/deadline``. Default `nil`: the manager's.
+    public var deadline: Duration? {
+        get { options.value.deadline }
+        set { options.modify { $0.deadline = newValue } }
+    }
+
+    /// Whether the requests that are started after this one wait until it is over, its repetitions included. Default
+    /// `false`.
+    public var isBarrier: Bool {
+        get { options.value.isBarrier }
+        set { options.modify { $0.isBarrier = newValue } }
+    }
+
+    /// Whether the manager's authenticator puts its token on the request. Default `true`.
+    public var authenticates: Bool {
+        get { options.value.authenticates }
+        set { options.modify { $0.authenticates = newValue } }
+    }
+
+    /// The trace the request belongs to (W3C Trace Context); each attempt gets a span of its own below it. Default
+    /// `nil`: ``TraceParent/current``.
+    public var traceParent: TraceParent? {
+        get { options.value.traceParent }
+        set { options.modify { $0.traceParent = newValue } }
+    }
+
+    /// Whether only the request's own headers are sent: none of the manager, of the table's rows, of the provider.
+    /// Default `false`.
+    public var replacesGlobalHeaders: Bool {
+        get { options.value.replacesGlobalHeaders }
+        set { options.modify { $0.replacesGlobalHeaders = newValue } }
+    }
+
+    /// Tells the server that repetitions are one request, so that a `POST` may be repeated too: the field
+    /// `Idempotency-Key`, the same for all attempts. Default `nil`.
+    ///
+    /// ```swift
+    /// request.idempotencyKey = HTTPRequest.randomIdempotencyKey()
+    /// ```
+    public var idempotencyKey: String? {
+        get { headers.hasNoFields ? nil : headers["Idempotency-Key"] }
+        set { headers["Idempotency-Key"] = newValue }
+    }
+
+    /// A key that no other request has: 128 random bits in hexadecimal.
+    public static func randomIdempotencyKey() -> String { Hexadecimal.random(byteCount: 16) }
+
+    /// Whether no setting of this request concerns the transfer itself, so that the engine takes its standard plan.
+    package var hasStandardTransfer: Bool { options.hasStandardTransfer }
 }
 
 /// The settings most requests leave alone, behind one pointer so that a request stays small to pass around.
-private struct RequestOptions: Sendable {
+private struct RequestOptions: Sendable, Hashable {
     var cachePolicy: CachePolicy?
     var cachesUnsafeMethods = false
     var redirects = RedirectPolicy.automatic
@@ -208,32 +255,54 @@ private struct RequestOptions: Sendable {
     var maxBodySize: Int64?
     var streamsBody = false
     var sealing = SealingPolicy.automatic
-    var progressHandler: (@Sendable (TransferProgress) -> Void)?
-    var attachment: (any Sendable)?
-    var flowOptions: (any Sendable)?
+    var tag: String?
+    var duplicates: DuplicatePolicy?
+    var retryPolicy: RetryPolicy?
+    var deadline: Duration?
+    var isBarrier = false
+    var authenticates = true
+    var traceParent: TraceParent?
+    var replacesGlobalHeaders = false
 }
 
 /// Copy-on-write: a box that more than one request holds is never written.
-private struct OptionsBox: Sendable {
+private struct OptionsBox: Sendable, Hashable {
     private var storage: Storage
 
     var value: RequestOptions { storage.value }
 
-    var isStandard: Bool { storage === Storage.standard }
+    /// Whether no setting that the engine reads was set.
+    var hasStandardTransfer: Bool { !storage.concernsTransfer }
 
     static let standard = OptionsBox(storage: .standard)
 
     mutating func modify(_ change: (inout RequestOptions) -> Void) {
-        if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.value) }
+        if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.value, storage.concernsTransfer) }
         change(&storage.value)
     }
 
-    // Sendable: `value` is written only by `modify`, and only while one reference to the storage exists.
+    /// Changes a setting that the engine reads.
+    mutating func modifyTransfer(_ change: (inout RequestOptions) -> Void) {
+        modify(change)
+        storage.concernsTransfer = true
+    }
+
+    static func == (lhs: OptionsBox, rhs: OptionsBox) -> Bool {
+        lhs.storage === rhs.storage || lhs.value == rhs.value
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(value) }
+
+    // Sendable: both are written only by `modify`, and only while one reference to the storage exists.
     private final class Storage: @unchecked Sendable {
         var value: RequestOptions
+        var concernsTransfer: Bool
 
-        init(_ value: RequestOptions) { self.value = value }
+        init(_ value: RequestOptions, _ concernsTransfer: Bool) {
+            self.value = value
+            self.concernsTransfer = concernsTransfer
+        }
 
-        static let standard = Storage(RequestOptions())
+        static let standard = Storage(RequestOptions(), false)
     }
 }

@@ -105,3 +105,19 @@ public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
     /// A proxy's URL; the empty text stands for ``none``.
     public init(stringLiteral value: String) { self = value.isEmpty ? .none : .url(value) }
 }
+
+/// What happens when a request is made while the same one is under way.
+///
+/// The same are two requests of equal method, address, parameters, headers of their own, body and timeout. Requests
+/// whose body is a stream are never the same; those that hand their response over as a stream are not shared.
+public enum DuplicatePolicy: Hashable, Sendable {
+    /// Both are sent. The default.
+    case allow
+    /// Both get the one answer. The shared request goes on until the last of its callers has left, and has the highest
+    /// of their priorities. As a manager's setting it holds for safe methods (RFC 9110 §9.2.1) only, so that two orders
+    /// stay two; set at the entity or the call it holds for all. Suspending one of the calls does not hold a shared
+    /// transfer.
+    case coalesce
+    /// The second fails at once with ``NetworkError/Kind/duplicate``: a button that was pressed twice.
+    case reject
+}

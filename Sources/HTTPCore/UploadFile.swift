@@ -12,8 +12,8 @@ public import FoundationEssentials
 /// and the browsers do. Without a file name a part is a plain field. The media
 /// type comes from the file name's extension, looked up in a built-in list and
 /// then in the system's, `application/octet-stream` for an unknown one.
-public struct UploadFile: Sendable {
-    package enum Source: Sendable {
+public struct UploadFile: Sendable, Hashable {
+    package enum Source: Sendable, Hashable {
         case data(Data)
         case path(String)
         case stream(BodyStream)
@@ -73,6 +73,19 @@ public struct UploadFile: Sendable {
     ) where S.Element == Data {
         let stream = BodyStream(length: length, isReplayable: true) { BodyStream.iterate(makeChunks()) }
         self.init(name: name, fileName: fileName, contentType: contentType, source: .stream(stream))
+    }
+
+    /// Equal when names, type and bytes or path are; a stream equals only its own copies.
+    public static func == (lhs: UploadFile, rhs: UploadFile) -> Bool {
+        lhs.name == rhs.name && lhs.fileName == rhs.fileName && lhs.contentType == rhs.contentType
+            && lhs.source == rhs.source
+    }
+
+    /// Hashes what is compared.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(name)
+        hasher.combine(fileName)
+        hasher.combine(source)
     }
 
     package var isReplayable: Bool {

@@ -210,10 +210,10 @@ final class Engine: @unchecked Sendable {
         transfer.setPhase(.held)
         transfer.submittedAt = now
         guard !transfer.isCancelledEarly else { return over(transfer, .failure(EngineFailure.cancelled)) }
-        if let control = transfer.request.control {
-            guard !control.isCancelled else { return over(transfer, .failure(EngineFailure.cancelled)) }
-            transfer.isSuspended = control.isSuspended
-            if let priority = control.priority { transfer.priority = max(priority, transfer.priority) }
+        if let standing = transfer.owner?.standing {
+            guard !standing.isCancelled else { return over(transfer, .failure(EngineFailure.cancelled)) }
+            transfer.isSuspended = standing.isSuspended
+            transfer.priority = max(standing.priority, transfer.priority)
         }
         if transfer.isSuspended { held.insert(transfer) } else { admit(transfer) }
     }
@@ -339,7 +339,7 @@ final class Engine: @unchecked Sendable {
             runningCount -= 1
         }
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
-        transfer.request.control?.detach()
+        transfer.owner?.detach(transfer)
         if wasRunning { startNext(after: transfer) }
         // The reader's end holds the engine from here on, if anybody does.
         transfer.keepAlive = nil
@@ -456,10 +456,10 @@ final class Engine: @unchecked Sendable {
     // MARK: Pausing
 
     private func update(_ transfer: Transfer) {
-        let control = transfer.request.control
-        if control?.isCancelled ?? false { return end(transfer, EngineFailure.cancelled) }
-        let isSuspended = control?.isSuspended ?? false
-        raise(transfer, to: control?.priority)
+        let standing = transfer.owner?.standing ?? TransferStanding(priority: transfer.priority)
+        if standing.isCancelled { return end(transfer, EngineFailure.cancelled) }
+        let isSuspended = standing.isSuspended
+        raise(transfer, to: standing.priority)
         switch transfer.phase {
         case .new:
             break  // read again when it is submitted
@@ -488,8 +488,8 @@ final class Engine: @unchecked Sendable {
     }
 
     /// Takes a waiting request to the end of those of a higher priority.
-    private func raise(_ transfer: Transfer, to priority: RequestPriority?) {
-        guard let priority, priority > transfer.priority, transfer.phase != .new else { return }
+    private func raise(_ transfer: Transfer, to priority: RequestPriority) {
+        guard priority > transfer.priority, transfer.phase != .new else { return }
         if transfer.phase == .waiting {
             takeOutOfQueue(transfer)
             transfer.priority = priority

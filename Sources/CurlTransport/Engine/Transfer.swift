@@ -7,11 +7,13 @@ import Synchronization
 /// It is made and checked on the caller's thread, handed over through the
 /// mailbox, and from then on touched by the engine's thread only. Commands
 /// name it by reference, so a later request can never be taken for it.
-final class Transfer: @unchecked Sendable, Hashable, TransferControlListener {
+final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     // Sendable: every `var` is written before the hand-over (which the mailbox's lock orders) or by the engine's
     // thread after it.
 
     let request: HTTPRequest
+    /// Whose transfer it is; `nil` for one that nobody switches.
+    let owner: (any TransferOwner)?
     let target: Target
     let plan: TransferPlan
     /// Set when the body is handed out while it arrives.
@@ -60,7 +62,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferControlListener {
     var keepAlive: (any AnyObject & Sendable)?
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
-    /// Where the engine is told that the caller has switched something; set when the request has a control.
+    /// Where the engine is told that the owner's standing has changed; set when there is an owner.
     var mailbox: Mailbox<Engine.Command>?
     /// What it waits with: the request's own, or what the caller raised it to.
     var priority: RequestPriority
@@ -79,15 +81,18 @@ final class Transfer: @unchecked Sendable, Hashable, TransferControlListener {
         case over
     }
 
-    init(request: HTTPRequest, target: Target, plan: TransferPlan, pipe: BodyPipe?) {
+    init(
+        request: HTTPRequest, owner: (any TransferOwner)? = nil, target: Target, plan: TransferPlan, pipe: BodyPipe?
+    ) {
         self.request = request
+        self.owner = owner
         self.target = target
         self.plan = plan
         self.pipe = pipe
         priority = request.priority
     }
 
-    func transferControlDidChange() { mailbox?.post(.update(self)) }
+    func standingDidChange() { mailbox?.post(.update(self)) }
 
     func setContinuation(_ continuation: UnsafeContinuation<HTTPResponse, any Error>) {
         self.continuation = continuation

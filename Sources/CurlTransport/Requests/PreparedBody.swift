@@ -27,9 +27,9 @@ enum PreparedBody: Sendable {
         case .parameters(let encoding):
             // The face that takes parameters turns this into bytes; alone it has nothing to encode.
             self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
-        case .encoded(let encode):
+        case .encoded(let encoder):
             do {
-                self = .init(data: try encode())
+                self = .init(data: try encoder.encode())
             } catch let error as NetworkError {
                 throw error
             } catch {

@@ -57,7 +57,7 @@ struct CacheDesk: Sendable {
         switch body?.content {
         case nil: Data()
         case .data(let data): data
-        case .encoded(let encode): try? encode()
+        case .encoded(let encoder): try? encoder.encode()
         case .parameters, .file, .stream, .multipart: nil
         }
     }

@@ -69,8 +69,8 @@ struct DuplicateKey: Hashable, Sendable {
             switch body.content {
             case .parameters(let encoding): add(encoding.rawValue)
             case .data(let data): add(data)
-            case .encoded(let encode):
-                guard let data = try? encode() else { return false }
+            case .encoded(let encoder):
+                guard let data = try? encoder.encode() else { return false }
                 add(data)
             case .file(let path): add(path)
             case .multipart(let files): return add(files)

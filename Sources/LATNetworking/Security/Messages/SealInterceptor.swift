@@ -89,9 +89,9 @@ struct SealInterceptor: Interceptor {
         case nil: return nil
         case .data(let data): return data
         case .parameters(let encoding): return encoding == .json ? Data("{}".utf8) : Data()
-        case .encoded(let encode):
+        case .encoded(let encoder):
             do {
-                return try encode()
+                return try encoder.encode()
             } catch let error as NetworkError {
                 throw error.attaching(request)
             } catch {

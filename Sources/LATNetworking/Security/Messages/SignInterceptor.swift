@@ -34,8 +34,8 @@ struct SignInterceptor: Interceptor {
         case nil: data = Data()
         case .data(let bytes): data = bytes
         case .parameters(let encoding): data = encoding == .json ? Data("{}".utf8) : Data()
-        case .encoded(let encode):
-            data = try encode()
+        case .encoded(let encoder):
+            data = try encoder.encode()
             request.body?.content = .data(data)
         case .file(let path): return try digest(ofFileAt: path)
         case .stream, .multipart: return nil

@@ -1,5 +1,3 @@
-import Cryptography
-
 /// The place of a request in a distributed trace: the field `traceparent` (W3C Trace Context, level 1).
 ///
 /// ```swift
@@ -8,7 +6,7 @@ import Cryptography
 /// }
 /// ```
 ///
-/// Nothing is sent unless one is given, here or as ``HTTPCore/HTTPRequest/traceParent``. Each attempt of a request is a
+/// Nothing is sent unless one is given, here or as ``HTTPRequest/traceParent``. Each attempt of a request is a
 /// span of its own below the one given.
 public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// The trace: 32 hexadecimal digits in lower case, not all zero.
@@ -59,13 +57,14 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// Random identifiers as text.
-enum Hexadecimal {
+package enum Hexadecimal {
     /// So many random bytes, two digits each; never all zero.
-    static func random(byteCount: Int) -> String {
+    package static func random(byteCount: Int) -> String {
         var generator = SystemRandomNumberGenerator()
         while true {
             let bytes = (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-            if bytes.contains(where: { $0 != 0 }) { return MessageDigest.hexadecimal(bytes) }
+            guard bytes.contains(where: { $0 != 0 }) else { continue }
+            return bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
     }
 }
