@@ -216,6 +216,21 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.replacesGlobalHeaders = newValue } }
     }
 
+    /// Header fields of the table's rows: they win over the manager's, and lose to a provider's and to ``headers``.
+    package var rowHeaders: HTTPHeaders {
+        get { options.value.rowHeaders }
+        set { options.modify { $0.rowHeaders = newValue } }
+    }
+
+    /// The fields that the request's row declares secret, besides the manager's.
+    package var secretHeaders: SecretHeaders {
+        get { options.value.secretHeaders }
+        set { options.modify { $0.secretHeaders = newValue } }
+    }
+
+    /// Whether there is no setting at all besides method, URL, headers and body.
+    package var hasNoSettings: Bool { options.isStandard }
+
     /// Tells the server that repetitions are one request, so that a `POST` may be repeated too: the field
     /// `Idempotency-Key`, the same for all attempts. Default `nil`.
     ///
@@ -263,6 +278,8 @@ private struct RequestOptions: Sendable, Hashable {
     var authenticates = true
     var traceParent: TraceParent?
     var replacesGlobalHeaders = false
+    var rowHeaders = HTTPHeaders()
+    var secretHeaders: SecretHeaders = []
 }
 
 /// Copy-on-write: a box that more than one request holds is never written.
@@ -270,6 +287,8 @@ private struct OptionsBox: Sendable, Hashable {
     private var storage: Storage
 
     var value: RequestOptions { storage.value }
+
+    var isStandard: Bool { storage === Storage.standard }
 
     /// Whether no setting that the engine reads was set.
     var hasStandardTransfer: Bool { !storage.concernsTransfer }

@@ -31,6 +31,8 @@ public struct HTTPResponse: Sendable {
     public var source: Source
     /// How long the stages took.
     public var timings: Timings
+    /// The failure in whose place a stored response is given.
+    package var standsInFor: NetworkError?
 
     /// One hop: the address that was asked, and the status with which it pointed elsewhere.
     public struct Redirect: Hashable, Sendable {

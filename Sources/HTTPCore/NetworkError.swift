@@ -112,6 +112,7 @@ public struct NetworkError: Error, Sendable {
         let kind: Kind
         let message: String
         let request: HTTPRequest?
+        let url: String?
         let response: HTTPResponse?
         let curlCode: Int?
         let attempts: Int
@@ -119,12 +120,13 @@ public struct NetworkError: Error, Sendable {
         let underlying: (any Error)?
 
         init(
-            kind: Kind, message: String, request: HTTPRequest?, response: HTTPResponse?, curlCode: Int?,
-            attempts: Int, timings: Timings?, underlying: (any Error)?
+            kind: Kind, message: String, request: HTTPRequest?, url: String?, response: HTTPResponse?,
+            curlCode: Int?, attempts: Int, timings: Timings?, underlying: (any Error)?
         ) {
             self.kind = kind
             self.message = message
             self.request = request
+            self.url = url
             self.response = response
             self.curlCode = curlCode
             self.attempts = attempts
@@ -143,16 +145,27 @@ public struct NetworkError: Error, Sendable {
         curlCode: Int? = nil, attempts: Int = 1, timings: Timings? = nil, underlying: (any Error)? = nil
     ) {
         storage = Storage(
-            kind: kind, message: message, request: request, response: response, curlCode: curlCode,
-            attempts: attempts, timings: timings, underlying: underlying)
+            kind: kind, message: message, request: request, url: request?.url, response: response,
+            curlCode: curlCode, attempts: attempts, timings: timings, underlying: underlying)
+    }
+
+    private init(
+        _ other: Storage, request: HTTPRequest?, url: String?, response: HTTPResponse?, attempts: Int
+    ) {
+        storage = Storage(
+            kind: other.kind, message: other.message, request: request, url: url, response: response,
+            curlCode: other.curlCode, attempts: attempts, timings: other.timings, underlying: other.underlying)
     }
 
     /// What kind of failure it is.
     public var kind: Kind { storage.kind }
     /// What happened and what to do next, for a person. Holds no secrets.
     public var message: String { storage.message }
-    /// The request, as it was sent last.
+    /// The request as its call made it, so that it can be sent again: the values of providers and authenticators are
+    /// not in it, and come anew.
     public var request: HTTPRequest? { storage.request }
+    /// The address that was asked last: that of a mirror, or of the last hop of a redirect.
+    public var url: String? { storage.url }
     /// The response, when there was one: status, headers, and what came of the body.
     public var response: HTTPResponse? { storage.response }
     /// libcurl's code (`CURLcode`), when libcurl reported the failure.
@@ -166,17 +179,22 @@ public struct NetworkError: Error, Sendable {
 
     /// The error with the request it belongs to, unless it names one already.
     package func attaching(_ request: HTTPRequest) -> NetworkError {
-        if storage.request != nil { return self }
+        guard storage.request == nil else { return self }
         return NetworkError(
-            kind, message: message, request: request, response: response, curlCode: curlCode, attempts: attempts,
-            timings: storage.timings, underlying: underlying)
+            storage, request: request, url: request.url, response: storage.response, attempts: storage.attempts)
+    }
+
+    /// The error as the caller gets it: with the call's own request, and the address that was asked last.
+    package func of(_ request: HTTPRequest) -> NetworkError {
+        NetworkError(
+            storage, request: request, url: storage.url ?? request.url, response: storage.response,
+            attempts: storage.attempts)
     }
 
     /// The error after this many attempts.
     package func counting(attempts: Int) -> NetworkError {
         NetworkError(
-            kind, message: message, request: request, response: response, curlCode: curlCode, attempts: attempts,
-            timings: storage.timings, underlying: underlying)
+            storage, request: storage.request, url: storage.url, response: storage.response, attempts: attempts)
     }
 
     package static func invalidRequest(_ message: String) -> NetworkError {
@@ -191,10 +209,10 @@ public struct NetworkError: Error, Sendable {
 }
 
 extension NetworkError: CustomStringConvertible {
-    /// Kind, message, and the request's method and address without its query and user information.
+    /// Kind, message, and the request's method and the address asked last, without query and user information.
     public var description: String {
         var text = "\(kind): \(message)"
-        if let request { text += " [\(URLText.visible("\(request.method) \(URLText.redacted(request.url))"))]" }
+        if let request { text += " [\(URLText.visible("\(request.method) \(URLText.redacted(url ?? request.url))"))]" }
         return text
     }
 }

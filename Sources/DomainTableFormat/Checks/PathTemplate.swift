@@ -58,6 +58,9 @@ package struct PathTemplate: Hashable, Sendable {
         self.pieces = pieces
     }
 
+    /// A text without parameters, whatever it holds.
+    package init(literal: String) { pieces = [.literal(literal)] }
+
     /// The names in braces, in order, each once.
     package var parameters: [String] {
         var seen: Set<String> = []

@@ -23,10 +23,8 @@ public struct CallbackExecutor: Sendable {
     /// A serial queue of its own.
     static func serial() -> CallbackExecutor { .queue(DispatchQueue(label: "LATNetworking.callbacks")) }
 
-    func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }
+    /// Runs closures at once, where the call has come to its end.
+    static let immediate = CallbackExecutor { closure in closure() }
 
-    /// Returns when all that was enqueued before has run.
-    func drain() async {
-        await withUnsafeContinuation { continuation in enqueue { continuation.resume() } }
-    }
+    func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }
 }

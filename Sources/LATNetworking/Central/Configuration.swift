@@ -35,6 +35,14 @@ extension CentralRequestManager {
         public var headers = HTTPHeaders()
         /// Asked for headers before each attempt; one that takes longer than the request's timeout ends it. Default `nil`.
         public var headerProvider: HeaderProvider?
+        /// Asked for headers before each attempt like ``headerProvider``, and before it, and answers at once: it costs a
+        /// call no task. Default `nil`.
+        public var immediateHeaderProvider: ImmediateHeaderProvider?
+        /// Origins besides the manager's own that credentials may go to: `https://api.example.org`. The fields of
+        /// ``secretHeaders`` that a header provider sets, and what the ``authenticator`` does, go to the base URL, the
+        /// domains of the table with their mirrors, and these. Default none; a manager that has none of the three sends
+        /// them to every origin.
+        public var credentialOrigins: [String] = []
         /// Asked for parameters that all requests have in common, before each attempt; the request's own win. Does not
         /// apply to ``CentralRequestManager/send(_:)``. Default `nil`.
         public var parameterProvider: ParameterProvider?

@@ -1,43 +1,127 @@
+import CurlTransport
 import HTTPCore
+import Synchronization
 
 extension Corridor {
     /// The corridor of a manager, furnished as its configuration says.
-    init(
+    convenience init(
         _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
-        transport: any Transport
+        sender: RoomTable.Sender, scope: CredentialScope,
+        manager: @escaping @Sendable () -> CentralRequestManager?
     ) {
+        let timeout = configuration.engine.timeout
+        let limits = TimeLimits()
+        let clock = limits.clock
+        let sharing = SharingRoom(
+            configuration.duplicates, secrets: configuration.secretHeaders, partition: { storage.partition })
+        let barrier = BarrierRoom()
+        let composition = CompositionRoom(
+            defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
+            headerProvider: configuration.headerProvider, parameterProvider: configuration.parameterProvider,
+            isShownBefore: !configuration.interceptors.isEmpty, timeout: timeout, limits: limits, scope: scope)
+        let redirect = RedirectRoom(
+            policy: configuration.redirects,
+            rule: RedirectRule(
+                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects),
+            handler: configuration.redirectHandler, timeout: timeout, limits: limits)
+        let operations = CacheOperations(
+            storage: storage, volatileParameters: Set(configuration.volatileParameters),
+            version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
+            maxBodySize: configuration.engine.maxBodySize)
+        let cache = CacheRoom(
+            standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
+        let httpCache = HTTPCacheRoom(operations: operations, timeout: timeout, limits: limits)
+        let retryPolicy = configuration.effectiveRetryPolicy
+
+        var rooms: [Place: any Room] = [
+            .rejection: RejectionRoom(sharing), .barrier: barrier,
+            .retry: RetryRoom(policy: retryPolicy, budget: configuration.retryBudget, clock: clock),
+            .connectivity: ConnectivityRoom(
+                limit: configuration.reachability.connectivityTimeout, limits: limits,
+                waitUntilReachable: { await reachability.waitUntilReachable($0, within: $1) }),
+            .mirrors: MirrorRoom(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
+            .simulation: SimulationRoom(clock: clock), .cache: cache, .cacheOfSealed: cache, .httpCache: httpCache,
+            .httpCacheOfOpened: httpCache,
+            .seal: SealRoom(standard: configuration.sealer, named: configuration.sealers), .redirect: redirect,
+            .attempt: AttemptRoom(),
+        ]
+        var always: RoomSet = []
+        /// A room of those that a manager has or has not.
+        func furnish(_ place: Place, _ room: (any Room)?) {
+            guard let room else { return }
+            rooms[place] = room
+            always.insert(place)
+        }
+        if !configuration.interceptors.isEmpty {
+            furnish(
+                .interceptors,
+                InterceptorRoom(interceptors: configuration.interceptors, limits: limits, shown: composition.shown))
+        }
+        if !configuration.networkInterceptors.isEmpty {
+            furnish(
+                .networkInterceptors,
+                InterceptorRoom(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
+        }
+        furnish(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
+        furnish(.sign, configuration.signer.map { SignRoom(signer: $0) })
+        furnish(
+            .authentication,
+            configuration.authenticator.map {
+                AuthenticationRoom(TokenSource($0, manager), scope: scope, limits: limits)
+            })
+        let hasProvider =
+            configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
+            || configuration.parameterProvider != nil
         self.init(
-            interceptors: configuration.interceptors,
-            flow: FlowRooms(deadline: configuration.deadline, duplicates: configuration.duplicates),
-            retry: RetryInterceptor(policy: configuration.effectiveRetryPolicy, budget: configuration.retryBudget),
-            connectivity: ConnectivityInterceptor(
-                waits: configuration.reachability.waitsForConnectivity,
-                limit: configuration.reachability.connectivityTimeout
-            ) { await reachability.waitUntilReachable($0, within: $1) },
-            authorize: configuration.authenticator.map { AuthorizeInterceptor($0) },
-            limits: LimitInterceptor(configuration.limits, configuration.circuitBreaker),
-            mirrors: MirrorInterceptor(memory: configuration.mirrorMemory),
-            compose: ComposeInterceptor(
-                defaults: configuration.headers, headerProvider: configuration.headerProvider,
-                parameterProvider: configuration.parameterProvider, timeout: configuration.engine.timeout),
-            simulation: SimulationInterceptor(standard: configuration.simulation),
-            cache: CacheInterceptor(
-                standard: configuration.cachePolicy,
-                desk: CacheDesk(
-                    storage: storage, volatileParameters: Set(configuration.volatileParameters),
-                    version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
-                    maxBodySize: configuration.engine.maxBodySize),
-                timeout: configuration.engine.timeout),
-            cachesSealed: configuration.cachesSealed,
-            seal: SealInterceptor(standard: configuration.sealer, named: configuration.sealers),
-            sign: configuration.signer.map { SignInterceptor(signer: $0) },
-            redirect: RedirectInterceptor(
-                policy: configuration.redirects,
-                rule: RedirectRule(
-                    secretHeaders: configuration.secretHeaders,
-                    allowsInsecure: configuration.followsInsecureRedirects),
-                handler: configuration.redirectHandler, timeout: configuration.engine.timeout),
-            networkInterceptors: configuration.networkInterceptors,
-            transport: transport)
+            RoomTable(rooms, sender, limits), always: always,
+            furnished: Furniture(
+                retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
+                seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,
+                cachePolicy: configuration.cachePolicy,
+                composes: !configuration.headers.hasNoFields || hasProvider,
+                hasParameterProvider: configuration.parameterProvider != nil),
+            sharing: sharing, barrier: barrier, redirect: redirect)
+    }
+}
+
+extension TokenSource {
+    init(_ authenticator: any Authenticator, _ manager: @escaping @Sendable () -> CentralRequestManager? = { nil }) {
+        self.init(
+            apply: { request in
+                var request = request
+                try await authenticator.apply(to: &request)
+                return request
+            },
+            isRejected: { await authenticator.isRejected($0, to: $1) },
+            refresh: {
+                guard let manager = manager() else { return try await authenticator.refresh() }
+                try await authenticator.refresh(using: manager)
+            }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause)
+    }
+}
+
+/// What paths are joined to; changes at run time.
+final class BaseAddress: Sendable {
+    private let value: Mutex<String?>
+
+    init(_ url: String?) { value = Mutex(url) }
+
+    var url: String? {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
+}
+
+/// A manager as its own rooms know it: they do not keep it alive.
+final class ManagerReference: Sendable {
+    private struct Weak {
+        weak var manager: CentralRequestManager?
+    }
+
+    private let reference = Mutex(Weak())
+
+    var value: CentralRequestManager? {
+        get { reference.withLock { $0.manager } }
+        set { reference.withLock { $0.manager = newValue } }
     }
 }

@@ -41,8 +41,7 @@ extension CentralRequestManager {
         do {
             return try CentralRequestManager(configuration: configuration)
         } catch {
-            let transport = FailingTransport(error: error)
-            return CentralRequestManager(configuration, transport: transport, engine: nil)
+            return CentralRequestManager(configuration, .custom(FailingTransport(error: error)))
         }
     }
 }

@@ -121,7 +121,7 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
     ///
     /// - Throws: as ``startRequest(on:)``.
     public func reply(on manager: CentralRequestManager = .shared) async throws -> Reply<Model> {
-        try await manager.reply(to: try plan(), as: Model.self, progress: progressHandler, control: nil)
+        try await manager.reply(to: try plan(), as: Model.self, progress: progressHandler)
     }
 
     /// The replies as they come: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first
@@ -133,7 +133,7 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
             let work = Task {
                 do {
                     let reply = try await manager.reply(
-                        to: try plan(), as: Model.self, progress: progressHandler, control: nil,
+                        to: try plan(), as: Model.self, progress: progressHandler,
                         cached: { continuation.yield($0) })
                     continuation.yield(reply)
                     continuation.finish()
@@ -155,21 +155,13 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
         on manager: CentralRequestManager = .shared,
         _ completion: @escaping @Sendable (_ data: Data?, _ model: Model?, _ error: NetworkError?) -> Void
     ) -> RequestTask {
-        manager.startCall(
-            (try? plan()).map(manager.identity) ?? CallIdentity(tag: options.tag, address: .later { nil }),
-            { task in
-                try await manager.reply(
-                    to: plan(), as: Model.self, progress: progressHandler, control: task,
-                    cached: { reply in
-                        manager.deliver(cached: task) { completion(reply.response.data, reply.model, nil) }
-                    })
-            },
-            deliver: { _, result in
-                switch result {
-                case .success(let reply): completion(reply.response.data, reply.model, nil)
-                case .failure(let error): completion(error.response?.data, nil, error)
-                }
-            })
+        let plan = Result { () throws(NetworkError) in try self.plan() }
+        return manager.start(plan, as: Model.self, progress: progressHandler) { _, result in
+            switch result {
+            case .success(let reply): completion(reply.response.data, reply.model, nil)
+            case .failure(let error): completion(error.response?.data, nil, error)
+            }
+        }
     }
 
     func plan() throws(NetworkError) -> EntityPlan {
@@ -189,8 +181,8 @@ struct EntityContent: Sendable {
     /// The encoded properties beside explicit parameters: they may fill the path.
     var properties: [String: JSONValue] = [:]
     var files: [UploadFile]
-    /// What entity it is, to cancel it by.
-    var identity: EntityIdentity?
+    /// What entity it is, to cancel it by; `nil` for a call without one.
+    var reference: EntityReference?
 
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
         route = Entity.route
@@ -205,7 +197,7 @@ struct EntityContent: Sendable {
         } else {
             parameters = [:]
         }
-        identity = EntityIdentity(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
+        reference = EntityReference(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
     }
 
     private static func properties(

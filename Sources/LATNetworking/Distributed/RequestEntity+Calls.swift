@@ -54,6 +54,30 @@ extension RequestEntity {
     /// A call that tells its progress.
     public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> { call.progress(handler) }
 
+    /// A call with a tag; see ``EntityCall/tag(_:)``.
+    public func tag(_ tag: String) -> EntityCall<Model> { call.tag(tag) }
+
+    /// A call with its own rule for duplicates.
+    public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> { call.duplicates(policy) }
+
+    /// A call with its own rule for repetitions.
+    public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> { call.retryPolicy(policy) }
+
+    /// A call with a longest time for all of it.
+    public func deadline(_ deadline: Duration) -> EntityCall<Model> { call.deadline(deadline) }
+
+    /// A call whose repetitions are one request to the server.
+    public func idempotencyKey(_ key: String) -> EntityCall<Model> { call.idempotencyKey(key) }
+
+    /// A call that holds those that are started after it.
+    public func asBarrier() -> EntityCall<Model> { call.asBarrier() }
+
+    /// A call that goes past the manager's ``Authenticator``.
+    public func withoutAuthenticator() -> EntityCall<Model> { call.withoutAuthenticator() }
+
+    /// A call of a trace.
+    public func traceParent(_ parent: TraceParent) -> EntityCall<Model> { call.traceParent(parent) }
+
     /// Sends the request and decodes its answer; see ``EntityCall/startRequest(on:)``.
     public func startRequest(
         on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
@@ -80,5 +104,21 @@ extension RequestEntity {
         _ completion: @escaping @Sendable (_ data: Data?, _ model: Model?, _ error: NetworkError?) -> Void
     ) -> RequestTask {
         call.startRequest(on: manager, completion)
+    }
+}
+
+extension RequestSelection {
+    /// The calls of a type of entity.
+    public static func entity<Entity: RequestEntity>(_ type: Entity.Type) -> RequestSelection {
+        RequestSelection(.entityType(ObjectIdentifier(type)))
+    }
+
+    /// The calls of an entity of this type that says the same of its request: equal parameters and properties.
+    public static func entity<Entity: RequestEntity>(_ entity: Entity) -> RequestSelection {
+        guard let reference = try? EntityContent(entity).reference else {
+            // One that does not encode has no calls.
+            return RequestSelection(.keys([]))
+        }
+        return RequestSelection(.entity(reference.identity))
     }
 }

@@ -73,8 +73,20 @@ public struct RequestOptions: Sendable {
     public var replacesGlobalHeaders: Bool
     /// Tells the server that repetitions are one request (`Idempotency-Key`). Default `nil`.
     public var idempotencyKey: String?
-    /// How the calls go along with others; `nil` while nothing was said.
-    var flow: FlowOptions?
+    /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together. Default `nil`.
+    public var tag: String?
+    /// What happens when the same request is under way. Default `nil`: the manager's choice.
+    public var duplicates: DuplicatePolicy?
+    /// When the request is repeated. Default `nil`: the manager's policy; ``retries`` changes the number alone.
+    public var retryPolicy: RetryPolicy?
+    /// The longest time of the whole call, repetitions, waits and queues included. Default `nil`: the manager's.
+    public var deadline: Duration?
+    /// Whether the calls that are started after this one wait until it is over. Default `false`.
+    public var isBarrier = false
+    /// Whether the manager's ``Authenticator`` has a say. Default `true`.
+    public var authenticates = true
+    /// The trace the calls belong to. Default `nil`: ``TraceParent/current``.
+    public var traceParent: TraceParent?
 
     /// Makes settings.
     public init(
@@ -93,5 +105,30 @@ public struct RequestOptions: Sendable {
         self.priority = priority
         self.sealing = sealing
         self.replacesGlobalHeaders = replacesGlobalHeaders
+    }
+
+    /// Lays these settings over those of the rows: what a call says always wins.
+    func apply(to request: inout HTTPRequest) {
+        request.headers = headers
+        if let timeout { request.timeout = timeout }
+        if let cachePolicy { request.cachePolicy = cachePolicy }
+        if cachesUnsafeMethods { request.cachesUnsafeMethods = true }
+        if redirects != .automatic { request.redirects = redirects }
+        if let authentication { request.authentication = authentication }
+        if priority != .normal { request.priority = priority }
+        if sealing != .automatic { request.sealing = sealing }
+        if replacesGlobalHeaders { request.replacesGlobalHeaders = true }
+        if let tag { request.tag = tag }
+        if let duplicates { request.duplicates = duplicates }
+        if let retryPolicy {
+            request.retryPolicy = retryPolicy
+            request.retries = nil
+        }
+        if let retries { request.retries = retries }
+        if let deadline { request.deadline = deadline }
+        if isBarrier { request.isBarrier = true }
+        if !authenticates { request.authenticates = false }
+        if let traceParent { request.traceParent = traceParent }
+        if let idempotencyKey { request.idempotencyKey = idempotencyKey }
     }
 }

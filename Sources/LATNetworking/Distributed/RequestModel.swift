@@ -193,19 +193,8 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
         let deliver: Completion
 
         func start() -> RequestModelCall {
-            let identity = try? manager.identity(of: plan.get())
-            let task = manager.startCall(identity ?? CallIdentity(address: .later { nil })) { task in
-                let reply = try await manager.reply(
-                    to: plan.get(), as: Model.self, progress: nil, control: task,
-                    cached: { reply in
-                        guard let reply = try? refine(reply) else { return }
-                        manager.deliver(cached: task) {
-                            deliver(RequestModelCall(task: task, blueprint: self), .success(reply))
-                        }
-                    })
-                return try refine(reply)
-            } deliver: { task, result in
-                running.remove(task)
+            let task = manager.start(plan, as: Model.self, refine: refine) { task, result in
+                if task.isFinished { running.remove(task) }
                 deliver(RequestModelCall(task: task, blueprint: self), RequestModelOutcome(result))
             }
             running.add(task)

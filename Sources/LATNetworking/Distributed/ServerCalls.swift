@@ -33,7 +33,7 @@ extension CentralRequestManager {
         var options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
         if let tag { options.tag = tag }
         let plan = EntityPlan(content: content, options: options)
-        return try await reply(to: plan, as: model, progress: progress, control: nil)
+        return try await reply(to: plan, as: model, progress: progress)
     }
 }
 

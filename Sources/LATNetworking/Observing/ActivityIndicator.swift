@@ -38,7 +38,7 @@ public final class ActivityIndicator: RequestAccessory {
 
     private let presenter: any ActivityPresenter
     private let tip: @Sendable (ObservedCall) -> String?
-    private let clock: FlowClock
+    private let clock: CallClock
     private let contents: Mutex<Contents>
 
     /// Makes an indicator.
@@ -57,7 +57,7 @@ public final class ActivityIndicator: RequestAccessory {
 
     init(
         _ presenter: any ActivityPresenter, delay: Duration, minimum: Duration,
-        tip: @escaping @Sendable (ObservedCall) -> String?, clock: FlowClock
+        tip: @escaping @Sendable (ObservedCall) -> String?, clock: CallClock
     ) {
         self.presenter = presenter
         self.tip = tip

@@ -8,6 +8,8 @@ public struct ObservedCall: Sendable, Identifiable {
     public let request: HTTPRequest
     /// Its tag.
     public let tag: String?
+    /// Its key, for ``RequestSelection/key(_:)``.
+    public var key: String { "request-\(id)" }
 }
 
 /// Something that happened to a call.
@@ -43,6 +45,8 @@ public struct CallEvent: Sendable {
         case token
         /// The answer to the same request of another caller.
         case sharedRequest
+        /// A server that can be connected to.
+        case connectivity
     }
 
     /// The call.

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPCore
 
 /// Whether a response is what the caller of a centralized call wants: any status 2xx, and 304, which says that what the
@@ -7,6 +8,28 @@ enum Verdict {
     static let errorBodyLimit = 1 << 20
 
     static func isSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
+
+    /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is none.
+    static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {
+        guard isSuccess(response) else { throw failure(response, to: request) }
+        return response
+    }
+
+    /// The first bytes of a body, as much as an error keeps.
+    static func beginning(of body: ResponseBody) async throws -> Data {
+        var beginning = Data()
+        do {
+            for try await chunk in body {
+                beginning.append(chunk.prefix(errorBodyLimit - beginning.count))
+                if beginning.count >= errorBodyLimit { break }
+            }
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            // What came of it is what there is; the status is the news.
+        }
+        return beginning
+    }
 
     /// The error for a response that is none.
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {

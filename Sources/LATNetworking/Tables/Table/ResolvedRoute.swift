@@ -96,37 +96,45 @@ public struct ResolvedRoute: Sendable {
         guard storage.templates.indices.contains(index) else {
             throw .invalidRequest("\(subject) has \(storage.templates.count) base URLs, there is no number \(index)")
         }
-        let pieces = storage.templates[index].pieces
-        if pieces.count == 1, case .literal(let url) = pieces[0] { return url }
-        var url = ""
-        for piece in pieces {
-            switch piece {
-            case .literal(let text): url += text
-            case .parameter(let name): url += try value(of: name, among: parameters).percentEncodedComponent
-            }
-        }
-        guard PathTemplate.dotSegment(Array(url.utf8)) == nil else {
-            throw .invalidRequest(
-                "the values of the path parameters of \(subject) make the segment \"..\" or \".\", which walks out of "
-                    + "the path; give other values")
-        }
-        return url
-    }
-
-    private func value(of name: String, among parameters: [String: String]) throws(NetworkError) -> String {
-        guard let value = parameters[name] else {
-            let near = NearestName.of(name, among: parameters.keys.sorted())
-            let advice = near.map { "; did you mean {\($0)}?" } ?? "; give the entity a property \"\(name)\""
-            throw .invalidRequest("the path parameter {\(name)} of \(subject) has no value\(advice)")
-        }
-        guard !value.isEmpty else {
-            throw .invalidRequest(
-                "the path parameter {\(name)} of \(subject) is empty, which would make it another path; give a value")
-        }
-        return value
+        return try storage.templates[index].filled(with: parameters, of: subject)
     }
 
     private var subject: String {
         if let server { "the server \"\(server)\"" } else { "the path \(QuotedText.of(path)) of \"\(domain)\"" }
+    }
+}
+
+extension PathTemplate {
+    /// The text with its parameters filled, percent-encoded.
+    ///
+    /// - Parameter subject: what has the path, for messages; `nil` for what cannot be named.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter without a value, with an empty one, and for
+    ///   values that would make a segment `.` or `..`, which walks up the path.
+    func filled(with values: [String: String], of subject: String?) throws(NetworkError) -> String {
+        if pieces.count == 1, case .literal(let text) = pieces[0] { return text }
+        let owner = subject.map { " of \($0)" } ?? ""
+        var text = ""
+        for piece in pieces {
+            switch piece {
+            case .literal(let literal): text += literal
+            case .parameter(let name):
+                guard let value = values[name] else {
+                    let near = NearestName.of(name, among: values.keys.sorted())
+                    let advice = near.map { "; did you mean {\($0)}?" } ?? "; give the entity a property \"\(name)\""
+                    throw .invalidRequest("the path parameter {\(name)}\(owner) has no value\(advice)")
+                }
+                guard !value.isEmpty else {
+                    throw .invalidRequest(
+                        "the path parameter {\(name)}\(owner) is empty, which would make it another path; give a value")
+                }
+                text += value.percentEncodedComponent
+            }
+        }
+        guard Self.dotSegment(Array(text.utf8)) == nil else {
+            throw .invalidRequest(
+                "the values of the path parameters\(owner) make the segment \"..\" or \".\", which walks out of the path; "
+                    + "give other values")
+        }
+        return text
     }
 }

@@ -53,6 +53,9 @@ final class TableSnapshot: Sendable {
         isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
     }
 
+    /// The addresses of all domains, mirrors among them.
+    var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
+
     /// The domain must be there.
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> ResolvedRoute {
         let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults, pins: Tracked(wrappedValue: nil))

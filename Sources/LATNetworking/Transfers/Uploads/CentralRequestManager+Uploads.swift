@@ -26,18 +26,12 @@ extension CentralRequestManager {
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
         let parts = MeteredParts(files)
-        return UploadTask(parts.monitor) { [self] task in
-            // An empty form is a form too.
-            let body: HTTPBody? = files.isEmpty ? .multipart([]) : nil
-            var request = try await checked(method, url) {
-                try self.request(
-                    method, url, parameters: parameters, files: parts.files, body: body,
-                    timeout: timeout ?? UploadLimits.timeout, headers: headers)
-            }
-            request.control = task.control
-            task.note(request)
-            return try await judged(request)
-        }
+        // An empty form is a form too.
+        return upload(
+            method, url, headers,
+            CallParts(
+                parameters: parameters, files: parts.files, body: files.isEmpty ? .multipart([]) : nil,
+                timeout: timeout ?? UploadLimits.timeout), parts.monitor)
     }
 
     /// Uploads one body as it is: a file, data or a stream.
@@ -65,15 +59,22 @@ extension CentralRequestManager {
         let monitor = UploadMonitor([UploadItem(body)])
         var body = body
         body.meter = monitor.meter(0)
-        return UploadTask(monitor) { [self, body] task in
-            var request = try await checked(method, url) {
-                try self.request(
-                    method, url, parameters: parameters, files: [], body: body,
-                    timeout: timeout ?? UploadLimits.timeout, headers: headers)
+        return upload(
+            method, url, headers,
+            CallParts(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout), monitor)
+    }
+
+    private func upload(
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ monitor: UploadMonitor
+    ) -> UploadTask<HTTPResponse> {
+        UploadTask(monitor) { outcome in
+            start(on: .immediate) { () throws(NetworkError) in
+                try call(method, url, headers, parts)
+            } conclude: { response, request in
+                try Verdict.check(response, to: request)
+            } deliver: { _, result in
+                outcome(result)
             }
-            request.control = task.control
-            task.note(request)
-            return try await judged(request)
         }
     }
 }
@@ -92,11 +93,14 @@ extension EntityCall {
     public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
         let plan = Result { () throws(NetworkError) in try self.plan() }
         let parts = MeteredParts((try? plan.get())?.content.files ?? [])
-        return UploadTask(parts.monitor) { task in
-            var plan = try plan.get()
+        let metered = plan.map { plan in
+            var plan = plan
             plan.content.files = parts.files
             plan.standardTimeout = UploadLimits.timeout
-            return try await manager.reply(to: plan, as: Model.self, progress: nil, control: task)
+            return plan
+        }
+        return UploadTask(parts.monitor) { outcome in
+            manager.start(metered, as: Model.self, on: .immediate) { _, result in outcome(result) }
         }
     }
 }

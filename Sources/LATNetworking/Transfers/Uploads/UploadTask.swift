@@ -11,36 +11,23 @@ import Synchronization
 ///
 /// The upload goes on when the task is let go of.
 public final class UploadTask<Value: Sendable>: Sendable {
-    private let call = RequestTask()
+    private let call: RequestTask
     private let monitor: UploadMonitor
-    private let work: Task<Value, any Error>
+    private let outcome: Outcome<Value>
 
     /// Starts an upload whose parts are metered by the monitor.
-    init(_ monitor: UploadMonitor, _ send: @escaping @Sendable (RequestTask) async throws -> Value) {
+    ///
+    /// - Parameter start: starts the call and says how it ended.
+    init(
+        _ monitor: UploadMonitor,
+        _ start: (_ end: @escaping @Sendable (Result<Value, NetworkError>) -> Void) -> RequestTask
+    ) {
+        let outcome = Outcome<Value>()
         self.monitor = monitor
-        let work = Task { [call] in
-            do {
-                try Task.checkCancellation()
-                let value = try await send(call)
-                call.finish()
-                monitor.finish(isSuccess: true)
-                call.control.takeEnding()?()
-                return value
-            } catch {
-                let error = NetworkError(ending: error, call.request)
-                call.finish()
-                monitor.finish(isSuccess: false)
-                call.control.takeEnding()?()
-                throw error
-            }
-        }
-        self.work = work
-        call.start {
-            await withTaskCancellationHandler {
-                _ = await work.result
-            } onCancel: {
-                work.cancel()
-            }
+        self.outcome = outcome
+        call = start { result in
+            let isSuccess = if case .success = result { true } else { false }
+            outcome.settle(result.mapError { $0 }) { monitor.finish(isSuccess: isSuccess) }
         }
     }
 
@@ -53,13 +40,14 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// How far the upload is now.
     public var currentProgress: UploadProgress { monitor.snapshot.progress }
 
-    /// The answer, once it is there. A task that waits for it may be cancelled without harm to the upload.
+    /// The answer, once it is there. Any number of tasks may wait for it; the upload goes on when one of them is
+    /// cancelled.
     ///
     /// - Throws: ``NetworkError``; of kind ``NetworkError/Kind/requestBody`` for a file that is missing, cannot be read
     ///   or is a directory (then nothing was sent), or that changes its size while it is sent;
-    ///   ``NetworkError/Kind/cancelled`` after ``cancel()``.
+    ///   ``NetworkError/Kind/cancelled`` after ``cancel()``. `CancellationError` when the current task was cancelled.
     public var value: Value {
-        get async throws { try await work.value }
+        get async throws { try await outcome.value() }
     }
 
     /// Ends the upload and closes its transfer, wherever it is. Once it is over this does nothing.

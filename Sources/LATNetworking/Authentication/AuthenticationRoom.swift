@@ -1,0 +1,168 @@
+import HTTPCore
+import Synchronization
+
+/// What has tokens: the app's ``Authenticator``, and the manager it is handed.
+struct TokenSource: Sendable {
+    /// A request with the present token.
+    let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest
+    let isRejected: @Sendable (HTTPResponse, _ to: HTTPRequest) async -> Bool
+    let refresh: @Sendable () async throws -> Void
+    let refreshTimeout: Duration
+    let refreshPause: Duration
+}
+
+/// Has the authenticator put its token on each attempt, and renew it when it is refused, as ``RefreshState`` says.
+final class AuthenticationRoom: Room {
+    private struct State {
+        var tokens: RefreshState
+        var waiters: [Waiter<Void>] = []
+        var failure: NetworkError?
+    }
+
+    private let tokens: TokenSource
+    private let scope: CredentialScope?
+    private let limits: TimeLimits
+    private let state: Mutex<State>
+
+    init(
+        _ tokens: TokenSource, scope: CredentialScope? = nil, limits: TimeLimits = TimeLimits()
+    ) {
+        self.tokens = tokens
+        self.scope = scope
+        self.limits = limits
+        state = Mutex(State(tokens: RefreshState(pause: tokens.refreshPause)))
+    }
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let call = chain.call
+        guard !CallScope.renewing.contains(ObjectIdentifier(self)), scope?.includes(request.url, of: call) ?? true else {
+            return try await chain.proceed(request)
+        }
+        var isReplay = false
+        while true {
+            let epoch = try await epoch(for: call)
+            let authorized = try await authorized(request, call)
+            let response = try await chain.proceed(authorized)
+            guard await tokens.isRejected(response, authorized) else {
+                state.withLock { $0.tokens.accepted(epoch: epoch) }
+                return response
+            }
+            let token = Self.fields(of: authorized.headers, besides: request.headers)
+            guard call.sent.allows(.token(token), after: .success(response)),
+                try await isReplayed(request, response, epoch, isReplay, call)
+            else { return response }
+            call.watch?.record(.replaying)
+            isReplay = true
+        }
+    }
+
+    /// What the authenticator has set.
+    private static func fields(of headers: HTTPHeaders, besides own: HTTPHeaders) -> HTTPHeaders {
+        HTTPHeaders(headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
+    }
+
+    /// Waits for a renewal that is under way.
+    private func epoch(for call: Call) async throws -> Int {
+        while true {
+            let (waiter, epoch) = state.withLock { state -> (Waiter<Void>?, Int) in
+                guard case .wait = state.tokens.start() else { return (nil, state.tokens.epoch) }
+                let waiter = Waiter<Void>()
+                state.waiters.append(waiter)
+                return (waiter, 0)
+            }
+            guard let waiter else { return epoch }
+            call.watch?.record(.waiting(.token))
+            try await wait(waiter, call, nil)
+        }
+    }
+
+    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> HTTPRequest {
+        do {
+            return try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
+        } catch let error as CancellationError where Task.isCancelled {
+            throw error
+        } catch {
+            guard !call.isCancelled else { throw error }
+            throw NetworkError(
+                .provider, message: "the authenticator threw: \(error); nothing was sent", request: request,
+                underlying: error)
+        }
+    }
+
+    /// What a refusal leads to: `true` for one more attempt, `false` for its delivery.
+    private func isReplayed(
+        _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ call: Call
+    ) async throws -> Bool {
+        let waiter = Waiter<Void>()
+        let canReplay = call.isReplayable
+        let (decision, failure) = state.withLock { state in
+            let decision = state.tokens.rejected(epoch: epoch, isReplay: isReplay, at: limits.clock.now())
+            if canReplay, decision == .refresh || decision == .wait { state.waiters.append(waiter) }
+            return (decision, state.failure)
+        }
+        if decision == .refresh { renew() }
+        switch decision {
+        case .deliver: return false
+        case .fail: throw Self.failure(failure, request, response)
+        case .replay: return canReplay
+        case .refresh, .wait:
+            guard canReplay else { return false }
+            call.watch?.record(.waiting(.token))
+            try await wait(waiter, call, response)
+            return true
+        }
+    }
+
+    private func wait(_ waiter: Waiter<Void>, _ call: Call, _ response: HTTPResponse?) async throws {
+        do {
+            try await waiter.value(for: call)
+        } catch let error as NetworkError where error.kind == .authentication {
+            throw Self.failure(error, call.request, response)
+        }
+    }
+
+    /// Renews the token in a task of its own, which no caller's cancellation reaches.
+    private func renew() {
+        let scope = CallScope.renewing.union([ObjectIdentifier(self)])
+        let limit = tokens.refreshTimeout
+        Task { [tokens, limits] in
+            var failure: NetworkError?
+            do {
+                try await CallScope.$renewing.withValue(scope) {
+                    try await limits.run(within: limit, for: nil, late: { Late(limit: limit) }) {
+                        try await tokens.refresh()
+                    }
+                }
+            } catch {
+                failure = NetworkError(
+                    .authentication, message: "the token could not be renewed: \(error); sign in again",
+                    underlying: error)
+            }
+            finish(failure)
+        }
+    }
+
+    private func finish(_ failure: NetworkError?) {
+        let waiters = state.withLock { state in
+            state.tokens.finished(isRenewed: failure == nil, at: limits.clock.now())
+            state.failure = failure
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.end(failure.map { .failure($0) } ?? .success(())) }
+    }
+
+    private static func failure(
+        _ error: NetworkError?, _ request: HTTPRequest, _ response: HTTPResponse?
+    ) -> NetworkError {
+        NetworkError(
+            .authentication, message: error?.message ?? "the token could not be renewed; sign in again",
+            request: request, response: response, underlying: error?.underlying)
+    }
+
+    private struct Late: Error, CustomStringConvertible {
+        let limit: Duration
+
+        var description: String { "it took longer than \(limit)" }
+    }
+}

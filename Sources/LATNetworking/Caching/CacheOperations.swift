@@ -1,0 +1,213 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import ResponseCache
+
+/// What both rooms of the cache do alike: keys, look-ups, answers, storing.
+struct CacheOperations: Sendable {
+    let storage: CacheStorage
+    /// Names of parameters that do not count for keys, beside those of a request's rows.
+    let volatileParameters: Set<String>
+    /// The app's version of what it stores.
+    let version: Int
+    /// Whether responses to other methods than GET and HEAD are stored without being asked for.
+    let cachesUnsafeMethods: Bool
+    /// The most bytes of a collected body.
+    let maxBodySize: Int64
+    let flights = FlightTable()
+
+    /// A request's place in the store.
+    struct Ticket: Sendable {
+        let url: CanonicalURL
+        let primary: String
+    }
+
+    /// Where a request's answer would be.
+    ///
+    /// - Parameter method: the method whose answer is meant; `nil` for the request's own.
+    /// - Returns: `nil` for what is never stored: other methods when nobody asked for them, bodies that can be told
+    ///   apart only by sending them.
+    func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) -> Ticket? {
+        var body: Data?
+        let counted = method ?? request.method
+        let isSafe = counted == .get || counted == .head
+        guard isSafe || storesUnsafe(request) else { return nil }
+        // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
+        if !isSafe || request.body != nil && method != .get {
+            guard let bytes = Self.bytes(of: request.body) else { return nil }
+            body = bytes
+        }
+        guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
+        else { return nil }
+        return Ticket(url: url, primary: primary)
+    }
+
+    /// Whether the answer to a method that is not GET or HEAD is to be stored.
+    func storesUnsafe(_ request: HTTPRequest) -> Bool {
+        request.method != .get && request.method != .head && (request.cachesUnsafeMethods || cachesUnsafeMethods)
+    }
+
+    private func primary(_ method: HTTPMethod, _ url: CanonicalURL, _ call: Call, _ body: Data?) -> String? {
+        var rule = KeyRule(volatileParameters: volatileParameters, partition: storage.partition, version: version)
+        if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
+        return rule.primary(method: method.rawValue, url: url, body: body)
+    }
+
+    private static func bytes(of body: HTTPBody?) -> Data? {
+        switch body?.content {
+        case nil: Data()
+        case .data(let data): data
+        case .encoded(let encoder): try? encoder.encode()
+        case .parameters, .file, .stream, .multipart: nil
+        }
+    }
+
+    // MARK: Reading
+
+    func entries(_ ticket: Ticket) async -> [CacheEntry] {
+        await storage.attempt("look up") { try await $0.entries(for: ticket.primary) } ?? []
+    }
+
+    /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
+    ///
+    /// - Throws: ``NetworkError/Kind/bodyTooLarge`` for one that the request would not take from the network either.
+    func body(of entry: CacheEntry, for request: HTTPRequest, part: Range<Int64>? = nil) async throws -> ResponseBody? {
+        let limit = request.maxBodySize ?? (request.streamsBody ? Int64.max : maxBodySize)
+        guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
+            throw NetworkError.bodyTooLarge(limit: limit)
+        }
+        guard var body = await storage.attempt("read", { try await $0.body(of: entry) }) ?? nil else { return nil }
+        if let part {
+            if let data = body.data {
+                guard Int64(data.count) >= part.upperBound else { return nil }
+                body = ResponseBody(Data(data.dropFirst(Int(part.lowerBound)).prefix(part.count)))
+            } else {
+                body = ResponseBody(BodyPart(body, part))
+            }
+        }
+        guard body.isStream, !request.streamsBody else { return body }
+        do {
+            return ResponseBody(try await body.collect(upTo: Int(clamping: limit)))
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            storage.report(error, "read")
+            return nil
+        }
+    }
+
+    /// A stored success as an answer; `nil` when its body is gone.
+    func response(_ entry: CacheEntry, to request: HTTPRequest, isStale: Bool) async throws -> HTTPResponse? {
+        guard let body = try await body(of: entry, for: request) else { return nil }
+        var response = StoredAnswer.response(entry, to: request)
+        response.body = body
+        response.source = isStale ? .stale : source(of: entry)
+        await touch(entry)
+        return response
+    }
+
+    func source(of entry: CacheEntry) -> HTTPResponse.Source { entry.tier == .memory ? .memoryCache : .diskCache }
+
+    func touch(_ entry: CacheEntry) async {
+        let now = storage.now()
+        _ = await storage.attempt("touch") { try await $0.touch(entry.key, at: now) }
+    }
+
+    // MARK: Writing
+
+    func update(_ entry: CacheEntry) async {
+        _ = await storage.attempt("update") { try await $0.update(entry) }
+    }
+
+    /// Notes that an entry was found expired, so that a clock that is put back does not make it good again.
+    func markExpired(_ entry: CacheEntry) async {
+        guard !entry.isExpired else { return }
+        var expired = entry
+        expired.isExpired = true
+        await update(expired)
+    }
+
+    func remove(_ selection: CacheSelection) async {
+        _ = await storage.attempt("remove") { try await $0.remove(selection) }
+    }
+
+    /// Stores an answer: a collected one now, a stream while it is read.
+    ///
+    /// - Returns: the response to hand on, and whether it is stored already.
+    func store(
+        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
+        requestTime: Date, responseTime: Date
+    ) async -> (response: HTTPResponse, isStored: Bool) {
+        guard response.source == .network, isAccepted(response, call),
+            var entry = StoredAnswer.entry(
+                response, to: request, url: ticket.url, primary: ticket.primary, varyFields: varyFields,
+                requestTime: requestTime, responseTime: responseTime)
+        else { return (response, false) }
+        entry.domain = call.details.row?.domain
+        entry.server = call.details.row?.server
+        entry.partition = storage.partition
+        if let data = response.body.data {
+            guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
+                return (response, false)
+            }
+            let isStored: Void? = await storage.attempt("write") { store in
+                let writer = try await store.writer(for: entry)
+                if !data.isEmpty { try await writer.append(data) }
+                try await writer.commit()
+            }
+            return (response, isStored != nil)
+        }
+        guard let writer = await storage.attempt("write", { try await $0.writer(for: entry) }) else {
+            return (response, false)
+        }
+        var response = response
+        let announced = StorageRule.announcedLength(of: response, method: request.method)
+        response.body = ResponseBody(
+            StoringBody(response.body, into: writer, announced: announced, storage: storage))
+        return (response, false)
+    }
+
+    /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked.
+    private func isAccepted(_ response: HTTPResponse, _ call: Call) -> Bool {
+        guard let verdict = call.details.verdict else { return true }
+        return response.body.isStream || !response.isSuccess || verdict.accepts(response)
+    }
+
+    /// Removes what an answer has made wrong (RFC 9111 §4.4).
+    func invalidate(after response: HTTPResponse, to request: HTTPRequest, _ call: Call) async {
+        guard InvalidationRule.invalidates(response, to: request) else { return }
+        var urls = [request.url]
+        let origin = URLReference.origin(of: request.url)
+        for reference in InvalidationRule.references(in: response) {
+            guard let url = URLReference.resolve(reference, against: response.url),
+                URLReference.origin(of: url) == origin
+            else { continue }
+            urls.append(url)
+        }
+        for url in Set(urls.compactMap { CanonicalURL($0) }) {
+            // By key too: the same parameters in another order are the same entry.
+            for method in [HTTPMethod.get, .head] {
+                if let primary = primary(method, url, call, nil) { await remove(.primaryKey(primary)) }
+            }
+            await remove(.url(url.text))
+        }
+    }
+
+    // MARK: Failures
+
+    /// Whether an error means that the network, not the request, failed.
+    static func isNetworkFailure(_ error: NetworkError) -> Bool {
+        switch error.kind {
+        case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .other: true
+        default: false
+        }
+    }
+}
+
+enum CacheFailure {
+    static func nothingStored(_ request: HTTPRequest) -> NetworkError {
+        NetworkError(
+            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
+            request: request)
+    }
+}

@@ -1,0 +1,257 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import ResponseCache
+
+/// The policy ``CachePolicy/http``: a private cache by RFC 9111 and RFC 5861.
+///
+/// It stands inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
+/// has it: a permanent redirect may be kept for long while what it leads to changes every minute. ``CacheStrategy``
+/// decides; this acts.
+struct HTTPCacheRoom: Room {
+    let operations: CacheOperations
+    /// The total timeout of a request that names none.
+    let timeout: Duration?
+    let limits: TimeLimits
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        // A HEAD is answered from what a GET has brought.
+        let method: HTTPMethod? = request.method == .head && request.body == nil ? .get : nil
+        guard let ticket = operations.ticket(for: request, chain.call, method: method) else {
+            return try await pass(request, chain)
+        }
+        return try await serve(request, ticket, chain)
+    }
+
+    private func serve(
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> HTTPResponse {
+        // Streams are not waited for: their reader decides when they end.
+        var mayWait =
+            request.method == .get && !request.streamsBody && !request.headers.contains("Range")
+            && !ValidationRule.hasConditions(request)
+        var mayLookAgain = true
+        while true {
+            let ended = mayLookAgain ? operations.flights.endedCount : nil
+            let entries = await operations.entries(ticket)
+            let forward: CacheStrategy.Forward
+            switch CacheStrategy(request, entries: entries, at: operations.storage.now()) {
+            case .gatewayTimeout:
+                return Self.gatewayTimeout(request)
+            case .answer(let answer):
+                if let response = try await response(answer, to: request) {
+                    if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
+                    return response
+                }
+                // The store has lost its body: without it there is nothing to ask about.
+                forward = CacheStrategy.Forward(request: request)
+            case .forward(let decided):
+                forward = decided
+            }
+            guard mayWait else { return try await exchange(forward, request, ticket, chain).response }
+            switch operations.flights.join(ticket.primary, since: ended) {
+            case .lookAgain: mayLookAgain = false
+            case .lead(let flight): return try await lead(flight, forward, request, ticket, chain)
+            case .follow(let flight): mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
+            }
+        }
+    }
+
+    private func lead(
+        _ flight: Flight, _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket,
+        _ chain: Chain
+    ) async throws -> HTTPResponse {
+        do {
+            let (response, isStored) = try await exchange(forward, request, ticket, chain)
+            operations.flights.end(ticket.primary, flight, isStored ? .stored : .notStored)
+            return response
+        } catch {
+            operations.flights.end(ticket.primary, flight, FlightTable.ending(of: error))
+            throw error
+        }
+    }
+
+    /// A request that is never answered from the cache: it may make what is there wrong.
+    private func pass(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let requestTime = operations.storage.now()
+        let response = try await chain.proceed(request)
+        guard !request.method.isSafe else { return response }
+        await operations.invalidate(after: response, to: request, chain.call)
+        let content = response.headers["Content-Location"].flatMap { URLReference.resolve($0, against: response.url) }
+        guard StorageRule.answersGet(response, to: request, contentURL: content),
+            let ticket = operations.ticket(for: request, chain.call, method: .get)
+        else { return response }
+        return await operations.store(
+            response, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: response.headers),
+            requestTime: requestTime, responseTime: operations.storage.now()
+        ).response
+    }
+
+    // MARK: Answers
+
+    private func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) async throws -> HTTPResponse? {
+        var response = StoredAnswer.response(answer, to: request)
+        response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
+        switch answer.form {
+        case .head, .notModified: break
+        case .whole:
+            guard let body = try await operations.body(of: answer.entry, for: request) else { return nil }
+            response.body = body
+        case .part(let part):
+            guard let body = try await operations.body(of: answer.entry, for: request, part: part) else { return nil }
+            response.body = body
+        }
+        await operations.touch(answer.entry)
+        return response
+    }
+
+    /// A stale response in place of an error; `nil` when it may not stand in, or is gone.
+    private func standIn(
+        _ forward: CacheStrategy.Forward, _ request: HTTPRequest
+    ) async throws -> HTTPResponse? {
+        let now = operations.storage.now()
+        guard let entry = forward.candidate, CacheStrategy.mayStandIn(entry, for: request, at: now) else { return nil }
+        return try await response(.stale(entry, at: now), to: request)
+    }
+
+    private static func gatewayTimeout(_ request: HTTPRequest) -> HTTPResponse {
+        HTTPResponse(status: 504, reason: "Gateway Timeout", url: request.url, source: .memoryCache)
+    }
+
+    // MARK: The network
+
+    /// Sends a request, asks about a stored response if there is one, and takes the answer in.
+    private func exchange(
+        _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+        let requestTime = operations.storage.now()
+        let response: HTTPResponse
+        do {
+            response = try await chain.proceed(forward.request)
+        } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
+            guard let stale = try await standIn(forward, request) else { throw error }
+            // There may be other addresses and attempts; when all have failed, this is the answer.
+            var answer = stale
+            answer.standsInFor = error
+            return (answer, false)
+        }
+        let responseTime = operations.storage.now()
+        if request.method == .head {
+            await takeIn(head: response, request, ticket, requestTime, responseTime)
+            return (response, false)
+        }
+        if response.status == 304, let entry = forward.candidate {
+            if let confirmed = try await confirmed(entry, by: response, forward, request, requestTime, responseTime) {
+                return (confirmed, true)
+            }
+            // The store has lost the body that the server confirmed: fetch it.
+            return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
+        }
+        if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
+            return (stale, false)
+        }
+        guard StorageRule.isStorable(response, to: request, storesUnsafe: operations.storesUnsafe(request)) else {
+            // What is there now may not be kept, or nothing is: what was there before is wrong.
+            if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
+                !request.headers.contains("Range")
+            {
+                await operations.remove(.key(entry.key))
+            }
+            return (response, false)
+        }
+        return await operations.store(
+            response, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: response.headers),
+            requestTime: requestTime, responseTime: responseTime)
+    }
+
+    /// A stored response that the server has confirmed; `nil` when its body is gone. A 304 to conditions of the caller
+    /// freshens what is stored and goes to the caller as it is.
+    private func confirmed(
+        _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
+        _ requestTime: Date, _ responseTime: Date
+    ) async throws -> HTTPResponse? {
+        let isMeant =
+            ValidationRule.confirms(response.headers, entry)
+            && (forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified)
+        var body: ResponseBody?
+        if forward.isConditional {
+            body = try await operations.body(of: entry, for: request)
+            if body == nil { return nil }
+        }
+        var entry = entry
+        if isMeant {
+            entry = ValidationRule.freshened(
+                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime)
+            await operations.update(entry)
+        }
+        guard let body else { return response }
+        var confirmed = StoredAnswer.response(entry, to: request)
+        confirmed.url = response.url
+        confirmed.version = response.version
+        confirmed.timings = response.timings
+        confirmed.body = body
+        confirmed.source = .revalidated
+        await operations.touch(entry)
+        return confirmed
+    }
+
+    /// What the answer to a HEAD says of the stored answer to a GET (RFC 9111 §4.3.5).
+    private func takeIn(
+        head response: HTTPResponse, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ requestTime: Date,
+        _ responseTime: Date
+    ) async {
+        guard (200...499).contains(response.status), response.status != 304,
+            let entry = TimeToLiveRule.candidate(request, among: await operations.entries(ticket))
+        else { return }
+        if ValidationRule.matches(head: response, entry) {
+            await operations.update(
+                ValidationRule.freshened(
+                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime))
+        } else if !(300...399).contains(response.status) {
+            await operations.markExpired(entry)
+        }
+    }
+
+    /// Refreshes a stale response while its reader has it already (RFC 5861 §3): once for all who ask meanwhile.
+    private func refresh(
+        _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) {
+        guard case .lead(let flight) = operations.flights.join(ticket.primary, since: nil) else { return }
+        // The whole, whatever part or condition its reader has asked for.
+        var request = request
+        request.method = request.method == .head ? .get : request.method
+        if !request.headers.hasNoFields {
+            let own = ["range", "if-range", "if-none-match", "if-modified-since"]
+            request.headers.removeAll { own.contains($0.lowercased()) }
+        }
+        request.streamsBody = true
+        request.timeout = request.timeout ?? timeout
+        let refreshing = request
+        // The reader's call is over when it has its answer; this is one of its own, which nobody watches.
+        let chain = chain.on(Call(refreshing, details: chain.call.details))
+        Task {
+            var ending = FlightTable.Ending.notStored
+            if case .forward(let forward) = CacheStrategy(
+                refreshing, entries: [entry], at: operations.storage.now(), isRevalidating: true),
+                let response = try? await exchange(forward, refreshing, ticket, chain).response
+            {
+                // Reading it stores it.
+                do {
+                    for try await _ in response.body {}
+                    ending = .stored
+                } catch {}
+            }
+            operations.flights.end(ticket.primary, flight, ending)
+        }
+    }
+}
+
+extension CacheStrategy.Answer {
+    /// A stale response that stands in for an error.
+    fileprivate static func stale(_ entry: CacheEntry, at now: Date) -> CacheStrategy.Answer {
+        let freshness = Freshness(of: entry, control: CacheControl(entry.headers), at: now)
+        var answer = CacheStrategy.Answer(entry: entry, age: freshness.age)
+        answer.isStale = true
+        return answer
+    }
+}

@@ -1,0 +1,81 @@
+import HTTPCore
+import Synchronization
+
+/// The calls of a manager that are under way: a list whose links stand in the calls themselves.
+final class CallRegistry: Sendable {
+    private struct State {
+        var first: Call?
+        var count = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// Takes a call in.
+    func enter(_ call: Call) {
+        state.withLock { state in
+            call.next = state.first
+            state.first?.previous = call
+            state.first = call
+            state.count += 1
+        }
+    }
+
+    /// A call is over.
+    func leave(_ call: Call) {
+        state.withLock { state in
+            call.next?.previous = call.previous
+            if let previous = call.previous { previous.next = call.next } else { state.first = call.next }
+            call.next = nil
+            call.previous = nil
+            state.count -= 1
+        }
+    }
+
+    /// How many calls are meant by a selection.
+    func count(_ kind: RequestSelection.Kind) -> Int {
+        if kind == .all { return state.withLock(\.count) }
+        return matches(kind).count
+    }
+
+    /// Cancels the calls that are under way now and meant by a selection. Returns how many.
+    func cancel(_ kind: RequestSelection.Kind) -> Int {
+        let matches = matches(kind)
+        for call in matches { call.cancel() }
+        return matches.count
+    }
+
+    /// Listed under the lock, looked at outside it.
+    private func matches(_ kind: RequestSelection.Kind) -> [Call] {
+        let all = state.withLock { state in
+            var calls: [Call] = []
+            calls.reserveCapacity(state.count)
+            var next = state.first
+            while let call = next {
+                calls.append(call)
+                next = call.next
+            }
+            return calls
+        }
+        return all.filter { $0.matches(kind) && !$0.isCancelled }
+    }
+}
+
+extension Call {
+    fileprivate func matches(_ kind: RequestSelection.Kind) -> Bool {
+        switch kind {
+        case .all: true
+        case .keys(let keys): keys.contains(key)
+        case .tag(let tag): request.tag == tag
+        case .url(let url): Self.isSame(details.addresses.first ?? request.url, as: url)
+        case .entityType(let type): details.entity?.type == type
+        case .entity(let entity): details.entity?.type == entity.type && details.entity?.identity == entity
+        }
+    }
+
+    private static func isSame(_ address: String, as wanted: String) -> Bool {
+        if address == wanted { return true }
+        return !wanted.utf8.contains(UInt8(ascii: "?")) && address.utf8.count > wanted.utf8.count
+            && address.utf8.starts(with: wanted.utf8)
+            && address.utf8.dropFirst(wanted.utf8.count).first == UInt8(ascii: "?")
+    }
+}

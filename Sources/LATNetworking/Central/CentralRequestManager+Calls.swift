@@ -1,0 +1,390 @@
+import FoundationEssentials
+public import HTTPCore
+import Synchronization
+
+/// What the central face is given beside method, URL and headers.
+struct CallParts {
+    var parameters: Parameters?
+    var files: [UploadFile] = []
+    var body: HTTPBody?
+    var cache: CachePolicy?
+    var timeout: Duration?
+    var tag: String?
+    var streams = false
+}
+
+// Making calls: synchronous, so that a call is complete, and can be cancelled, before anything waits.
+extension CentralRequestManager {
+    /// Makes a call of the central face.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what does not fit together.
+    func call(
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts,
+        progress: ProgressHandler? = nil, cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
+    ) throws(NetworkError) -> Call {
+        do throws(NetworkError) {
+            return try uncheckedCall(method, url, headers, parts, progress, cached)
+        } catch {
+            throw error.attaching(HTTPRequest(method, url))
+        }
+    }
+
+    private func uncheckedCall(
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ progress: ProgressHandler?,
+        _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
+    ) throws(NetworkError) -> Call {
+        var request = HTTPRequest(method, RequestBuilder.absoluteURL(url, base: baseURL), headers: headers)
+        if let timeout = parts.timeout { request.timeout = timeout }
+        if let cache = parts.cache { request.cachePolicy = cache }
+        if let tag = parts.tag { request.tag = tag }
+        if parts.streams { request.streamsBody = true }
+        var details = CallDetails()
+        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
+        if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty
+            || configuration.parameterProvider != nil
+        {
+            var content = RequestContent(
+                files: parts.files, body: parts.body, encoding: configuration.parameterEncoding)
+            if let parameters = parts.parameters { content.members = try RequestBuilder.encoded(parameters) }
+            if configuration.parameterProvider != nil {
+                // The provider's parameters are fresh for each attempt, so all is put together again there.
+                details.addresses = [simulatedAddress(of: request.url) ?? request.url]
+                details.content = content
+            }
+            try RequestBuilder.put(content, into: &request)
+        }
+        return makeCall(request, details, progress: progress)
+    }
+
+    /// Makes the call of a request: its deadline begins, and its watchers are those of now.
+    func makeCall(
+        _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil
+    ) -> Call {
+        var request = request
+        var details = details
+        if details.row == nil, details.simulation == nil, let simulation = configuration.simulation, simulation.isOn {
+            details.simulation = simulation
+            if let address = simulatedAddress(of: request.url) { request.url = address }
+        }
+        let limit = request.deadline ?? configuration.deadline
+        return Call(
+            request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
+            watchers: configuration.accessories.isEmpty && !hub.isActive
+                ? nil : CallWatchers(accessories: configuration.accessories, hub: hub),
+            progress: progress)
+    }
+
+    /// A request with an absolute address.
+    func located(_ request: HTTPRequest) -> HTTPRequest {
+        var request = request
+        request.url = RequestBuilder.absoluteURL(request.url, base: baseURL)
+        return request
+    }
+
+    private func simulatedAddress(of url: String) -> String? { configuration.simulation?.address(path: nil, of: url) }
+
+    /// Makes a call, and tells the observers when that fails.
+    func made(_ make: () throws(NetworkError) -> Call) async throws(NetworkError) -> Call {
+        do throws(NetworkError) {
+            return try make()
+        } catch {
+            await tell(error, error.request ?? HTTPRequest("GET", ""))
+            throw error
+        }
+    }
+}
+
+// Running calls: one way for every form.
+extension CentralRequestManager {
+    /// Runs a call to its end: in the registry, its watchers told, sent again when the resolver says so.
+    ///
+    /// - Parameters:
+    ///   - gate: tells the call's progress; closed before this returns.
+    ///   - observed: whether the outcome's observers are told, and the resolver is asked.
+    ///   - conclude: makes what is delivered of the answer, or throws why it is none.
+    /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
+    func run<Value>(
+        _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
+        _ conclude: (HTTPResponse, HTTPRequest) throws -> Value
+    ) async throws -> Value {
+        let alarm = enter(call)
+        defer { leave(call, alarm) }
+        do {
+            let (value, response) = try await outcome(of: call, observed, conclude)
+            if let gate { try await gate.close(for: call) }
+            finish(call, .success(response))
+            return value
+        } catch {
+            gate?.shut()
+            finish(call, .failure(call.failure(error)))
+            throw error
+        }
+    }
+
+    /// Runs a call that ends with its body: it stays in the registry until that was read, or let go of.
+    func runStream(_ call: Call) async throws -> HTTPResponse {
+        let alarm = enter(call)
+        let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
+            leave(call, alarm)
+            finish(call, result)
+        }
+        do {
+            var (response, _) = try await outcome(of: call, false) { response, _ in response }
+            guard response.body.isStream else {
+                end(.success(response))
+                return response
+            }
+            var head = response
+            head.body = .empty
+            response.body = ResponseBody(
+                CallBody(response.body, call) { [head] failure in end(failure.map { .failure($0) } ?? .success(head)) })
+            return response
+        } catch {
+            end(.failure(call.failure(error)))
+            throw error
+        }
+    }
+
+    /// Starts a call in closure form: one terminal event, later, where callbacks run.
+    ///
+    /// - Parameters:
+    ///   - gate: tells the call's progress; shut before the terminal event.
+    ///   - executor: where the end is delivered; `nil` for where callbacks run.
+    ///   - make: makes the call; what it throws is delivered.
+    ///   - conclude: as in ``run(_:_:observed:_:)``.
+    func start<Value: Sendable>(
+        _ gate: ProgressGate? = nil, on executor: CallbackExecutor? = nil, _ make: () throws(NetworkError) -> Call,
+        conclude: @escaping @Sendable (HTTPResponse, HTTPRequest) throws -> Value,
+        deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
+    ) -> RequestTask {
+        let executor = executor ?? callbacks
+        do throws(NetworkError) {
+            let call = try make()
+            start(call, gate, executor, conclude: conclude) { deliver(RequestTask(call), $0) }
+            return RequestTask(call)
+        } catch {
+            let request = error.request ?? HTTPRequest("GET", "")
+            // It begins nothing that could be watched.
+            let call = Call(request)
+            calls.enter(call)
+            call.run { [self] in
+                await tell(error, request)
+                executor.run { [self] in
+                    let ending = call.finish() ? call.cancellation : error
+                    calls.leave(call)
+                    deliver(RequestTask(call), .failure(ending))
+                }
+            }
+            return RequestTask(call)
+        }
+    }
+
+    /// Runs a call in a task of its own and delivers its end where the executor says.
+    private func start<Value: Sendable>(
+        _ call: Call, _ gate: ProgressGate?, _ executor: CallbackExecutor,
+        conclude: @escaping @Sendable (HTTPResponse, HTTPRequest) throws -> Value,
+        deliver: @escaping @Sendable (Result<Value, NetworkError>) -> Void
+    ) {
+        // In the registry before it begins: a cancellation that comes right after finds it.
+        let alarm = enter(call)
+        call.run { [self] in
+            let result: Result<(Value, HTTPResponse), NetworkError>
+            do {
+                try Task.checkCancellation()
+                result = .success(try await outcome(of: call, true, conclude))
+            } catch {
+                result = .failure(call.failure(error))
+            }
+            alarm.map(corridor.limits.cancel)
+            executor.run { [self] in
+                // A call that waits for its turn here can still be cancelled.
+                let ending = call.finish() ? .failure(call.cancellation) : result
+                gate?.shut()
+                calls.leave(call)
+                call.watch?.willFinish(ending.map(\.1))
+                deliver(ending.map(\.0))
+                call.watch?.didFinish(ending.map(\.1))
+            }
+        }
+    }
+
+    private func enter(_ call: Call) -> TimeLimits.Ticket? {
+        calls.enter(call)
+        call.watch?.start()
+        return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endLate() } }
+    }
+
+    private func leave(_ call: Call, _ alarm: TimeLimits.Ticket?) {
+        calls.leave(call)
+        alarm.map(corridor.limits.cancel)
+    }
+
+    /// The end of a call whose caller learns of it by the return of the method that is running.
+    private func finish(_ call: Call, _ result: @autoclosure () -> Result<HTTPResponse, NetworkError>) {
+        _ = call.finish()
+        guard let watch = call.watch else { return }
+        let result = result()
+        watch.willFinish(result)
+        watch.didFinish(result)
+    }
+
+    /// Sends a call's request until its outcome is final, tells the observers, and returns or throws it.
+    private func outcome<Value>(
+        of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, HTTPRequest) throws -> Value
+    ) async throws -> (Value, HTTPResponse) {
+        var replays = 0
+        while true {
+            do {
+                let response = try await corridor.send(call)
+                let value = try conclude(response, call.request)
+                if isObserved {
+                    for observer in configuration.outcomeObservers { await observer(.success(response), call.request) }
+                }
+                return (value, response)
+            } catch {
+                if error is CancellationError, !call.isCancelled {
+                    if isObserved { await tell(call.failure(error), call.request) }
+                    throw error
+                }
+                var failure = call.failure(error)
+                guard isObserved else { throw failure }
+                do throws(NetworkError) {
+                    if try await isReplayed(failure, call, replays) {
+                        replays += 1
+                        continue
+                    }
+                } catch {
+                    failure = call.failure(error)
+                }
+                await tell(failure, call.request)
+                throw failure
+            }
+        }
+    }
+
+    /// Tells the observers of a failure.
+    func tell(_ error: NetworkError, _ request: HTTPRequest) async {
+        for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
+    }
+
+    private func isReplayed(
+        _ error: NetworkError, _ call: Call, _ replays: Int
+    ) async throws(NetworkError) -> Bool {
+        guard let resolver = configuration.resolver, replays < configuration.maxReplays, !call.isCancelled,
+            error.kind != .cancelled, call.isReplayable
+        else { return false }
+        do {
+            return try await corridor.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
+                == .replay
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            if error is CancellationError { throw call.failure(error) }
+            throw NetworkError(
+                .provider, message: "the resolver threw: \(error)", request: call.request, underlying: error)
+        }
+    }
+
+    // MARK: Delivery
+
+    /// Runs the event with what is cached, before the terminal one, where callbacks run.
+    func deliver(cached call: Call, _ event: @escaping @Sendable () -> Void) {
+        callbacks.run {
+            if call.noteCachedReply() { event() }
+        }
+    }
+}
+
+/// A body that tells once when it is over: read to its end, broken off, or let go of.
+private final class CallBody: ResponseBodySource {
+    private let body: ResponseBody
+    private let call: Call
+    private let end: Mutex<(@Sendable (NetworkError?) -> Void)?>
+
+    init(_ body: ResponseBody, _ call: Call, _ end: @escaping @Sendable (NetworkError?) -> Void) {
+        self.body = body
+        self.call = call
+        self.end = Mutex(end)
+    }
+
+    func next() async throws -> Data? {
+        // A stream's iterators all read on at the same place.
+        var chunks = body.makeAsyncIterator()
+        do {
+            guard let chunk = try await chunks.next() else {
+                tell(nil)
+                return nil
+            }
+            return chunk
+        } catch {
+            let failure = call.failure(error)
+            tell(failure)
+            if error is CancellationError, !call.isCancelled { throw error }
+            throw failure
+        }
+    }
+
+    private func tell(_ failure: NetworkError?) {
+        let end = end.withLock { end in
+            defer { end = nil }
+            return end
+        }
+        end?(failure)
+    }
+
+    deinit { tell(NetworkError(.cancelled, message: "the body was let go of before its end", request: call.request)) }
+}
+
+/// Is told how far a transfer is.
+public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> Void
+
+/// Passes progress on until the call it belongs to is over.
+final class ProgressGate: Sendable {
+    private let receiver: ProgressHandler
+    private let callbacks: CallbackExecutor
+    private let filter = ProgressFilter()
+    private let isOpen = Atomic(true)
+
+    init(_ receiver: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
+        self.receiver = receiver
+        self.callbacks = callbacks
+    }
+
+    /// What the call reports to.
+    var handler: ProgressHandler {
+        { [self] progress in
+            guard filter.admits(progress) else { return }
+            callbacks.run { [self] in
+                if isOpen.load(ordering: .acquiring) { receiver(progress) }
+            }
+        }
+    }
+
+    /// Returns when everything reported so far has been delivered; nothing is after it.
+    func close(for call: Call) async throws {
+        defer { shut() }
+        let waiter = Waiter<Void>()
+        callbacks.run { waiter.end(.success(())) }
+        try await waiter.value(for: call)
+    }
+
+    /// Nothing is delivered any more.
+    func shut() { isOpen.store(false, ordering: .releasing) }
+}
+
+/// Keeps the numbers of a call from going down: a redirect or a retry is a transfer of its own, which begins at 0.
+private final class ProgressFilter: Sendable {
+    private let last = Mutex<TransferProgress?>(nil)
+
+    /// Whether an event is news. One of the other direction always is: after a 303 the answer is what is waited for.
+    func admits(_ event: TransferProgress) -> Bool {
+        last.withLock { last in
+            if let before = last, before.direction == event.direction, event.completed < before.completed {
+                return false
+            }
+            if last == event { return false }
+            last = event
+            return true
+        }
+    }
+}

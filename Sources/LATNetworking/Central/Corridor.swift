@@ -1,0 +1,124 @@
+import CurlTransport
+import HTTPCore
+
+/// The way every request goes: through the rooms in the order of ``Place``, to the transport, and back.
+///
+/// Which rooms a call passes is known before it starts: those that the manager was furnished with, and those that the
+/// request's own settings ask for. A request that needs none but redirects goes straight to the transport.
+final class Corridor: Sendable {
+    private let table: RoomTable
+    /// The rooms of a request without settings of its own.
+    private let standing: RoomSet
+    private let furnished: Furniture
+    private let sharing: SharingRoom
+    private let barrier: BarrierRoom
+    private let redirect: RedirectRoom
+
+    /// What a manager's rooms do for requests that say nothing themselves.
+    struct Furniture: Sendable {
+        var retries = 0
+        var waitsForConnectivity = false
+        var seals = false
+        var cachesSealed = false
+        var cachePolicy = CachePolicy.networkOnly
+        var composes = false
+        var hasParameterProvider = false
+    }
+
+    /// - Parameter always: the rooms that every request passes.
+    init(
+        _ table: RoomTable, always: RoomSet, furnished: Furniture, sharing: SharingRoom, barrier: BarrierRoom,
+        redirect: RedirectRoom
+    ) {
+        self.table = table
+        self.furnished = furnished
+        self.sharing = sharing
+        self.barrier = barrier
+        self.redirect = redirect
+        var standing = always
+        standing.insert(.redirect)
+        standing.set(.retry, furnished.retries > 0)
+        standing.set(.connectivity, furnished.waitsForConnectivity)
+        standing.set(.composition, furnished.composes)
+        standing.set(.seal, furnished.seals)
+        standing.formUnion(Self.caches(furnished.cachePolicy, isSealed: furnished.seals, furnished.cachesSealed))
+        self.standing = standing
+    }
+
+    var limits: TimeLimits { table.limits }
+
+    /// Sends a call's request down the corridor.
+    func send(_ call: Call) async throws -> HTTPResponse {
+        let request = call.request
+        let rooms = rooms(for: call, request)
+        guard rooms == RoomSet(.redirect) else { return try await Chain(call, table, rooms).proceed(request) }
+        let response = try await table.send(request, for: call)
+        guard redirect.mayFollow(response) else { return response }
+        return try await redirect.follow(response, to: request, Chain(call, table, []))
+    }
+
+    // MARK: Which rooms
+
+    private func rooms(for call: Call, _ request: HTTPRequest) -> RoomSet {
+        var rooms = standing
+        if barrier.concerns(request) { rooms.insert(.barrier) }
+        switch sharing.policy(for: request) {
+        case .allow: break
+        case .reject: rooms.insert(.rejection)
+        case .coalesce: rooms.formUnion(RoomSet(.rejection, .sharing))
+        }
+        if call.watch != nil || TraceParent.current != nil { rooms.insert(.attempt) }
+        if request.replacesGlobalHeaders, !furnished.hasParameterProvider { rooms.remove(.composition) }
+        if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
+        if call.details.simulation != nil { rooms.insert(.simulation) }
+        if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
+        guard !request.hasNoSettings else { return rooms }
+        if let retries = request.retries ?? request.retryPolicy?.retries { rooms.set(.retry, retries > 0) }
+        if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
+        if !request.authenticates { rooms.remove(.authentication) }
+        if request.traceParent != nil { rooms.insert(.attempt) }
+        if request.sealing != .automatic || request.cachePolicy != nil {
+            let isSealed =
+                switch request.sealing {
+                case .automatic: furnished.seals
+                case .unsealed: false
+                case .sealed: true
+                }
+            rooms.set(.seal, isSealed)
+            rooms.subtract(RoomSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
+            rooms.formUnion(
+                Self.caches(request.cachePolicy ?? furnished.cachePolicy, isSealed: isSealed, furnished.cachesSealed))
+        }
+        return rooms
+    }
+
+    private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> RoomSet {
+        switch policy {
+        case .networkOnly: []
+        case .http: isSealed && !cachesSealed ? RoomSet(.httpCacheOfOpened) : RoomSet(.httpCache)
+        default: isSealed && cachesSealed ? RoomSet(.cacheOfSealed) : RoomSet(.cache)
+        }
+    }
+}
+
+/// The app's interceptors as one room.
+struct InterceptorRoom: Room {
+    let interceptors: [any Interceptor]
+    let limits: TimeLimits
+    /// The request as the interceptors are shown it.
+    let shown: @Sendable (HTTPRequest) -> HTTPRequest
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let request = shown(request)
+        guard chain.call.deadline != nil else { return try await intercept(request, interceptors[...], chain) }
+        // The deadline holds for an interceptor too that takes no notice of it.
+        return try await limits.run(for: chain.call) { try await intercept(request, interceptors[...], chain) }
+    }
+
+    private func intercept(
+        _ request: HTTPRequest, _ rest: ArraySlice<any Interceptor>, _ chain: Chain
+    ) async throws -> HTTPResponse {
+        guard let first = rest.first else { return try await chain.proceed(request) }
+        return try await first.intercept(request) { try await intercept($0, rest.dropFirst(), chain) }
+    }
+}

@@ -1,0 +1,140 @@
+public import HTTPCore
+
+/// Puts a request together for one attempt: headers by precedence, common parameters.
+///
+/// Headers, later wins, `nil` removes: the manager's < the domain's < the server row's < the provider's < the
+/// request's (an entity's, then its call's). Parameters: the provider's < the request's.
+struct CompositionRoom: Room {
+    let defaults: HTTPHeaders
+    let immediateHeaderProvider: ImmediateHeaderProvider?
+    let headerProvider: HeaderProvider?
+    let parameterProvider: ParameterProvider?
+    /// Whether the app's interceptors have been shown the headers of manager and rows, so that the request has them.
+    let isShownBefore: Bool
+    /// The total timeout of a request that names none; no provider is waited for longer.
+    let timeout: Duration?
+    let limits: TimeLimits
+    let scope: CredentialScope
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let call = chain.call
+        var composed = request
+        if let parameterProvider, let content = call.details.content {
+            let provided = try await ask("parameter", for: composed, call) { try await parameterProvider($0) }
+            let common = try RequestBuilder.encoded(provided)
+            if !common.isEmpty { try add(common, to: content, of: call, in: &composed) }
+        }
+        guard !request.replacesGlobalHeaders else { return try await chain.proceed(composed) }
+        var provided = HTTPHeaders()
+        if let immediateHeaderProvider {
+            do {
+                provided = try immediateHeaderProvider(composed)
+            } catch {
+                throw Self.failure(error, "header", request)
+            }
+        }
+        if let headerProvider {
+            provided.merge(try await ask("header", for: composed, call) { try await headerProvider($0) })
+        }
+        if !provided.hasNoFields, !scope.includes(request.url, of: call) {
+            provided.removeAll { scope.secrets.contains($0) || request.secretHeaders.contains($0) }
+        }
+        let base = Self.base(defaults, of: request)
+        composed.headers =
+            isShownBefore
+            ? Self.laid(provided, in: request.headers, base: base, own: call.request.headers)
+            : base.merging(provided).merging(request.headers)
+        return try await chain.proceed(composed)
+    }
+
+    /// What lies under the provider's headers and the request's own.
+    static func base(_ defaults: HTTPHeaders, of request: HTTPRequest) -> HTTPHeaders {
+        request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
+    }
+
+    /// The provider's fields between the base and the request's own, where the request has both already: a field is the
+    /// base's as long as it is not the request's own and nobody has changed it.
+    static func laid(
+        _ provided: HTTPHeaders, in headers: HTTPHeaders, base: HTTPHeaders, own: HTTPHeaders
+    ) -> HTTPHeaders {
+        var result = headers
+        let ownNames = Set(own.fields.map { $0.name.lowercased() })
+        let presentNames = Set(headers.fields.map { $0.name.lowercased() })
+        for name in Set(provided.fields.map { $0.name.lowercased() }).sorted() where !ownNames.contains(name) {
+            let isOfBase =
+                presentNames.contains(name)
+                ? base.contains(name) && headers[values: name] == base[values: name] : !base.contains(name)
+            guard isOfBase else { continue }
+            result[name] = nil
+            for field in provided.fields where field.name.lowercased() == name {
+                if let value = field.value { result.append(field.name, value) }
+            }
+        }
+        return result
+    }
+
+    /// Adds the provider's parameters to the request's own, which win.
+    private func add(
+        _ common: [String: JSONValue], to content: RequestContent, of call: Call, in request: inout HTTPRequest
+    ) throws(NetworkError) {
+        var all = content
+        all.members = common.merging(content.members ?? [:]) { $1 }
+        for index in call.details.addresses.indices where request.url == (try call.url(atAddress: index)) {
+            guard request.body == call.request.body else { break }
+            request.url = call.details.addresses[index]
+            return try RequestBuilder.put(all, into: &request)
+        }
+        // An interceptor of the app has put another request in the place of the call's: what goes into a query is added.
+        let own = content.members ?? [:]
+        let missing = common.filter { own[$0.key] == nil }
+        guard !missing.isEmpty, request.method.encodesParametersInQuery || request.body != nil else { return }
+        request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(missing), to: request.url)
+    }
+
+    private func ask<Answer: Sendable>(
+        _ name: String, for request: HTTPRequest, _ call: Call,
+        _ provider: @escaping @Sendable (HTTPRequest) async throws -> Answer
+    ) async throws -> Answer {
+        do {
+            return try await limits.run(within: request.timeout ?? timeout, for: call, late: { Late() }) {
+                try await provider(request)
+            }
+        } catch is Late {
+            throw NetworkError(
+                .timeout(.total), message: "the \(name) provider took longer than the timeout; nothing was sent",
+                request: request)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            guard !call.isCancelled else { throw error }
+            throw Self.failure(error, name, request)
+        }
+    }
+
+    private static func failure(_ error: any Error, _ name: String, _ request: HTTPRequest) -> NetworkError {
+        NetworkError(
+            .provider, message: "the \(name) provider threw: \(error); nothing was sent", request: request,
+            underlying: error)
+    }
+
+    private struct Late: Error {}
+}
+
+/// Shows the app's interceptors what is known of a request before the providers are asked.
+extension CompositionRoom {
+    func shown(_ request: HTTPRequest) -> HTTPRequest {
+        var shown = request
+        shown.headers = Self.base(defaults, of: request).merging(request.headers)
+        return shown
+    }
+}
+
+/// Gives headers for a request. Asked once for each attempt, so that a token or timestamp is fresh.
+public typealias HeaderProvider = @Sendable (HTTPRequest) async throws -> HTTPHeaders
+
+/// Gives headers for a request without waiting for anything.
+public typealias ImmediateHeaderProvider = @Sendable (HTTPRequest) throws -> HTTPHeaders
+
+/// Gives parameters that every request has in common; the request's own win. Asked once for each attempt, so that a
+/// nonce or timestamp is fresh.
+public typealias ParameterProvider = @Sendable (HTTPRequest) async throws -> Parameters

@@ -1,0 +1,111 @@
+import DomainTableFormat
+import HTTPCore
+import Synchronization
+
+extension CentralRequestManager {
+    /// Makes the call of an entity: looks its route up, fills the address, puts parameters and files in.
+    ///
+    /// - Throws: ``NetworkError`` of kind `unknownName` for a name the table does not have, `invalidRequest` for a path
+    ///   parameter without a value, and for parameters and files that do not fit together.
+    func call(
+        _ entity: EntityPlan, progress: ProgressHandler? = nil,
+        cached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)? = nil
+    ) throws(NetworkError) -> (call: Call, decoder: ReplyDecoder) {
+        do throws(NetworkError) {
+            return try uncheckedCall(entity, progress, cached)
+        } catch {
+            throw error.attaching(HTTPRequest(entity.content.route.method?.rawValue ?? "GET", ""))
+        }
+    }
+
+    private func uncheckedCall(
+        _ entity: EntityPlan, _ progress: ProgressHandler?,
+        _ cached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)?
+    ) throws(NetworkError) -> (call: Call, decoder: ReplyDecoder) {
+        let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
+        var members = entity.content.parameters
+        let names = plan.pathParameters
+        for name in names where members[name] == nil { members[name] = entity.content.properties[name] }
+        var details = CallDetails(row: plan.row)
+        let simulation = entity.simulation ?? plan.simulation
+        details.simulation = simulation?.isOn ?? false ? simulation : nil
+        let values = names.isEmpty ? [:] : try PathTemplate.take(names, from: &members)
+        (details.addresses, details.filledPath) = try plan.addresses(
+            values, isSimulated: details.simulation != nil)
+        if let address = details.simulation?.address(path: details.filledPath, of: details.addresses.first ?? "") {
+            details.addresses = [address]
+        }
+        if !plan.parameters.isEmpty { members = plan.parameters.merging(members) { $1 } }
+
+        var request = plan.prototype
+        request.url = details.addresses.first ?? ""
+        entity.options.apply(to: &request)
+        if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
+        let content = RequestContent(
+            members: members.isEmpty ? nil : members, files: entity.content.files,
+            encoding: entity.options.parameterEncoding ?? plan.encoding)
+        if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
+        try RequestBuilder.put(content, into: &request)
+
+        let decoder = plan.decoder
+        details.entity = entity.content.reference
+        if decoder.envelope != nil || decoder.judge != nil { details.verdict = decoder }
+        if let cached, (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+            details.deliversCached = { [request] response, call in cached(response, request, decoder, call) }
+        }
+        return (makeCall(request, details, progress: progress), decoder)
+    }
+
+    /// Sends an entity's request and decodes its answer.
+    func reply<Model: Decodable & Sendable>(
+        to entity: EntityPlan, as model: Model.Type, progress: ProgressHandler?,
+        cached: (@Sendable (Reply<Model>) -> Void)? = nil
+    ) async throws -> Reply<Model> {
+        let gate = progress.map { ProgressGate($0, callbacks) }
+        var deliversCached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)?
+        if let cached {
+            deliversCached = { response, request, decoder, _ in
+                // An entry that no longer fits the model counts as none.
+                if let reply = try? decoder.reply(model, from: response, to: request) { cached(reply) }
+            }
+        }
+        let call: Call
+        let decoder: ReplyDecoder
+        do throws(NetworkError) {
+            (call, decoder) = try self.call(entity, progress: gate?.handler, cached: deliversCached)
+        } catch {
+            await tell(error, error.request ?? HTTPRequest("GET", ""))
+            throw error
+        }
+        return try await run(call, gate) { try decoder.reply(model, from: $0, to: $1) }
+    }
+
+    /// Starts an entity's request in closure form.
+    ///
+    /// - Parameters:
+    ///   - refine: makes what is delivered of a decoded reply.
+    ///   - deliver: gets the end, and before it what is cached, where the policy says so.
+    func start<Model: Decodable & Sendable>(
+        _ entity: Result<EntityPlan, NetworkError>, as model: Model.Type, progress: ProgressHandler? = nil,
+        on executor: CallbackExecutor? = nil,
+        refine: @escaping @Sendable (Reply<Model>) throws -> Reply<Model> = { $0 },
+        deliver: @escaping @Sendable (RequestTask, Result<Reply<Model>, NetworkError>) -> Void
+    ) -> RequestTask {
+        let gate = progress.map { ProgressGate($0, callbacks) }
+        let found = Mutex(ReplyDecoder())
+        return start(gate, on: executor) { () throws(NetworkError) in
+            let made = try call(
+                try entity.get(), progress: gate?.handler,
+                cached: { [self] response, request, decoder, call in
+                    guard let reply = try? refine(decoder.reply(model, from: response, to: request)) else { return }
+                    self.deliver(cached: call) { deliver(RequestTask(call), .success(reply)) }
+                })
+            found.withLock { $0 = made.decoder }
+            return made.call
+        } conclude: { response, request in
+            try refine(found.withLock { $0 }.reply(model, from: response, to: request))
+        } deliver: { task, result in
+            deliver(task, result)
+        }
+    }
+}

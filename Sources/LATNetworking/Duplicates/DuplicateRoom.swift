@@ -1,0 +1,162 @@
+import HTTPCore
+import Synchronization
+
+/// Refuses a call when the same one is under way (``DuplicatePolicy/reject``).
+final class RejectionRoom: Room {
+    private let sharing: SharingRoom
+    /// How many calls of a key are under way, of those that do not allow duplicates.
+    private let running = Mutex<[DuplicateKey: Int]>([:])
+
+    init(_ sharing: SharingRoom) { self.sharing = sharing }
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        guard let key = DuplicateKey(request, simulation: chain.call.details.simulation) else {
+            return try await chain.proceed(request)
+        }
+        let isFirst = running.withLock { running in
+            running[key, default: 0] += 1
+            return running[key] == 1
+        }
+        defer {
+            running.withLock { running in
+                running[key, default: 1] -= 1
+                if running[key] == 0 { running[key] = nil }
+            }
+        }
+        guard isFirst || sharing.policy(for: request) == .coalesce else {
+            throw NetworkError(
+                .duplicate, message: "the same request is under way; wait for it, or allow duplicates",
+                request: request)
+        }
+        return try await chain.proceed(request)
+    }
+}
+
+/// Lets requests that are the same share one answer (``DuplicatePolicy/coalesce``, ``SharedCalls``).
+///
+/// The shared request is a call of its own in a task of its own, which outlives the caller who began it.
+final class SharingRoom: Room {
+    /// One request on behalf of several callers.
+    private struct SharedCall: Sendable {
+        let call: Call
+        let progress: ProgressRelay
+        var waiters: [UInt64: Waiter<HTTPResponse>] = [:]
+    }
+
+    private struct State {
+        var table = SharedCalls<DuplicateKey, UInt64>()
+        var shared: [UInt64: SharedCall] = [:]
+        var ids: UInt64 = 0
+    }
+
+    private let standard: DuplicatePolicy
+    private let secrets: SecretHeaders
+    private let partition: @Sendable () -> String?
+    private let state = Mutex(State())
+
+    init(
+        _ standard: DuplicatePolicy, secrets: SecretHeaders = .standard,
+        partition: @escaping @Sendable () -> String? = { nil }
+    ) {
+        self.standard = standard
+        self.secrets = secrets
+        self.partition = partition
+    }
+
+    func policy(for request: HTTPRequest) -> DuplicatePolicy {
+        switch request.duplicates ?? standard {
+        case .allow: .allow
+        case .reject: .reject
+        // As the manager's setting it must not make one order of two.
+        case .coalesce: request.streamsBody || request.duplicates == nil && !request.method.isSafe ? .allow : .coalesce
+        }
+    }
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let call = chain.call
+        guard
+            let key = DuplicateKey(sharing: call, composed: request, secrets: secrets, partition: partition())
+        else { return try await chain.proceed(request) }
+        let waiter = Waiter<HTTPResponse>()
+        let (id, token, shared, isFirst) = join(key, call, waiter)
+        shared.call.raisePriority(to: call.priority)
+        if isFirst {
+            shared.call.run { [self] in
+                let result: Result<HTTPResponse, any Error>
+                do {
+                    result = .success(try await chain.on(shared.call).proceed(request))
+                } catch {
+                    result = .failure(error)
+                }
+                finish(key, token, result)
+            }
+        } else {
+            call.watch?.record(.waiting(.sharedRequest))
+        }
+        defer { call.note { $0.absorb(shared.call.sent) } }
+        do {
+            return try await waiter.value(for: call) { shared.call.raisePriority(to: $0) }
+        } catch {
+            leave(key, id, token)
+            throw error
+        }
+    }
+
+    private func join(
+        _ key: DuplicateKey, _ call: Call, _ waiter: Waiter<HTTPResponse>
+    ) -> (id: UInt64, token: UInt64, shared: SharedCall, isFirst: Bool) {
+        state.withLock { state in
+            state.ids += 1
+            let id = state.ids
+            let (token, isFirst) =
+                switch state.table.join(key, id) {
+                case .lead(let token): (token, true)
+                case .follow(let token): (token, false)
+                }
+            let progress = ProgressRelay()
+            var shared =
+                state.shared[token]
+                ?? SharedCall(
+                    call: Call(
+                        call.request, details: call.details, watch: call.watch, progress: { progress.report($0) }),
+                    progress: progress)
+            shared.waiters[id] = waiter
+            shared.progress.add(id, call.progressHandler)
+            state.shared[token] = shared
+            return (id, token, shared, isFirst)
+        }
+    }
+
+    private func finish(_ key: DuplicateKey, _ token: UInt64, _ result: Result<HTTPResponse, any Error>) {
+        let shared = state.withLock { state in
+            _ = state.table.finish(key, token: token)
+            return state.shared.removeValue(forKey: token)
+        }
+        for waiter in (shared?.waiters ?? [:]).values { waiter.end(result) }
+    }
+
+    private func leave(_ key: DuplicateKey, _ id: UInt64, _ token: UInt64) {
+        let abandoned = state.withLock { state -> Call? in
+            state.shared[token]?.waiters[id] = nil
+            state.shared[token]?.progress.remove(id)
+            guard state.table.leave(key, id, token: token) else { return nil }
+            return state.shared.removeValue(forKey: token)?.call
+        }
+        abandoned?.cancel()
+    }
+}
+
+/// Tells several callers of one transfer's progress.
+private final class ProgressRelay: Sendable {
+    private let handlers = Mutex<[UInt64: @Sendable (TransferProgress) -> Void]>([:])
+
+    func add(_ id: UInt64, _ handler: (@Sendable (TransferProgress) -> Void)?) {
+        handlers.withLock { $0[id] = handler }
+    }
+
+    func remove(_ id: UInt64) { handlers.withLock { $0[id] = nil } }
+
+    func report(_ progress: TransferProgress) {
+        for handler in handlers.withLock({ $0 }).values { handler(progress) }
+    }
+}

@@ -1,0 +1,134 @@
+import CurlTransport
+import HTTPCore
+
+/// Follows redirects, hop by hop, as ``RedirectRule`` says.
+struct RedirectRoom: Room {
+    let policy: RedirectPolicy
+    let rule: RedirectRule
+    let handler: RedirectHandler?
+    /// The total timeout of a request that names none.
+    let timeout: Duration?
+    let limits: TimeLimits
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let response = try await chain.proceed(request)
+        return mayFollow(response) ? try await follow(response, to: request, chain) : response
+    }
+
+    /// Whether an answer can be a redirect at all.
+    func mayFollow(_ response: HTTPResponse) -> Bool { (300...399).contains(response.status) }
+
+    /// Goes on from an answer, hop by hop, to one that is no redirect.
+    func follow(_ first: HTTPResponse, to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        guard let limit = limit(for: request) else { return first }
+        var response = first
+        var request = request
+        var hops: [HTTPResponse.Redirect] = []
+        var deadline = TransferDeadline(request.timeout ?? (request.streamsBody ? nil : timeout))
+        deadline?.spend(response.timings)
+        var rule = rule
+        rule.secretHeaders = rule.secretHeaders.union(request.secretHeaders)
+        while let proposed = try rule.next(after: response, to: request) {
+            guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
+            guard let following = try await decide(proposed, rule, hops, request, response) else { break }
+            hops.append(.init(url: response.url, status: response.status))
+            try await readShortBody(of: response, chain.call)
+            request = following
+            try deadline?.apply(to: &request)
+            response = try await chain.following(hop: hops.count).proceed(request)
+            deadline?.spend(response.timings)
+        }
+        response.redirects = hops
+        return response
+    }
+
+    /// A short body is read to its end, so that the connection can serve the next hop; one that does not come soon costs
+    /// its connection.
+    private func readShortBody(of response: HTTPResponse, _ call: Call) async throws {
+        guard response.body.isStream else { return }
+        do {
+            _ = try await limits.run(within: .milliseconds(250), for: call) {
+                try await response.body.collect(upTo: 64 << 10)
+            }
+        } catch {
+            try Task.checkCancellation()
+            if call.isCancelled { throw call.cancellation }
+        }
+    }
+
+    /// Asks the handler. `nil` when the response shall be the answer.
+    private func decide(
+        _ next: HTTPRequest, _ rule: RedirectRule, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest,
+        _ response: HTTPResponse
+    ) async throws -> HTTPRequest? {
+        guard let handler else { return next }
+        let hop = RedirectHop(
+            request: request, response: response, next: next, hops: hops,
+            changesOrigin: URLReference.origin(of: next.url) != URLReference.origin(of: response.url))
+        let decision: RedirectDecision
+        do {
+            decision = try await handler(hop)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .provider, message: "the redirect handler threw: \(error)", request: request, response: response,
+                underlying: error)
+        }
+        switch decision {
+        case .stop: return nil
+        case .refuse(let reason): throw RedirectRule.refusal(reason, request, response)
+        case .follow(var changed):
+            // What the handler adds for the origin it was told of is meant for it; an origin of its own choice gets
+            // none of what was meant for another.
+            guard URLReference.origin(of: changed.url) != URLReference.origin(of: next.url) else { return changed }
+            try rule.restrict(&changed, from: next.url, request, response)
+            try rule.restrict(&changed, from: response.url, request, response)
+            return changed
+        }
+    }
+
+    private func limit(for request: HTTPRequest) -> Int? {
+        switch request.redirects == .automatic ? policy : request.redirects {
+        case .none: nil
+        case .follow(let limit): max(0, limit)
+        case .automatic: 20
+        }
+    }
+
+    private func tooMany(
+        _ limit: Int, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest, _ response: HTTPResponse
+    ) -> NetworkError {
+        let isLoop = hops.contains { $0.url == response.url }
+        let way = hops.suffix(3).map { URLText.redacted($0.url) }.joined(separator: " → ")
+        return NetworkError(
+            .redirect,
+            message: (isLoop ? "the redirects go in a circle" : "there are more than \(limit) redirects")
+                + (way.isEmpty ? "" : ": \(way)")
+                + "; raise the limit with redirects = .follow(limit:) or set .none to see the response itself",
+            request: request, response: response)
+    }
+}
+
+/// The time of a call that is left over several transfers. Waiting for a free connection does not count.
+struct TransferDeadline {
+    private var left: Duration
+
+    init?(_ timeout: Duration?) {
+        guard let timeout else { return nil }
+        left = timeout
+    }
+
+    mutating func spend(_ timings: Timings) {
+        if let total = timings.total { left -= total }
+    }
+
+    /// - Throws: ``NetworkError/Kind/timeout(_:)`` when nothing is left.
+    func apply(to request: inout HTTPRequest) throws(NetworkError) {
+        guard left > .zero else {
+            throw NetworkError(
+                .timeout(.total), message: "the redirects took the whole timeout; raise it", request: request)
+        }
+        request.timeout = left
+    }
+}

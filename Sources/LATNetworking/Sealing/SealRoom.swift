@@ -1,0 +1,122 @@
+import FoundationEssentials
+import HTTPCore
+
+/// Seals the content of requests and opens that of replies.
+///
+/// It stands after the room that puts requests together, so that what is sealed is what would be sent, and each attempt
+/// has a nonce and a time of its own. A sealed reply is collected before it is opened, that of a stream too: not a byte
+/// of it is told before all of it was checked.
+struct SealRoom: Room {
+    let standard: (any Sealer)?
+    let named: [String: any Sealer]
+
+    /// The largest file that is sealed, and the largest sealed reply to a call that asked for a stream and named no
+    /// limit.
+    static let limit = 64 << 20
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        guard let sealer = try sealer(for: request) else { return try await chain.proceed(request) }
+        let body = try content(of: request)
+        let sealed = try await integrity(of: request, "the request cannot be sealed") {
+            try await sealer.seal(body, of: request)
+        }
+        var outgoing = request
+        outgoing.body = sealed.body.map { .data($0) }
+        outgoing.headers.merge(sealed.headers)
+        // It is bound to its address: another one could not open it.
+        if outgoing.redirects == .automatic { outgoing.redirects = .none }
+        var response = try await chain.proceed(outgoing)
+        let bytes = try await response.body.collect(upTo: request.streamsBody ? limit(of: request) : .max)
+        response.body = .empty
+        let head = response
+        let opened = try await integrity(of: request, "the reply of status \(response.status) cannot be opened", head) {
+            try await sealer.open(bytes, of: head, to: sealed)
+        }
+        response.body = ResponseBody(opened?.body ?? bytes)
+        for field in opened?.headers.fields ?? [] {
+            response.headers.removeAll { $0.equalsIgnoringASCIICase(field.name) }
+            if let value = field.value { response.headers.append(field.name, value) }
+        }
+        return response
+    }
+
+    private func limit(of request: HTTPRequest) -> Int { Int(clamping: request.maxBodySize ?? Int64(Self.limit)) }
+
+    private func sealer(for request: HTTPRequest) throws(NetworkError) -> (any Sealer)? {
+        switch request.sealing {
+        case .unsealed: return nil
+        case .automatic: return standard
+        case .sealed(let name):
+            if let sealer = named[name] { return sealer }
+            let known = named.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+            throw NetworkError(
+                .invalidRequest,
+                message: "there is no sealer \"\(name)\"; "
+                    + (known.isEmpty ? "set configuration.sealers" : "configuration.sealers has \(known)"),
+                request: request)
+        }
+    }
+
+    /// Runs a sealer; what it throws is told without anything of the content.
+    private func integrity<Result>(
+        of request: HTTPRequest, _ what: String, _ response: HTTPResponse? = nil, _ work: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await work()
+        } catch let error as NetworkError {
+            throw error.attaching(request)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .integrity, message: "\(what): \(error)", request: request, response: response, underlying: error)
+        }
+    }
+
+    /// The bytes that would be sent.
+    private func content(of request: HTTPRequest) throws -> Data? {
+        switch request.body?.content {
+        case nil: return nil
+        case .data(let data): return data
+        case .parameters(let encoding): return encoding == .json ? Data("{}".utf8) : Data()
+        case .encoded(let encoder):
+            do {
+                return try encoder.encode()
+            } catch let error as NetworkError {
+                throw error.attaching(request)
+            } catch {
+                throw NetworkError(
+                    .invalidRequest, message: "the body does not encode: \(error)", request: request, underlying: error)
+            }
+        case .file(let path):
+            return try Self.file(path, request)
+        case .stream, .multipart:
+            throw NetworkError(
+                .invalidRequest,
+                message:
+                    "a stream or a multipart body cannot be sealed, which takes all of it at once; send data or "
+                    + "a file, or set sealing = .unsealed", request: request)
+        }
+    }
+
+    private static func file(_ path: String, _ request: HTTPRequest) throws(NetworkError) -> Data {
+        do {
+            let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
+            guard size <= limit else {
+                throw NetworkError(
+                    .requestBody,
+                    message:
+                        "the file \"\(path)\" has \(size) bytes; up to \(limit) are sealed, which takes "
+                        + "all of it at once",
+                    request: request)
+            }
+            return try Data(contentsOf: URL(filePath: path))
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .requestBody, message: "the file \"\(path)\" cannot be sealed: \(error)", request: request,
+                underlying: error)
+        }
+    }
+}

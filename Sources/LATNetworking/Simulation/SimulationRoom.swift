@@ -1,0 +1,82 @@
+import FoundationEssentials
+import HTTPCore
+
+extension Simulation {
+    /// The address at a server that stands in for the real one; `nil` when there is no such server.
+    ///
+    /// - Parameters:
+    ///   - path: what comes after the base URL, where that is known.
+    ///   - url: the real address.
+    func address(path: String?, of url: String) -> String? {
+        guard case .server(let baseURL, _) = kind else { return nil }
+        return RequestBuilder.join(baseURL, path ?? Self.path(of: url, withQuery: true))
+    }
+
+    /// What comes after the authority of a URL.
+    static func path(of url: String, withQuery: Bool) -> String {
+        var rest = Substring(url.prefix { $0 != "#" })
+        if let slashes = rest.firstRange(of: "://") {
+            rest = rest[slashes.upperBound...].drop { $0 != "/" && $0 != "?" }
+        }
+        return String(withQuery ? rest : rest.prefix { $0 != "?" })
+    }
+}
+
+/// Answers in a server's place, or after a delay, as the call's ``Simulation`` says. The address of a server that stands
+/// in is the call's own from the beginning.
+struct SimulationRoom: Room {
+    let clock: CallClock
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        switch chain.call.details.simulation?.kind {
+        case nil, .off:
+            return try await chain.proceed(request)
+        case .server(_, let delay):
+            try await wait(delay, for: request, chain.call)
+            var response = try await chain.proceed(request)
+            response.source = .simulated
+            return response
+        case .reply(let status, let headers, let body, let delay):
+            try await wait(delay, for: request, chain.call)
+            return HTTPResponse(
+                status: status, headers: headers, body: ResponseBody(body), url: request.url, source: .simulated)
+        case .fixtures(let directory, let delay):
+            try await wait(delay, for: request, chain.call)
+            return try fixture(for: request, chain.call.details, in: directory)
+        }
+    }
+
+    private func fixture(
+        for request: HTTPRequest, _ details: CallDetails, in directory: String
+    ) throws -> HTTPResponse {
+        let paths = [details.filledPath, Simulation.path(of: request.url, withQuery: false), details.row?.path]
+            .compactMap { $0 }
+        var tried: [String] = []
+        for path in paths {
+            let name = String(path.drop { $0 == "/" })
+            guard !name.split(separator: "/").contains("..") else { continue }
+            for candidate in ["\(name).\(request.method).json", "\(name).json", name] {
+                let file = "\(directory)/\(candidate)"
+                tried.append(candidate)
+                guard !name.isEmpty, let data = try? Data(contentsOf: URL(filePath: file)) else { continue }
+                let type = MediaType.forFileName(candidate) ?? "application/octet-stream"
+                return HTTPResponse(
+                    status: 200, headers: ["Content-Type": type], body: ResponseBody(data), url: request.url,
+                    source: .simulated)
+            }
+        }
+        throw NetworkError(
+            .simulation,
+            message: "no fixture in \(directory) for \(request.method) \(paths.first ?? ""); make one of "
+                + tried.joined(separator: ", "), request: request)
+    }
+
+    /// The delay of a simulated server, which may be longer than the caller waits.
+    private func wait(_ delay: Duration, for request: HTTPRequest, _ call: Call) async throws {
+        guard let timeout = request.timeout, timeout <= delay else { return try await clock.wait(delay, for: call) }
+        try await clock.wait(timeout, for: call)
+        throw NetworkError(
+            .timeout(.total), message: "the simulated answer takes \(delay), longer than the timeout of \(timeout)",
+            request: request)
+    }
+}
