@@ -55,6 +55,7 @@ final class Engine: @unchecked Sendable {
     private var isShuttingDown = false
     /// What libcurl was told; 0 for no limit.
     private var hostLimit = 0
+    @exclusivity(unchecked) private var capacity: ConnectionCapacity
     private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
     /// Connect probes and the watch over the network, from the thread's start to its end.
     private var side: EngineSide?
@@ -99,13 +100,15 @@ final class Engine: @unchecked Sendable {
         self.share = share
         sockets = SocketTable(epoll: epoll)
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
+        capacity = ConnectionCapacity(
+            maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
         _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = lat_multi_setopt_socket(multi, socketCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
         _ = lat_multi_setopt_timer(multi, timerCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
-        _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maxIdleConnections)
+        _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value)
         // The queue keeps the limit; this keeps it where HTTP/2 needs more than one connection. Through a proxy
         // libcurl would count all origins as one host.
         if proxies.isEmpty {
@@ -233,6 +236,7 @@ final class Engine: @unchecked Sendable {
     private func start(_ transfer: Transfer) {
         transfer.setPhase(.running)
         runningCount += 1
+        if capacity.note(running: runningCount, now) { setCapacity() }
         transfer.startedAt = now
         transfer.attemptStartedAt = now
         guard let handle = takeHandle() else {
@@ -257,10 +261,13 @@ final class Engine: @unchecked Sendable {
 
     /// libcurl has one limit for all hosts: the largest that any of them has. The queue keeps each host to its own.
     private func raiseHostLimit(to limit: Int) {
+        if capacity.raise(perHost: limit) { setCapacity() }
         guard hostLimit > 0, limit > hostLimit else { return }
         hostLimit = limit
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
     }
+
+    private func setCapacity() { _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value) }
 
     private func takeHandle() -> EasyHandle? {
         if let handle = freeHandles.popLast() { return handle }
@@ -370,6 +377,7 @@ final class Engine: @unchecked Sendable {
         } else if wasRunning {
             runningCount -= 1
         }
+        if capacity.note(running: runningCount, now) { setCapacity() }
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.owner?.detach(transfer)
         if wasRunning { startNext(after: transfer) }
