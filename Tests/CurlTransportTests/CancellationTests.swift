@@ -49,6 +49,7 @@ import Testing
         let full = try FullBacklogListener()
         let isInBody = Event()
         var request = HTTPRequest("GET", server.url())
+        let owner = TestOwner { _ in isInBody.happen() }
         switch place {
         case "queued": server.enqueue(.text("first").stalling(.start))
         case "connecting": request.url = full.url()
@@ -58,11 +59,9 @@ import Testing
                 MockReply.text("x").withInterim(103, headers: ["Link": "</a>"]).stalling(.beforeHead))
         case "in the body":
             server.enqueue(.pattern(byteCount: 1 << 30))
-            request.progressHandler = { _ in isInBody.happen() }
         default:
             server.bodyReadRate = 0
             request = HTTPRequest("PUT", server.url(), body: .data(Data(count: 32 << 20)))
-            request.progressHandler = { _ in isInBody.happen() }
         }
         let one = testConfiguration {
             $0.maxConnectionsPerHost = 1
@@ -73,7 +72,7 @@ import Testing
             if first != nil { try await server.waitForRequests(1) }
             let task =
                 place == "queued" || place == "connecting"
-                ? try await transport.submit(request) : Task { try await transport.send(request) }
+                ? try await transport.submit(request) : Task { try await transport.send(request, for: owner) }
             switch place {
             case "queued", "connecting": break
             case "in the body", "in the upload": await isInBody.wait()

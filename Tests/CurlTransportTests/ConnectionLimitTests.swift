@@ -77,6 +77,62 @@ import Testing
         }
     }
 
+    /// Sends requests, so many at once, to addresses in turn.
+    private func send(_ count: Int, inFlight: Int, to urls: [String], _ transport: CurlTransport) async throws {
+        try await within(.seconds(60)) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<count {
+                    if index >= inFlight { try await group.next() }
+                    let request = HTTPRequest("GET", urls[index % urls.count])
+                    group.addTask { _ = try await transport.send(request) }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    @Test(arguments: [300, 400])
+    func busyHostKeepsItsConnections(inFlight: Int) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = inFlight }) { transport async throws in
+            try await send(3000, inFlight: inFlight, to: [server.url()], transport)
+            #expect(server.acceptedConnections <= inFlight)
+        }
+    }
+
+    @Test func raisedLimitKeepsItsConnections() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            try await within(.seconds(60)) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for index in 0..<3000 {
+                        if index >= 400 { try await group.next() }
+                        let request = HTTPRequest("GET", server.url()).with { $0.maxConnectionsPerHost = 400 }
+                        group.addTask { _ = try await transport.send(request) }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+            #expect(server.acceptedConnections <= 400)
+        }
+    }
+
+    /// Together they have more connections than the idle ones that are kept.
+    @Test func manyBusyHostsKeepTheirConnections() async throws {
+        let servers = try (0..<40).map { _ in try MockServer() }
+        for server in servers { server.fallback { _ in .text("x") } }
+        let configuration = testConfiguration {
+            $0.maxConnectionsPerHost = 5
+            $0.maxIdleConnections = 20
+        }
+        try await withTransport(configuration) { transport async throws in
+            try await send(3000, inFlight: 200, to: servers.map { $0.url() }, transport)
+            #expect(servers.map(\.acceptedConnections).reduce(0, +) <= 200)
+        }
+    }
+
     @Test func waitersStartByPriorityThenByAge() async throws {
         let server = try MockServer()
         server.enqueue(.text("first").stalling(.start))

@@ -33,7 +33,7 @@ import Testing
     }
 
     /// The server says GOAWAY after every third request; each request in flight is refused until it is among three.
-    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 6])
+    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 6, 20])
     func requestsSurviveGoAway(inFlight: Int) async throws {
         let url = try #require(Servers.nginxGoAway) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in
@@ -129,6 +129,51 @@ import Testing
             let error = try await transport.failure(of: request)
             #expect(kinds.contains(error.kind), "\(name): \(error.kind) \(error.curlCode ?? -1) \(error.message)")
             #expect(try await transport.get(other.url()).text == "x")
+        }
+    }
+
+    private static let refusedStream = frame(3, stream: 1, [0, 0, 0, 7])
+    /// Without an error; the last stream is 0.
+    private static let goAway = frame(7, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0])
+
+    /// Of a `GOAWAY` on a fresh connection libcurl 7.88 does not tell which streams it refuses.
+    @Test(arguments: [
+        ("GET", refusedStream, true), ("POST", refusedStream, true), ("GET", goAway, true), ("POST", goAway, false),
+    ])
+    func refusedStreamIsSentAgain(method: String, refusal: [UInt8], isSentAgain: Bool) async throws {
+        let connections = Box(0)
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connections.change { $0 += 1 }
+            let hello = Self.frame(0, flags: 1, stream: 1, Array("hello".utf8))
+            connection.write(Self.settings + (connections.value == 1 ? refusal : Self.ok + hello))
+            connection.drain()
+        }
+        try await withTransport { transport async throws in
+            let body = method == "POST" ? HTTPBody.text("pay") : nil
+            let request = HTTPRequest(method, server.url(), body: body).with { $0.version = .http2PriorKnowledge }
+            if isSentAgain {
+                #expect(try await transport.answer(to: request).text == "hello")
+            } else {
+                _ = try await transport.failure(of: request)
+            }
+            #expect(connections.value == (isSentAgain ? 2 : 1))
+        }
+    }
+
+    @Test func serverThatAlwaysGoesAwayIsLeft() async throws {
+        let connections = Box(0)
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connections.change { $0 += 1 }
+            connection.write(Self.settings + Self.goAway)
+            connection.drain()
+        }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.version = .http2PriorKnowledge }
+            let error = try await transport.failure(of: request)
+            #expect(error.attempts == connections.value)
+            #expect(connections.value == 2)
         }
     }
 

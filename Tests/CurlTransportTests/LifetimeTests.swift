@@ -166,10 +166,9 @@ private let dispatchSlack = 3
             let before = ProcessFacts.residentBytes
             let most = Box(0)
             for body in [HTTPBody.file(path), .multipart([UploadFile(name: "f", path: path)])] {
-                let request = HTTPRequest("PUT", server.url(), body: body).with {
-                    $0.progressHandler = { _ in most.change { $0 = max($0, ProcessFacts.residentBytes) } }
-                }
-                let received = Int64(try await transport.send(request).text ?? "") ?? 0
+                let owner = TestOwner { _ in most.change { $0 = max($0, ProcessFacts.residentBytes) } }
+                let request = HTTPRequest("PUT", server.url(), body: body)
+                let received = Int64(try await transport.send(request, for: owner).text ?? "") ?? 0
                 #expect(received >= size)
             }
             #expect(most.value - before < 24 << 20)

@@ -5,8 +5,8 @@ import LATTesting
 import Testing
 
 @Suite struct ProgressTests {
-    private func noting(_ events: Box<[TransferProgress]>, _ request: HTTPRequest) -> HTTPRequest {
-        request.with { $0.progressHandler = { event in events.change { $0.append(event) } } }
+    private func noting(_ events: Box<[TransferProgress]>) -> TestOwner {
+        TestOwner { event in events.change { $0.append(event) } }
     }
 
     private func expectMonotonic(_ events: [TransferProgress], sourceLocation: SourceLocation = #_sourceLocation) {
@@ -30,8 +30,8 @@ import Testing
         server.enqueue(reply)
         let events = Box<[TransferProgress]>([])
         try await withTransport { transport async throws in
-            let request = noting(events, HTTPRequest("GET", server.url())).with { $0.streamsBody = streams }
-            let count = try await transport.answer(to: request).body.collect(upTo: 1 << 30).count
+            let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = streams }
+            let count = try await transport.answer(to: request, for: noting(events)).body.collect(upTo: 1 << 30).count
             #expect(count == size)
         }
         expectMonotonic(events.value)
@@ -72,7 +72,8 @@ import Testing
         let events = Box<[TransferProgress]>([])
         let sent = Box<Int64>(-1)
         try await withTransport { transport async throws in
-            let response = try await transport.answer(to: noting(events, HTTPRequest("POST", server.url(), body: body)))
+            let response = try await transport.answer(
+                to: HTTPRequest("POST", server.url(), body: body), for: noting(events))
             sent.change { $0 = Int64(response.text ?? "") ?? -1 }
         }
         expectMonotonic(events.value)
@@ -88,7 +89,7 @@ import Testing
         try await withTransport { transport async throws in
             for _ in 0..<2 {
                 let events = Box<[TransferProgress]>([])
-                _ = try await transport.failure(of: noting(events, HTTPRequest("GET", server.url())))
+                _ = try await transport.failure(of: HTTPRequest("GET", server.url()), for: noting(events))
                 expectMonotonic(events.value)
                 #expect(events.value.allSatisfy { $0.completed != $0.total }, "\(events.value)")
             }
@@ -104,10 +105,10 @@ import Testing
         server.enqueue(challenge, .text("hello"))
         let events = Box<[TransferProgress]>([])
         try await withTransport { transport async throws in
-            let request = noting(events, HTTPRequest("GET", server.url())).with {
+            let request = HTTPRequest("GET", server.url()).with {
                 $0.authentication = .digest(user: "u", password: "p")
             }
-            #expect(try await transport.answer(to: request).text == "hello")
+            #expect(try await transport.answer(to: request, for: noting(events)).text == "hello")
         }
         expectMonotonic(events.value)
         #expect(events.value.last == TransferProgress(direction: .download, completed: 5, total: 5))
@@ -120,8 +121,8 @@ import Testing
         let events = Box<[TransferProgress]>([])
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             _ = try await transport.get(server.url())
-            let request = noting(events, HTTPRequest("PUT", server.url(), body: .data(data)))
-            #expect(try await transport.answer(to: request).text == "again")
+            let request = HTTPRequest("PUT", server.url(), body: .data(data))
+            #expect(try await transport.answer(to: request, for: noting(events)).text == "again")
         }
         expectMonotonic(events.value)
         let size = Int64(data.count)

@@ -153,10 +153,9 @@ import Testing
         try await withTransport { transport async throws in
             let body: HTTPBody = inMultipart ? .multipart([UploadFile(name: "f", path: path)]) : .file(path)
             let hasBegun = Event()
-            let request = HTTPRequest("PUT", server.url(), body: body).with {
-                $0.progressHandler = { _ in hasBegun.happen() }
-            }
-            let task = Task { try await transport.send(request) }
+            let owner = TestOwner { _ in hasBegun.happen() }
+            let request = HTTPRequest("PUT", server.url(), body: body)
+            let task = Task { try await transport.send(request, for: owner) }
             await hasBegun.wait()
             #expect(truncate(path, 100) == 0)
             server.bodyReadRate = nil

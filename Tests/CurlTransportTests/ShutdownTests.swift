@@ -36,10 +36,8 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
-            let control = TransferControl()
-            control.setSuspended(true)
-            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
-            let task = Task { try await transport.send(request) }
+            let owner = TestOwner(isSuspended: true)
+            let task = Task { try await transport.send(HTTPRequest("GET", server.url()), for: owner) }
             // The commands are taken in order: once the gauges are read, the request is in.
             _ = await transport.gauges
             try await within { await transport.shutdown() }

@@ -12,29 +12,22 @@ import Testing
         _ = try await transport.get(server.url())
     }
 
-    private func suspended() -> TransferControl {
-        let control = TransferControl()
-        control.setSuspended(true)
-        return control
-    }
-
     @Test func aRequestSuspendedBeforeItsStartGoesOutWhenItIsResumed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
-            let control = suspended()
+            let owner = TestOwner(isSuspended: true)
             let request = HTTPRequest("GET", server.url("/held")).with {
-                $0.control = control
                 $0.idleTimeout = .milliseconds(50)
                 $0.timeout = .seconds(5)
             }
-            let task = Task { try await transport.send(request) }
+            let task = Task { try await transport.send(request, for: owner) }
             _ = await transport.gauges
             // It is in nobody's way, though only one connection is allowed.
             #expect(try await transport.get(server.url("/other")).text == "x")
             try await pass(.milliseconds(150), transport)
             #expect(server.requests.map(\.target) == ["/other"])
-            control.setSuspended(false)
+            owner.setSuspended(false)
             #expect(try await within { try await task.value }.text == "x")
         }
     }
@@ -45,20 +38,19 @@ import Testing
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: size))
         try await withTransport { transport async throws in
-            let control = TransferControl()
+            let owner = TestOwner()
             let isHeld = Event()
             let isOver = Box(false)
+            owner.onProgress { [weak owner] _ in
+                if !isHeld.hasHappened { owner?.setSuspended(true) }
+                isHeld.happen()
+            }
             let request = HTTPRequest("GET", server.url()).with {
-                $0.control = control
                 $0.streamsBody = streams
                 $0.idleTimeout = .milliseconds(100)
-                $0.progressHandler = { [weak control] _ in
-                    if !isHeld.hasHappened { control?.setSuspended(true) }
-                    isHeld.happen()
-                }
             }
             let task = Task {
-                let data = try await transport.send(request).body.collect(upTo: 1 << 30)
+                let data = try await transport.send(request, for: owner).body.collect(upTo: 1 << 30)
                 isOver.change { $0 = true }
                 return data
             }
@@ -66,7 +58,7 @@ import Testing
             try await pass(.milliseconds(350), transport)
             #expect(!isOver.value)
             #expect(server.openConnections == 1)
-            control.setSuspended(false)
+            owner.setSuspended(false)
             let data = try await within { try await task.value }
             #expect(data.count == size)
             #expect(MockPattern.firstMismatch(in: data, at: 0) == nil)
@@ -78,23 +70,22 @@ import Testing
         let server = try MockServer()
         server.enqueue(place == "waiting for the head" ? .text("x").stalling(.start) : .pattern(byteCount: 64 << 20))
         try await withTransport { transport async throws in
-            let control = TransferControl()
+            let owner = TestOwner()
             let isHeld = Event()
-            if place == "before" { control.setSuspended(true) }
-            let request = HTTPRequest("GET", server.url()).with {
-                $0.control = control
-                $0.streamsBody = place == "stream"
-                $0.progressHandler = { [weak control] _ in
-                    control?.setSuspended(true)
-                    isHeld.happen()
-                }
+            if place == "before" { owner.setSuspended(true) }
+            owner.onProgress { [weak owner] _ in
+                owner?.setSuspended(true)
+                isHeld.happen()
             }
-            let task = Task { try await transport.send(request).body.collect(upTo: 1 << 30) }
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.streamsBody = place == "stream"
+            }
+            let task = Task { try await transport.send(request, for: owner).body.collect(upTo: 1 << 30) }
             switch place {
             case "before": break
             case "waiting for the head":
                 try await server.waitForRequests(1)
-                control.setSuspended(true)
+                owner.setSuspended(true)
             default: await isHeld.wait()
             }
             _ = await transport.gauges
@@ -109,16 +100,14 @@ import Testing
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 64 << 20))
         try await withTransport { transport async throws in
-            let control = TransferControl()
+            let owner = TestOwner()
             let isHeld = Event()
-            let request = HTTPRequest("GET", server.url()).with {
-                $0.control = control
-                $0.progressHandler = { [weak control] _ in
-                    control?.setSuspended(true)
-                    isHeld.happen()
-                }
+            owner.onProgress { [weak owner] _ in
+                owner?.setSuspended(true)
+                isHeld.happen()
             }
-            let task = Task { try await transport.send(request) }
+            let request = HTTPRequest("GET", server.url())
+            let task = Task { try await transport.send(request, for: owner) }
             await isHeld.wait()
             _ = await transport.gauges
             try await within { await transport.shutdown() }
@@ -134,14 +123,14 @@ import Testing
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             let first = Task { try await transport.get(server.url("/1")) }
             try await server.waitForRequests(1)
-            let control = TransferControl()
-            let held = HTTPRequest("GET", server.url("/2")).with { $0.control = control }
-            let second = try await transport.submit(held)
-            control.setSuspended(true)
+            let owner = TestOwner()
+            let held = HTTPRequest("GET", server.url("/2"))
+            let second = try await transport.submit(held, for: owner)
+            owner.setSuspended(true)
             first.cancel()
             #expect(try await transport.get(server.url("/3")).text == "/3")
             #expect(server.requests.map(\.path) == ["/1", "/3"])
-            control.setSuspended(false)
+            owner.setSuspended(false)
             #expect(try await within { try await second.value }.text == "/2")
         }
     }
@@ -150,16 +139,16 @@ import Testing
         let server = try MockServer()
         server.enqueue(.text("hello").delayed(by: .milliseconds(100), at: .afterHead))
         try await withTransport { transport async throws in
-            let control = TransferControl()
-            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
-            let task = Task { try await transport.send(request) }
+            let owner = TestOwner()
+            let request = HTTPRequest("GET", server.url())
+            let task = Task { try await transport.send(request, for: owner) }
             _ = await transport.gauges
-            control.setSuspended(true)
+            owner.setSuspended(true)
             try await pass(.milliseconds(150), transport)
-            control.setSuspended(false)
+            owner.setSuspended(false)
             #expect(try await within { try await task.value }.text == "hello")
-            control.setSuspended(true)
-            control.setSuspended(false)
+            owner.setSuspended(true)
+            owner.setSuspended(false)
         }
     }
 
@@ -169,16 +158,14 @@ import Testing
         let server = try MockServer()
         server.fallback { uploads ? .text("\($0.bodyByteCount)") : .pattern(byteCount: 8 << 20) }
         try await withTransport { transport async throws in
-            let control = TransferControl()
-            let request = HTTPRequest(uploads ? "POST" : "GET", server.url(), body: uploads ? .data(data) : nil).with {
-                $0.control = control
-            }
-            let task = Task { try await transport.send(request) }
+            let owner = TestOwner()
+            let request = HTTPRequest(uploads ? "POST" : "GET", server.url(), body: uploads ? .data(data) : nil)
+            let task = Task { try await transport.send(request, for: owner) }
             for index in 0..<2000 {
-                control.setSuspended(index % 2 == 0)
+                owner.setSuspended(index % 2 == 0)
                 if index % 50 == 0 { _ = await transport.gauges }
             }
-            control.setSuspended(false)
+            owner.setSuspended(false)
             let response = try await within { try await task.value }
             if uploads {
                 #expect(response.text == "\(data.count)")
@@ -196,22 +183,21 @@ import Testing
         server.bodyLimit = 0
         server.fallback { .text("\($0.bodyByteCount)") }
         try await withTransport { transport async throws in
-            let control = TransferControl()
+            let owner = TestOwner()
             let isHeld = Event()
-            let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
-                $0.control = control
-                $0.idleTimeout = .milliseconds(100)
-                $0.progressHandler = { [weak control] _ in
-                    if !isHeld.hasHappened { control?.setSuspended(true) }
-                    isHeld.happen()
-                }
+            owner.onProgress { [weak owner] _ in
+                if !isHeld.hasHappened { owner?.setSuspended(true) }
+                isHeld.happen()
             }
-            let task = Task { try await transport.send(request) }
+            let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
+                $0.idleTimeout = .milliseconds(100)
+            }
+            let task = Task { try await transport.send(request, for: owner) }
             await isHeld.wait()
             try await pass(.milliseconds(300), transport)
             #expect(server.receivedBodyBytes < 64 << 20)
             #expect(server.requestCount == 0)
-            control.setSuspended(false)
+            owner.setSuspended(false)
             #expect(try await within { try await task.value }.text == "\(64 << 20)")
         }
     }

@@ -313,6 +313,16 @@ final class EasyHandle {
         set(CURLOPT_HTTPAUTH, Int(bitPattern: schemes))
     }
 
+    /// Sets the handle up, like ``prepare(for:)``, for a request that failed on a connection: with another one, in the time
+    /// that is left.
+    func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
+        set(CURLOPT_FRESH_CONNECT, 1)
+        try prepare(for: transfer)
+        guard left != timeout else { return }
+        timeout = left
+        set(CURLOPT_TIMEOUT_MS, Int(left))
+    }
+
     /// Gives back what the transfer lent the handle, after it has left the multi handle.
     func finish() {
         guard let transfer else { return }
@@ -321,7 +331,7 @@ final class EasyHandle {
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || transfer.repetitions > 0 || transfer.plan.ignoresCookies
+            || transfer.repetitions > 0 || transfer.replays > 0 || transfer.plan.ignoresCookies
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)
@@ -371,8 +381,8 @@ final class EasyHandle {
     /// - Parameter isOver: whether the body is too; until then there is no total.
     func timings(of transfer: Transfer, isOver: Bool) -> Timings {
         let queue = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
-        let total = isOver ? offset(CURLINFO_TOTAL_TIME_T) : 0
-        var firstByte = offset(CURLINFO_STARTTRANSFER_TIME_T)
+        let total = isOver ? time(CURLINFO_TOTAL_TIME_T, of: transfer) : 0
+        var firstByte = time(CURLINFO_STARTTRANSFER_TIME_T, of: transfer)
         if transfer.plan.body != nil {
             // libcurl takes the first byte sent for the first of the transfer when there is a body. The engine's own
             // clock stands still within a turn, so it may be a little ahead of libcurl's total.
@@ -380,10 +390,18 @@ final class EasyHandle {
             if isOver { firstByte = min(firstByte, total) }
         }
         return Timings(
-            nameLookup: offset(CURLINFO_NAMELOOKUP_TIME_T), connect: offset(CURLINFO_CONNECT_TIME_T),
-            tls: offset(CURLINFO_APPCONNECT_TIME_T), firstByte: firstByte,
+            nameLookup: time(CURLINFO_NAMELOOKUP_TIME_T, of: transfer),
+            connect: time(CURLINFO_CONNECT_TIME_T, of: transfer),
+            tls: time(CURLINFO_APPCONNECT_TIME_T, of: transfer), firstByte: firstByte,
             total: total, queue: max(0, queue),
             connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
+    }
+
+    /// One of libcurl's times, which count from when it got the request last; 0 for a stage that did not take place.
+    private func time(_ info: CURLINFO, of transfer: Transfer) -> Int64 {
+        let time = offset(info)
+        guard time > 0, transfer.replays > 0 else { return time }
+        return time + (transfer.attemptStartedAt.nanoseconds - transfer.startedAt.nanoseconds) / 1000
     }
 }
 

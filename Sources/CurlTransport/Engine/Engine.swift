@@ -55,6 +55,7 @@ final class Engine: @unchecked Sendable {
     private var isShuttingDown = false
     /// What libcurl was told; 0 for no limit.
     private var hostLimit = 0
+    @exclusivity(unchecked) private var capacity: ConnectionCapacity
     private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
     /// Connect probes and the watch over the network, from the thread's start to its end.
     private var side: EngineSide?
@@ -99,13 +100,15 @@ final class Engine: @unchecked Sendable {
         self.share = share
         sockets = SocketTable(epoll: epoll)
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
+        capacity = ConnectionCapacity(
+            maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
         _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = lat_multi_setopt_socket(multi, socketCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
         _ = lat_multi_setopt_timer(multi, timerCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
-        _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maxIdleConnections)
+        _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value)
         // The queue keeps the limit; this keeps it where HTTP/2 needs more than one connection. Through a proxy
         // libcurl would count all origins as one host.
         if proxies.isEmpty {
@@ -233,7 +236,9 @@ final class Engine: @unchecked Sendable {
     private func start(_ transfer: Transfer) {
         transfer.setPhase(.running)
         runningCount += 1
+        if capacity.note(running: runningCount, now) { setCapacity() }
         transfer.startedAt = now
+        transfer.attemptStartedAt = now
         guard let handle = takeHandle() else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
@@ -256,10 +261,13 @@ final class Engine: @unchecked Sendable {
 
     /// libcurl has one limit for all hosts: the largest that any of them has. The queue keeps each host to its own.
     private func raiseHostLimit(to limit: Int) {
+        if capacity.raise(perHost: limit) { setCapacity() }
         guard hostLimit > 0, limit > hostLimit else { return }
         hostLimit = limit
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
     }
+
+    private func setCapacity() { _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value) }
 
     private func takeHandle() -> EasyHandle? {
         if let handle = freeHandles.popLast() { return handle }
@@ -295,6 +303,7 @@ final class Engine: @unchecked Sendable {
 
     /// libcurl is through with a transfer.
     private func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
+        if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
@@ -308,6 +317,36 @@ final class Engine: @unchecked Sendable {
         }
         over(transfer, .success(response(of: transfer, timings: timings)))
     }
+
+    /// Whether the request of a failed transfer goes out again; then it is on its way.
+    private func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
+        guard transfer.failure == nil, transfer.connectionsUsed > 0, !transfer.head.hasBegun else { return false }
+        let isUnsent = handle.long(CURLINFO_REQUEST_SIZE) == transfer.bytesSentBefore
+        let isRefused = result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
+        let replay = Replay(
+            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown,
+            isIdempotent: transfer.request.method.isIdempotent, isMultiplexed: isMultiplexed(transfer))
+        let isReused = handle.long(CURLINFO_NUM_CONNECTS) == 0
+        let plan = transfer.plan
+        let timeLeft = plan.timeout - (now.nanoseconds - transfer.startedAt.nanoseconds) / 1_000_000
+        guard replay.followsFailure(result, isReused: isReused, replays: transfer.replays),
+            plan.timeout == 0 || timeLeft > 0,
+            transfer.sourceBytes == 0 || plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
+        else { return false }
+        transfer.prepareReplay(now)
+        curl_multi_remove_handle(multi, handle.curl)
+        handle.finish()
+        do throws(NetworkError) {
+            try handle.prepareReplay(of: transfer, timeout: plan.timeout == 0 ? 0 : timeLeft)
+            let code = curl_multi_add_handle(multi, handle.curl)
+            if code != CURLM_OK { throw EngineFailure.multi(code) }
+        } catch {
+            over(transfer, .failure(error))
+        }
+        return true
+    }
+
+    private func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 
     /// The engine itself ends a transfer, wherever it is.
     private func end(_ transfer: Transfer, _ error: NetworkError) {
@@ -338,6 +377,7 @@ final class Engine: @unchecked Sendable {
         } else if wasRunning {
             runningCount -= 1
         }
+        if capacity.note(running: runningCount, now) { setCapacity() }
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.owner?.detach(transfer)
         if wasRunning { startNext(after: transfer) }
@@ -586,6 +626,14 @@ final class Engine: @unchecked Sendable {
         transfer.lastActivity = now
         transfer.connectionsUsed += 1
         defer { transfer.hasHeadOnConnection = false }
+        let isIdempotent = transfer.request.method.isIdempotent
+        // Nothing but a refused stream makes libcurl leave a connection that it has just opened.
+        let wasOnFreshConnection = transfer.isOnFreshConnection
+        if !isIdempotent {
+            let opened = handle.long(CURLINFO_NUM_CONNECTS)
+            transfer.isOnFreshConnection = opened > transfer.connectionsOpened
+            transfer.connectionsOpened = opened
+        }
         let isRepetition = transfer.connectionsUsed > 1 && !transfer.hasHeadOnConnection
         guard isRepetition else {
             if transfer.isSuspended { mailbox.post(.update(transfer)) }
@@ -594,12 +642,11 @@ final class Engine: @unchecked Sendable {
         transfer.repetitions += 1
         let sentBefore = transfer.bytesSentBefore
         transfer.bytesSentBefore = handle.long(CURLINFO_REQUEST_SIZE)
-        let nothingWasSent = transfer.bytesSentBefore == sentBefore
-        // A server that winds an HTTP/2 connection down refuses all its streams, and may do so again; libcurl itself
-        // gives up after five times.
-        let isShared = transfer.place.map(queue.isMultiplexed) ?? false
-        let isAllowed = transfer.repetitions == 1 || isShared
-        if isAllowed, nothingWasSent || transfer.request.method.isIdempotent { return true }
+        let isUnsent = transfer.bytesSentBefore == sentBefore
+        let replay = Replay(
+            fate: isUnsent ? .unsent : wasOnFreshConnection ? .refused : .unknown, isIdempotent: isIdempotent,
+            isMultiplexed: isMultiplexed(transfer))
+        if replay.allowsRepetition(transfer.repetitions) { return true }
         transfer.failure = EngineFailure.staleConnection(transfer)
         return false
     }

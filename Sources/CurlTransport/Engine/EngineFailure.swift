@@ -61,7 +61,7 @@ enum EngineFailure {
             .connectionLost,
             message: "the server closed the kept-open connection as the request went out; it may have had its effect, "
                 + "so \(transfer.request.method) is not repeated by itself",
-            request: transfer.request, attempts: transfer.connectionsUsed - 1)
+            request: transfer.request, attempts: transfer.attempts - 1)
     }
 
     /// An error of the engine's own, with what is known of the transfer.
@@ -101,7 +101,7 @@ enum EngineFailure {
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
-            attempts: max(1, transfer.connectionsUsed), timings: timings)
+            attempts: transfer.attempts, timings: timings)
     }
 
     private static func kind(

@@ -48,12 +48,22 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var bodyByteCount: Int64 = 0
     /// What the body's source has given so far.
     var sourceBytes: Int64 = 0
-    /// How often a connection was ready for the request; libcurl's own repetition on a fresh one counts.
+    /// How often a connection was ready for the request since the engine sent it last; libcurl's own repetitions count.
     @exclusivity(unchecked) var connectionsUsed = 0
-    /// How often libcurl began again on a fresh connection because the one from the pool was dead.
+    /// How often libcurl began again on another connection.
     var repetitions = 0
     /// What `CURLINFO_REQUEST_SIZE` was when the present connection was taken.
     var bytesSentBefore = 0
+    /// What `CURLINFO_NUM_CONNECTS` was then; noted for methods that are not idempotent.
+    var connectionsOpened = 0
+    /// Whether the present connection was opened for this transfer; noted likewise.
+    var isOnFreshConnection = false
+    /// How often the engine sent the request again after libcurl gave it up.
+    var replays = 0
+    /// The connections used before the last of these.
+    var connectionsUsedBefore = 0
+    /// When the request was last given to libcurl.
+    var attemptStartedAt = MonotonicTime(nanoseconds: 0)
     /// What lay in the kernel's send buffer at the last look.
     var unsentBytes = 0
     /// Whether any of a head came on the present connection.
@@ -99,6 +109,23 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     }
 
     func setPhase(_ phase: Phase) { self.phase = phase }
+
+    /// How many connections the request went to, at least one.
+    var attempts: Int { max(1, connectionsUsedBefore + connectionsUsed) }
+
+    /// Forgets an attempt of which no response came.
+    func prepareReplay(_ now: MonotonicTime) {
+        replays += 1
+        connectionsUsedBefore += connectionsUsed
+        connectionsUsed = 0
+        repetitions = 0
+        bytesSentBefore = 0
+        connectionsOpened = 0
+        sourceBytes = 0
+        lastActivity = nil
+        firstByteAt = nil
+        attemptStartedAt = now
+    }
 
     /// Whether the caller has its response already and only the body goes on.
     var hasAnswered: Bool { continuation == nil }

@@ -13,7 +13,8 @@ public struct EngineConfiguration: Sendable {
     public var maxConnectionsPerHost = 5
     /// The most requests that run at once. Default `nil`: what ``maxConnectionsPerHost`` gives.
     public var maxConnections: Int?
-    /// How many connections are kept open for later requests (`CURLMOPT_MAXCONNECTS`). Default 256.
+    /// How many idle connections are kept open for later requests, of all hosts together; of one host always as many as
+    /// ``maxConnectionsPerHost`` allows. The connections in use come on top (`CURLMOPT_MAXCONNECTS`). Default 256.
     public var maxIdleConnections = 256
     /// How long an unused connection may still be used again (`CURLOPT_MAXAGE_CONN`), in whole seconds.
     /// Default 118 s.

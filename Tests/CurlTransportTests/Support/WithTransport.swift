@@ -124,9 +124,10 @@ func failure(
 
 extension CurlTransport {
     /// Sends and gives up after twenty seconds, whatever the engine does.
-    func answer(to request: HTTPRequest, sourceLocation: SourceLocation = #_sourceLocation) async throws -> HTTPResponse
-    {
-        try await within(sourceLocation: sourceLocation) { try await self.send(request) }
+    func answer(
+        to request: HTTPRequest, for owner: TestOwner? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> HTTPResponse {
+        try await within(sourceLocation: sourceLocation) { try await self.send(request, for: owner) }
     }
 
     /// A GET with ``answer(to:sourceLocation:)``.
@@ -136,9 +137,11 @@ extension CurlTransport {
 
     /// The error of a request that has to fail.
     func failure(
-        of request: HTTPRequest, sourceLocation: SourceLocation = #_sourceLocation
+        of request: HTTPRequest, for owner: TestOwner? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> NetworkError {
-        try await CurlTransportTests.failure(sourceLocation: sourceLocation) { try await self.send(request) }
+        try await CurlTransportTests.failure(sourceLocation: sourceLocation) {
+            try await self.send(request, for: owner)
+        }
     }
 }
 
@@ -147,10 +150,12 @@ extension CurlTransport {
     ///
     /// Nothing tells when exactly that is. But its body is encoded on the way to the engine, and five requests there and
     /// back to another server take far longer than the rest of that way.
-    func submit(_ request: HTTPRequest) async throws -> Task<HTTPResponse, any Error> {
+    func submit(
+        _ request: HTTPRequest, for owner: TestOwner? = nil
+    ) async throws -> Task<HTTPResponse, any Error> {
         let isOnItsWay = Event()
         let request = request.with { $0.body = .json(Signal(event: isOnItsWay)) }
-        let task = Task { try await self.send(request) }
+        let task = Task { try await self.send(request, for: owner) }
         await isOnItsWay.wait()
         let other = try MockServer()
         for _ in 0..<5 { _ = try await get(other.url()) }

@@ -4,8 +4,8 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Cancelling and raising by the handle, wherever the transfer is.
-@Suite struct TransferControlTests {
+/// An owner cancels and hurries its transfers, wherever they are.
+@Suite struct TransferOwnerTests {
     private func kind(of task: Task<HTTPResponse, any Error>) async throws -> NetworkError.Kind? {
         await #expect(throws: NetworkError.self) { try await within { try await task.value } }?.kind
     }
@@ -14,10 +14,10 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
-            let control = TransferControl()
-            control.cancel()
-            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
-            #expect(try await kind(of: Task { try await transport.send(request) }) == .cancelled)
+            let owner = TestOwner()
+            owner.cancel()
+            let request = HTTPRequest("GET", server.url())
+            #expect(try await kind(of: Task { try await transport.send(request, for: owner) }) == .cancelled)
             #expect(server.requestCount == 0)
         }
     }
@@ -27,13 +27,13 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("x").stalling(.start) }
         try await withTransport { transport async throws in
-            let control = TransferControl()
-            let request = HTTPRequest("GET", server.url()).with { $0.control = control }
-            let task = Task { try await transport.send(request) }
+            let owner = TestOwner()
+            let request = HTTPRequest("GET", server.url())
+            let task = Task { try await transport.send(request, for: owner) }
             try await server.waitForRequests(1)
-            if isSuspended { control.setSuspended(true) }
-            control.cancel()
-            control.cancel()
+            if isSuspended { owner.setSuspended(true) }
+            owner.cancel()
+            owner.cancel()
             #expect(try await kind(of: task) == .cancelled)
             try await server.waitForClosedConnections(1)
         }
@@ -46,10 +46,10 @@ import Testing
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             let first = Task { try await transport.get(server.url("/1")) }
             try await server.waitForRequests(1)
-            let control = TransferControl()
-            let second = try await transport.submit(HTTPRequest("GET", server.url("/2")).with { $0.control = control })
+            let owner = TestOwner()
+            let second = try await transport.submit(HTTPRequest("GET", server.url("/2")), for: owner)
             let third = try await transport.submit(HTTPRequest("GET", server.url("/3")))
-            control.cancel()
+            owner.cancel()
             #expect(try await kind(of: second) == .cancelled)
             first.cancel()
             #expect(try await within { try await third.value }.text == "/3")
@@ -64,15 +64,12 @@ import Testing
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             let first = Task { try await transport.get(server.url("/1")) }
             try await server.waitForRequests(1)
-            let control = TransferControl()
+            let owner = TestOwner()
             let normal = try await transport.submit(HTTPRequest("GET", server.url("/normal")))
             let raised = try await transport.submit(
-                HTTPRequest("GET", server.url("/raised")).with {
-                    $0.priority = .low
-                    $0.control = control
-                })
-            control.raisePriority(to: .high)
-            control.raisePriority(to: .normal)
+                HTTPRequest("GET", server.url("/raised")).with { $0.priority = .low }, for: owner)
+            owner.raisePriority(to: .high)
+            owner.raisePriority(to: .normal)
             _ = await transport.gauges
             first.cancel()
             #expect(try await within { try await raised.value }.text == "/raised")
@@ -85,28 +82,27 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("x").stalling(.start) }
         try await withTransport { transport async throws in
-            let request = HTTPRequest("GET", server.url()).with { $0.control = TransferControl() }
-            let task = Task { try await transport.send(request) }
+            let request = HTTPRequest("GET", server.url())
+            let task = Task { try await transport.send(request, for: TestOwner()) }
             try await server.waitForRequests(1)
             task.cancel()
             await #expect(throws: CancellationError.self) { try await within { try await task.value } }
         }
     }
 
-    @Test func thoseWhoWaitAreToldOnce() {
-        let control = TransferControl()
-        let log = Box<[String]>([])
-        let first = control.whileWaiting(
-            cancelled: { log.change { $0.append("first") } },
-            raised: { priority in log.change { $0.append("raised \(priority)") } })
-        let second = control.whileWaiting(cancelled: { log.change { $0.append("second") } })
-        #expect(first != nil && second != nil)
-        control.raisePriority(to: .high)
-        control.raisePriority(to: .high)
-        control.stopWaiting(second)
-        control.cancel()
-        control.cancel()
-        #expect(control.whileWaiting(cancelled: { log.change { $0.append("late") } }) == nil)
-        #expect(log.value == ["raised high", "first", "late"])
+    @Test func whenItIsOverItsOwnerIsLetGo() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("x"), .text("x").stalling(.start))
+        try await withTransport { transport async throws in
+            let owner = TestOwner()
+            _ = try await transport.answer(to: HTTPRequest("GET", server.url()), for: owner)
+            #expect(owner.listenerCount == 0)
+            let task = Task { try await transport.send(HTTPRequest("GET", server.url()), for: owner) }
+            try await server.waitForRequests(2)
+            #expect(owner.listenerCount == 1)
+            owner.cancel()
+            #expect(try await kind(of: task) == .cancelled)
+            #expect(owner.listenerCount == 0)
+        }
     }
 }

@@ -1,0 +1,62 @@
+import CLibcurl
+
+/// Decides whether a request goes out once more after a connection failed it before any of a response came.
+///
+/// A request that the server has not processed may always be sent again
+/// (RFC 9113 §8.7); one that it may have processed only when its method is
+/// idempotent (RFC 9110 §9.2.2). Pure: the engine says what it knows of an
+/// attempt, and acts on the answer.
+struct Replay {
+    /// What the server can have made of an attempt.
+    enum Fate: Hashable {
+        /// No byte of the request was given to the connection.
+        case unsent
+        /// The server has said that it did not process it: `REFUSED_STREAM`, or a `GOAWAY` that names an earlier stream
+        /// as the last (RFC 9113 §6.8).
+        case refused
+        /// It may have been processed.
+        case unknown
+    }
+
+    var fate: Fate
+    /// Whether the method may be repeated whatever became of the attempt.
+    var isIdempotent: Bool
+    /// Whether the host answers in HTTP/2, so that requests share connections.
+    var isMultiplexed: Bool
+
+    /// The most times that the engine sends a request again which libcurl has given up.
+    static var limit: Int { 3 }
+
+    private var isSafe: Bool { isIdempotent || fate != .unknown }
+
+    /// Whether libcurl may repeat the request, as it does by itself when a connection of its pool was dead or a stream was
+    /// refused. It does so at most five times.
+    ///
+    /// - Parameter number: 1 for the first repetition.
+    func allowsRepetition(_ number: Int) -> Bool {
+        // A server that winds an HTTP/2 connection down refuses all its streams, and may do so again.
+        isSafe && (number == 1 || isMultiplexed)
+    }
+
+    /// Whether the engine sends the request again after libcurl gave it up.
+    ///
+    /// libcurl 7.88 may put a request on a connection that has just received `GOAWAY`: nothing is sent, and the transfer
+    /// ends with `CURLE_HTTP2`, which libcurl does not repeat. And where each connection takes few requests, five
+    /// repetitions are soon used up. On HTTP/1 libcurl's own repetition is the only one.
+    ///
+    /// - Parameters:
+    ///   - code: How libcurl ended the transfer.
+    ///   - isReused: Whether the connection carried requests before.
+    ///   - replays: How often the engine has sent the request again.
+    func followsFailure(_ code: CURLcode, isReused: Bool, replays: Int) -> Bool {
+        guard isSafe, replays < Self.limit else { return false }
+        return switch code {
+        // A fresh connection of a host that has not answered in HTTP/2 yet: the server refuses the first stream with
+        // GOAWAY, or breaks the rules and will do so again. The code is the same.
+        case CURLE_HTTP2: isMultiplexed || isReused || replays == 0
+        case CURLE_HTTP2_STREAM: fate == .refused
+        case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed
+        default: false
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import CurlTransport
+import HTTPCore
+import Synchronization
+
+/// An owner that a test switches by hand.
+final class TestOwner: TransferOwner {
+    private struct State {
+        var standing: TransferStanding
+        var progress: (@Sendable (TransferProgress) -> Void)?
+        var listeners: [any TransferListener] = []
+    }
+
+    private let state: Mutex<State>
+
+    init(isSuspended: Bool = false, progress: (@Sendable (TransferProgress) -> Void)? = nil) {
+        state = Mutex(State(standing: TransferStanding(isSuspended: isSuspended), progress: progress))
+    }
+
+    var standing: TransferStanding { state.withLock(\.standing) }
+
+    var progressHandler: (@Sendable (TransferProgress) -> Void)? { state.withLock(\.progress) }
+
+    /// How many transfers are told of changes.
+    var listenerCount: Int { state.withLock(\.listeners.count) }
+
+    func attach(_ listener: any TransferListener) { state.withLock { $0.listeners.append(listener) } }
+
+    func detach(_ listener: any TransferListener) {
+        state.withLock { $0.listeners.removeAll { $0 === listener } }
+    }
+
+    /// Sets what is told of the progress of transfers that are sent from now on.
+    func onProgress(_ handler: @escaping @Sendable (TransferProgress) -> Void) {
+        state.withLock { $0.progress = handler }
+    }
+
+    func cancel() { change { $0.isCancelled = true } }
+
+    func setSuspended(_ isSuspended: Bool) { change { $0.isSuspended = isSuspended } }
+
+    func raisePriority(to priority: RequestPriority) { change { $0.priority = max($0.priority, priority) } }
+
+    private func change(_ body: (inout TransferStanding) -> Void) {
+        let listeners = state.withLock { state in
+            body(&state.standing)
+            return state.listeners
+        }
+        for listener in listeners { listener.standingDidChange() }
+    }
+}
