@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func cancellingDuringTheWaitEndsTheCall() async throws {
-        let room = RetryInterceptor(
+        let room = RetryRoom(
             policy: RetryPolicy(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600)))
         let hasFailed = Signal()
         let call = Task {
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test func theWaitStaysUnderItsRange() async throws {
-        let room = RetryInterceptor(
+        let room = RetryRoom(
             policy: RetryPolicy(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4)))
         let attempts = Log<ContinuousClock.Instant>()
         let start = ContinuousClock.now

@@ -160,7 +160,7 @@ import Testing
             await isOver.wait()  // takes no notice of its cancellation
             return "late"
         }
-        let room = AuthorizeInterceptor(session, clock: clock.flowClock)
+        let room = AuthenticationRoom(TokenSource(session), limits: TimeLimits(clock.callClock))
         let calls = (0..<5).map { _ in
             Task {
                 await failure {

@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test func unsafeMethodsAreSharedOnlyWhenTheCallSaysSo() async throws {
-        let room = DuplicateRoom(.coalesce)
+        let room = SharingRoom(.coalesce)
         var post = HTTPRequest("POST", "http://h/")
         #expect(room.policy(for: post) == .allow)
         #expect(room.policy(for: HTTPRequest("GET", "http://h/")) == .coalesce)

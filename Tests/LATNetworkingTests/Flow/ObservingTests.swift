@@ -175,7 +175,7 @@ import Testing
         let presenter = Presenter()
         let indicator = ActivityIndicator(
             presenter, delay: .milliseconds(300), minimum: .milliseconds(500), tip: { _ in nil },
-            clock: clock.flowClock)
+            clock: clock.callClock)
         let first = indicator.show("a")
         let second = indicator.show("b")
         indicator.dismiss(first)

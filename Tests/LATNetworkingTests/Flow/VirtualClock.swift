@@ -25,7 +25,7 @@ final class VirtualClock: Sendable {
     var sleeperCount: Int { state.withLock(\.sleepers.count) }
 
     /// The clock as rooms take it.
-    var flowClock: FlowClock { FlowClock(now: { self.now }, sleep: { try await self.sleep($0) }) }
+    var callClock: CallClock { CallClock(now: { self.now }, sleep: { try await self.sleep($0) }) }
 
     func advance(by duration: Duration) {
         let due = state.withLock { state in

@@ -1,0 +1,19 @@
+@testable import LATNetworking
+
+extension Room {
+    /// Runs the room for a call of its own, with a function in place of all that comes after it.
+    func intercept(
+        _ request: HTTPRequest, next: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        try await handle(request, Chain(Call(request), RoomTable([:], .custom(FunctionTransport(next))), []))
+    }
+}
+
+/// Sends by a function.
+struct FunctionTransport: Transport {
+    private let function: @Sendable (HTTPRequest) async throws -> HTTPResponse
+
+    init(_ function: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse) { self.function = function }
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse { try await function(request) }
+}
