@@ -24,6 +24,7 @@ parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
 parser.add_argument("--quick", action="store_true")
 parser.add_argument("--only", action="append", choices=ROWS)
+parser.add_argument("--instructions", action="store_true")
 parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
 parser.add_argument("--json")
@@ -37,7 +38,7 @@ if rounds < 1:
 if options.check:
     sys.exit(0)
 
-rows = options.only or ([] if options.build and options.quick else list(ROWS))
+rows = options.only or ([] if options.instructions or (options.build and options.quick) else list(ROWS))
 results = {}  # name of a measurement -> one dictionary per round
 shapes = {}  # name of a measurement against nginx -> program, mode, URL, in flight
 futexes = {}  # name of a measurement -> futex system calls per request
@@ -108,6 +109,18 @@ def count_futexes(name):
         found = re.search(r"^\s*(\d+)\s+futex", file.read(), re.MULTILINE)
     futexes[name] = (int(found[1]) if found else 0) / requests
     return None
+
+
+def callgrind(executable, mode, path, requests):
+    """Instructions of a whole run, 64 in flight."""
+    out = os.path.join(options.scratch, "callgrind.out")
+    command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
+               os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), "64", "0"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+    with open(out) as file:
+        return int(re.search(r"^totals: (\d+)", file.read(), re.MULTILINE)[1])
 
 
 def curl(mode, *arguments):
@@ -412,6 +425,43 @@ if shapes:
         if note:
             break
 
+INSTRUCTIONS = (
+    # What, program, mode, path, limit, whether it binds. The limits were set where C without header fields of its own took
+    # 66,600.
+    ("C, curl_multi, without User-Agent and Accept-Encoding", "curlbench", "multi-bare", "/1k.bin", 66600, False),
+    ("C, curl_multi", "curlbench", "multi", "/1k.bin", 66600, False),
+    ("central", "lat-bench", "central", "/1k.bin", 85000, True),
+    ("central on the executor", "lat-bench", "central-executor", "/1k.bin", 85000, True),
+    ("entity, a document of three members", "lat-bench", "entity-text", "/1k-text.json", 125000, True),
+    ("the same on the executor", "lat-bench", "entity-text-executor", "/1k-text.json", 125000, True),
+    ("entity, a document of many members", "lat-bench", "entity", "/1k.json", None, False),
+    ("that on the executor", "lat-bench", "entity-executor", "/1k.json", None, False),
+)
+instructions = []
+if options.instructions:
+    if shutil.which("valgrind") is None:
+        stop("valgrind is not there; scripts/setup --bench installs it")
+    instructions = [
+        {"what": what, "program": executable, "mode": mode, "path": path, "limit": limit, "binding": binding,
+         "requests": 1000, "total": [], "total_of_twice_as_many": []}
+        for what, executable, mode, path, limit, binding in INSTRUCTIONS
+        if not (options.without_executor and mode.endswith("-executor"))
+    ]
+    # How many answers come together is the machine's doing, and worth a few per cent: hence rounds here, too.
+    counting_rounds = options.rounds or (1 if options.quick else 3)
+    for turn in range(counting_rounds):
+        say(f"instructions, round {turn + 1} of {counting_rounds}")
+        for one in instructions:
+            for field, count in (("total", one["requests"]), ("total_of_twice_as_many", 2 * one["requests"])):
+                one[field].append(callgrind(one["program"], one["mode"], one["path"], count))
+    for one in instructions:
+        # What happens once, such as to start, is in both and goes away.
+        once, twice = statistics.median(one["total"]), statistics.median(one["total_of_twice_as_many"])
+        one["per_request"] = (twice - once) / one["requests"]
+        pairs = [(b - a) / one["requests"] for a, b in zip(one["total"], one["total_of_twice_as_many"])]
+        one["lowest"], one["highest"] = min(pairs), max(pairs)
+        at_most("instructions per request: " + one["what"], one["per_request"], "", one["limit"], one["binding"])
+
 if "cpu" in rows:
     for reference, limit in (("c multi", 1.5), ("go", None), ("urlsession", 0.10)):
         compare(f"CPU per request, 64 in flight: ours / {reference}", "lat", reference, "cpu_us_per_request", limit)
@@ -490,9 +540,16 @@ if note:
     print(f"futex/req is blank: {note}")
 
 MARKS = {True: "kept  ", False: "MISSED", None: "      "}
+if instructions:
+    print(f"\n{'instructions per request, 64 in flight':70}{'counted':>10}{'at most':>10}  spread")
+for one, verdict in zip(instructions, verdicts):
+    limit = "" if one["limit"] is None else f"{one['limit']:,}" if one["binding"] else f"({one['limit']:,})"
+    print(f"{MARKS[verdict['kept']]}  {one['what']:62}{one['per_request']:10,.0f}{limit:>10}"
+          f"  {one['lowest']:,.0f} … {one['highest']:,.0f}")
+
 if results:
     print(f"\n{'limit':70}{'ours':>10}{'at most':>10}  spread")
-for verdict in verdicts:
+for verdict in verdicts[len(instructions):]:
     if "ratio" in verdict:
         value, limit = f"{verdict['ratio']:.3f}", "" if verdict["limit"] is None else f"{verdict['limit']:.2f}"
         spread = f"{verdict['lowest']:.3f} … {verdict['highest']:.3f}"
@@ -514,7 +571,7 @@ report = {
         "processors": os.cpu_count(), "kernel": platform.release(),
         "swift": version("swift", "--version"), "libcurl": version("curl", "--version"),
         "nginx": version("nginx", "-v"), "go": version("go", "version"),
-        "strace": version("strace", "--version"),
+        "valgrind": version("valgrind", "--version"), "strace": version("strace", "--version"),
     },
     "limits": verdicts,
     "medians": {
@@ -523,6 +580,7 @@ report = {
         | ({"futexes_per_request": futexes[name]} if name in futexes else {})
         for name, all_rounds in results.items()
     },
+    "instructions": instructions,
     "runs": runs,
 }
 os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
