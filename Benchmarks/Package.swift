@@ -1,5 +1,9 @@
 // swift-tools-version: 6.0
+import Foundation
 import PackageDescription
+
+// `scripts/bench --without-executor`: measures a library that has no `manager.executor`.
+let withoutExecutor = ProcessInfo.processInfo.environment["LAT_BENCH_WITHOUT_EXECUTOR"] == "1"
 
 // A package of its own, so that `swift build` of the library never compiles it. See scripts/bench.
 let package = Package(
@@ -11,7 +15,9 @@ let package = Package(
         .target(name: "BenchmarkSupport"),
         .executableTarget(
             name: "lat-bench",
-            dependencies: ["BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking")]
+            dependencies: ["BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking")],
+            exclude: withoutExecutor ? ["Executor.swift"] : [],
+            swiftSettings: withoutExecutor ? [.define("WITHOUT_EXECUTOR")] : []
         ),
         .executableTarget(
             name: "store-bench",

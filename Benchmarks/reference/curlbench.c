@@ -3,6 +3,8 @@
 //   curlbench multi      URL REQUESTS IN_FLIGHT WARMUP    curl_multi_socket_action on epoll
 //   curlbench multi-bare URL REQUESTS IN_FLIGHT WARMUP    the same without User-Agent and Accept-Encoding
 //   curlbench multi-poll URL REQUESTS IN_FLIGHT WARMUP    curl_multi_poll and curl_multi_perform
+//   curlbench urls       URL REQUESTS IN_FLIGHT WARMUP    multi, to 10,000 URLs that differ in their query
+//   curlbench post       URL REQUESTS IN_FLIGHT WARMUP    multi, a POST of 1 KiB of JSON; the bytes lie ready
 //   curlbench easy       URL REQUESTS 1 WARMUP            curl_easy_perform on one handle, one at a time
 //   curlbench download   URL 1 1 0 FILE                   curl_easy_perform and fwrite
 //   curlbench waiting    URL REQUESTS REQUESTS 0          requests that no answer comes to; see stallserver.c
@@ -29,7 +31,9 @@ struct transfer {
 };
 
 static const char *url;
-static int bare;
+static int bare, urls;
+static char *content;  // what is posted; NULL: GET
+static struct curl_slist *content_fields;
 static struct transfer *transfers;
 static long in_flight;
 static double *latencies;
@@ -88,9 +92,26 @@ static void prepare(struct transfer *transfer) {
         curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT, "LATNetworking/0.1.0");
         curl_easy_setopt(transfer->easy, CURLOPT_ACCEPT_ENCODING, "gzip, br, zstd");
     }
+    if (content) {
+        curl_easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, content_fields);
+        curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDS, content);
+        curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(content));
+    }
     curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
+}
+
+// A document of exactly 1,024 bytes, an order as an app sends it; lat-bench posts the same.
+static void make_content(void) {
+    const char *head = "{\"id\":1842,\"customer\":\"Ada Lovelace\",\"express\":true,\"amount\":19.5,\"lines\":[1,2,3],\"note\":\"";
+    size_t length = 1024, used = strlen(head);
+    content = malloc(length + 1);
+    content_fields = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!content || !content_fields) die("post", "no memory");
+    memset(content, 'n', length);
+    memcpy(content, head, used);
+    memcpy(content + length - 2, "\"}", 3);
 }
 
 static void check(struct transfer *transfer, CURLcode result) {
@@ -127,7 +148,13 @@ static void start(struct transfer *transfer) {
     transfer->length = 0;
     transfer->latency = times_of_run ? times_of_run + started : NULL;
     transfer->started = now();
-    curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
+    if (urls) {
+        char one[2048];
+        snprintf(one, sizeof one, "%s?n=%ld", url, started % 10000);
+        curl_easy_setopt(transfer->easy, CURLOPT_URL, one);
+    } else {
+        curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
+    }
     CURLMcode code = curl_multi_add_handle(multi, transfer->easy);
     if (code != CURLM_OK) die("curl_multi_add_handle", curl_multi_strerror(code));
     started++;
@@ -286,7 +313,8 @@ static int run_waiting(long total) {
 
 int main(int count, char **arguments) {
     if (count < 6) {
-        fprintf(stderr, "usage: curlbench multi|multi-poll|easy|download|waiting URL REQUESTS IN_FLIGHT WARMUP [FILE]\n");
+        fprintf(stderr, "usage: curlbench multi|multi-bare|multi-poll|urls|post|easy|download|waiting"
+                        " URL REQUESTS IN_FLIGHT WARMUP [FILE]\n");
         return 2;
     }
     const char *mode = arguments[1];
@@ -294,9 +322,11 @@ int main(int count, char **arguments) {
     long total = atol(arguments[3]), warmup = atol(arguments[5]);
     in_flight = atol(arguments[4]);
     int easy = !strcmp(mode, "easy"), download = !strcmp(mode, "download"), waiting = !strcmp(mode, "waiting");
-    int poll = !strcmp(mode, "multi-poll");
+    int poll = !strcmp(mode, "multi-poll"), post = !strcmp(mode, "post");
     bare = !strcmp(mode, "multi-bare");
-    if (total < 1 || in_flight < 1 || (!easy && !download && !waiting && !poll && !bare && strcmp(mode, "multi"))) return 2;
+    urls = !strcmp(mode, "urls");
+    int known = easy || download || waiting || poll || post || bare || urls || !strcmp(mode, "multi");
+    if (total < 1 || in_flight < 1 || !known) return 2;
     if (download && count < 7) return 2;
 
     struct rlimit limit;
@@ -307,6 +337,7 @@ int main(int count, char **arguments) {
     curl_global_init(CURL_GLOBAL_DEFAULT);
     transfers = calloc(in_flight, sizeof *transfers);
     latencies = calloc(total, sizeof *latencies);
+    if (post) make_content();
     if (!transfers || !latencies) die("calloc", "no memory");
     if (!waiting)
         for (long i = 0; i < in_flight; i++) prepare(&transfers[i]);

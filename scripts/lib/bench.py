@@ -3,9 +3,11 @@ builds the programs and starts nginx; the options are explained there."""
 
 import argparse
 import datetime
+import http.client
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -13,13 +15,17 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
-ROWS = ("cpu", "entity", "latency", "download", "segments", "upload", "waiting", "store", "cache")
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "download", "segments", "upload", "waiting",
+        "store", "cache")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
 parser.add_argument("--quick", action="store_true")
 parser.add_argument("--only", action="append", choices=ROWS)
+parser.add_argument("--instructions", action="store_true")
+parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
 parser.add_argument("--json")
 for hidden in ("--programs", "--nginx", "--scratch", "--package"):
@@ -32,8 +38,10 @@ if rounds < 1:
 if options.check:
     sys.exit(0)
 
-rows = options.only or ([] if options.build and options.quick else list(ROWS))
+rows = options.only or ([] if options.instructions or (options.build and options.quick) else list(ROWS))
 results = {}  # name of a measurement -> one dictionary per round
+shapes = {}  # name of a measurement against nginx -> program, mode, URL, in flight
+futexes = {}  # name of a measurement -> futex system calls per request
 runs = []
 
 
@@ -53,6 +61,66 @@ def program(name, *arguments):
     if done.returncode != 0:
         stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+class Counters:
+    """What nginx counts, asked over one connection that stays open, so that asking does not count."""
+
+    def __init__(self, address):
+        self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(address).netloc, timeout=10)
+
+    def accepted(self):
+        """How many connections nginx accepted so far; None when it was built without the module that counts them."""
+        self.connection.request("GET", "/counters")
+        answer = self.connection.getresponse()
+        text = answer.read().decode()
+        found = re.search(r"requests\s+(\d+)", text)
+        return int(found[1]) if answer.status == 200 and found else None
+
+
+counters = Counters(options.nginx)
+
+
+def against_nginx(name, executable, mode, url, counts):
+    """A measurement of a program against nginx, with the number of connections it opened, those of the warm-up included."""
+    shapes[name] = (executable, mode, url, counts[1])
+
+    def measure():
+        before = counters.accepted()
+        result = program(executable, mode, url, *counts)
+        if before is not None:
+            result["connections"] = counters.accepted() - before
+        return result
+
+    return name, measure
+
+
+def count_futexes(name):
+    """One short run under strace. Its times are worth nothing, and each futex call takes longer than it would."""
+    executable, mode, url, in_flight = shapes[name]
+    requests = 1000 if options.quick else 4000
+    path = os.path.join(options.scratch, "strace")
+    command = ["strace", "-f", "--seccomp-bpf", "-c", "-U", "calls,name", "-e", "trace=futex", "-o", path,
+               os.path.join(options.programs, executable), mode, url, str(requests), str(in_flight), "0"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        return f"strace does not work here: {' '.join(done.stderr.split())[-200:]}"
+    with open(path) as file:
+        found = re.search(r"^\s*(\d+)\s+futex", file.read(), re.MULTILINE)
+    futexes[name] = (int(found[1]) if found else 0) / requests
+    return None
+
+
+def callgrind(executable, mode, path, requests):
+    """Instructions of a whole run, 64 in flight."""
+    out = os.path.join(options.scratch, "callgrind.out")
+    command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
+               os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), "64", "0"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+    with open(out) as file:
+        return int(re.search(r"^totals: (\d+)", file.read(), re.MULTILINE)[1])
 
 
 def curl(mode, *arguments):
@@ -94,10 +162,11 @@ def take(name, turn, result):
 
 
 def in_turn(turn, measurements):
-    """Runs each once; every round begins with another one, so that none always comes first."""
-    for offset in range(len(measurements)):
-        name, measure = measurements[(turn + offset) % len(measurements)]
-        take(name, turn, measure())
+    """Runs each once, every other round in reverse. Whatever is compared stands side by side here, so that a machine that
+    is busy for a while is so for both."""
+    for name, measure in measurements if turn % 2 == 0 else reversed(measurements):
+        if not (options.without_executor and "executor" in name):
+            take(name, turn, measure())
 
 
 def run_cpu(turn):
@@ -105,30 +174,70 @@ def run_cpu(turn):
     if not options.quick:
         many, few = (100000, 64, 2000), (10000, 64, 500)
     in_turn(turn, [
-        ("lat", lambda: program("lat-bench", "central", url, *many)),
-        ("c multi", lambda: program("curlbench", "multi", url, *many)),
-        ("go", lambda: program("gobench", "concurrent", url, *many)),
-        ("urlsession", lambda: program("urlsession-bench", "concurrent", url, *few)),
-        ("c multi-bare", lambda: program("curlbench", "multi-bare", url, *many)),
-        ("c multi-poll", lambda: program("curlbench", "multi-poll", url, *many)),
+        against_nginx("lat executor", "lat-bench", "central-executor", url, many),
+        against_nginx("c multi", "curlbench", "multi", url, many),
+        against_nginx("lat", "lat-bench", "central", url, many),
+        against_nginx("go", "gobench", "concurrent", url, many),
+        against_nginx("urlsession", "urlsession-bench", "concurrent", url, few),
+        against_nginx("c multi-bare", "curlbench", "multi-bare", url, many),
+        against_nginx("c multi-poll", "curlbench", "multi-poll", url, many),
     ])
 
 
 def run_entity(turn):
     url, many = options.nginx + "/1k.json", (20000, 64, 1000) if options.quick else (100000, 64, 2000)
     in_turn(turn, [
-        ("lat entity", lambda: program("lat-bench", "entity", url, *many)),
-        ("c multi json", lambda: program("curlbench", "multi", url, *many)),
+        against_nginx("lat entity executor", "lat-bench", "entity-executor", url, many),
+        against_nginx("c multi json", "curlbench", "multi", url, many),
+        against_nginx("lat entity", "lat-bench", "entity", url, many),
     ])
 
 
 def run_latency(turn):
     url, count = options.nginx + "/1k.bin", (2000, 1, 200) if options.quick else (10000, 1, 500)
     in_turn(turn, [
-        ("lat latency", lambda: program("lat-bench", "latency", url, *count)),
-        ("c easy", lambda: program("curlbench", "easy", url, *count)),
-        ("go latency", lambda: program("gobench", "latency", url, *count)),
-        ("urlsession latency", lambda: program("urlsession-bench", "latency", url, *count)),
+        against_nginx("lat latency executor", "lat-bench", "latency-executor", url, count),
+        against_nginx("c easy", "curlbench", "easy", url, count),
+        against_nginx("lat latency", "lat-bench", "latency", url, count),
+        against_nginx("go latency", "gobench", "latency", url, count),
+        against_nginx("urlsession latency", "urlsession-bench", "latency", url, count),
+    ])
+
+
+def run_inflight(turn):
+    url = options.nginx + "/1k.bin"
+    # The limit of connections speaks of 20,000 requests.
+    for in_flight, requests, warmup in ((1, 5000, 200), (64, 20000, 1000), (512, 20000, 2000)):
+        counts = (requests // 5 if options.quick and in_flight < 512 else requests, in_flight, warmup)
+        in_turn(turn, [
+            against_nginx(f"lat executor, {in_flight}", "lat-bench", "central-executor", url, counts),
+            against_nginx(f"c multi, {in_flight}", "curlbench", "multi", url, counts),
+            against_nginx(f"lat, {in_flight}", "lat-bench", "central", url, counts),
+        ])
+
+
+def run_closure(turn):
+    url, many = options.nginx + "/1k.bin", (10000, 64, 1000) if options.quick else (50000, 64, 2000)
+    in_turn(turn, [
+        against_nginx("lat closure", "lat-bench", "closure", url, many),
+        against_nginx("c closure", "curlbench", "multi", url, many),
+    ])
+
+
+def run_urls(turn):
+    url, many = options.nginx + "/1k.bin", (10000, 64, 1000) if options.quick else (50000, 64, 2000)
+    in_turn(turn, [
+        against_nginx("lat urls", "lat-bench", "urls", url, many),
+        against_nginx("c urls", "curlbench", "urls", url, many),
+    ])
+
+
+def run_post(turn):
+    url, many = options.nginx + "/post", (10000, 64, 1000) if options.quick else (50000, 64, 2000)
+    in_turn(turn, [
+        against_nginx("lat post", "lat-bench", "post", url, many),
+        against_nginx("c post", "curlbench", "post", url, many),
+        against_nginx("lat post encoded", "lat-bench", "post-encoded", url, many),
     ])
 
 
@@ -277,21 +386,25 @@ verdicts = []
 
 
 def compare(what, ours, reference, field, limit):
-    """Our median against somebody else's; the spread is that of the ratios within each round."""
-    ratio = median(ours, field) / median(reference, field)
+    """Ours against somebody else's: the median of the ratios within each round, and their spread. A limit of None is none: the
+    ratio is there to be looked at."""
+    if ours not in results:
+        return
     pairs = [a[field] / b[field] for a, b in zip(results[ours], results[reference])]
+    ratio = statistics.median(pairs)
     verdicts.append({
         "what": what, "ours": median(ours, field), "reference": median(reference, field), "ratio": ratio,
-        "lowest": min(pairs), "highest": max(pairs), "limit": limit, "kept": ratio <= limit,
+        "lowest": min(pairs), "highest": max(pairs), "limit": limit, "kept": None if limit is None else ratio <= limit,
     })
 
 
-def at_most(what, value, unit, limit):
-    verdicts.append({"what": what, "ours": value, "unit": unit, "limit": limit, "kept": value <= limit})
+def at_most(what, value, unit, limit, binding=True):
+    """A value with its limit; one that does not bind is there to be looked at."""
+    verdicts.append({"what": what, "ours": value, "unit": unit, "limit": limit, "kept": value <= limit if binding else None})
 
 
-for turn in range(rounds):
-    say(f"round {turn + 1} of {rounds}" if rows else "")
+for turn in range(rounds if rows else 0):
+    say(f"round {turn + 1} of {rounds}")
     for row in rows:
         # Its numbers hardly vary, and it takes long.
         if row in ("waiting", "segments") and turn >= (3 if row == "waiting" else 2):
@@ -301,14 +414,82 @@ if options.build:
     say("clean release build")
     take("build", 0, run_build())
 
+note = ""
+if shapes:
+    say("futex calls, under strace")
+    counted = [name for name in results if name in shapes and shapes[name][0] in ("lat-bench", "curlbench")]
+    if shutil.which("strace") is None:
+        note = "strace is not there; scripts/setup --bench installs it"
+    for name in counted if not note else []:
+        note = count_futexes(name)
+        if note:
+            break
+
+INSTRUCTIONS = (
+    # What, program, mode, path, limit, whether it binds. The limits were set where C without header fields of its own took
+    # 66,600.
+    ("C, curl_multi, without User-Agent and Accept-Encoding", "curlbench", "multi-bare", "/1k.bin", 66600, False),
+    ("C, curl_multi", "curlbench", "multi", "/1k.bin", 66600, False),
+    ("central", "lat-bench", "central", "/1k.bin", 85000, True),
+    ("central on the executor", "lat-bench", "central-executor", "/1k.bin", 85000, True),
+    ("entity, a document of three members", "lat-bench", "entity-text", "/1k-text.json", 125000, True),
+    ("the same on the executor", "lat-bench", "entity-text-executor", "/1k-text.json", 125000, True),
+    ("entity, a document of many members", "lat-bench", "entity", "/1k.json", None, False),
+    ("that on the executor", "lat-bench", "entity-executor", "/1k.json", None, False),
+)
+instructions = []
+if options.instructions:
+    if shutil.which("valgrind") is None:
+        stop("valgrind is not there; scripts/setup --bench installs it")
+    instructions = [
+        {"what": what, "program": executable, "mode": mode, "path": path, "limit": limit, "binding": binding,
+         "requests": 1000, "total": [], "total_of_twice_as_many": []}
+        for what, executable, mode, path, limit, binding in INSTRUCTIONS
+        if not (options.without_executor and mode.endswith("-executor"))
+    ]
+    # How many answers come together is the machine's doing, and worth a few per cent: hence rounds here, too.
+    counting_rounds = options.rounds or (1 if options.quick else 3)
+    for turn in range(counting_rounds):
+        say(f"instructions, round {turn + 1} of {counting_rounds}")
+        for one in instructions:
+            for field, count in (("total", one["requests"]), ("total_of_twice_as_many", 2 * one["requests"])):
+                one[field].append(callgrind(one["program"], one["mode"], one["path"], count))
+    for one in instructions:
+        # What happens once, such as to start, is in both and goes away.
+        once, twice = statistics.median(one["total"]), statistics.median(one["total_of_twice_as_many"])
+        one["per_request"] = (twice - once) / one["requests"]
+        pairs = [(b - a) / one["requests"] for a, b in zip(one["total"], one["total_of_twice_as_many"])]
+        one["lowest"], one["highest"] = min(pairs), max(pairs)
+        at_most("instructions per request: " + one["what"], one["per_request"], "", one["limit"], one["binding"])
+
 if "cpu" in rows:
-    for reference, limit in (("c multi", 1.2), ("go", 0.8), ("urlsession", 0.10)):
+    for reference, limit in (("c multi", 1.5), ("go", None), ("urlsession", 0.10)):
         compare(f"CPU per request, 64 in flight: ours / {reference}", "lat", reference, "cpu_us_per_request", limit)
+    compare("the same on manager.executor: ours / c multi", "lat executor", "c multi", "cpu_us_per_request", 1.1)
 if "entity" in rows:
     compare("entity with table, provider and JSON decoding: ours / c multi", "lat entity", "c multi json",
             "cpu_us_per_request", 2.0)
+    compare("the same on manager.executor: ours / c multi", "lat entity executor", "c multi json", "cpu_us_per_request", 1.5)
 if "latency" in rows:
     compare("latency one at a time, median: ours / curl_easy_perform", "lat latency", "c easy", "p50_us", 1.5)
+    compare("the same on manager.executor: ours / curl_easy_perform", "lat latency executor", "c easy", "p50_us", 1.1)
+if "inflight" in rows:
+    for in_flight, limit, limit_on_executor in ((1, None, None), (64, 1.5, 1.1), (512, 1.3, 1.3)):
+        compare(f"CPU per request, {in_flight} in flight: ours / c multi", f"lat, {in_flight}", f"c multi, {in_flight}",
+                "cpu_us_per_request", limit)
+        compare("the same on manager.executor: ours / c multi", f"lat executor, {in_flight}", f"c multi, {in_flight}",
+                "cpu_us_per_request", limit_on_executor)
+    for name, what in (("lat, 512", "512 in flight, 20,000 requests: connections opened"),
+                       ("lat executor, 512", "the same on manager.executor")):
+        if "connections" in results.get(name, [{}])[0]:
+            at_most(what, median(name, "connections"), "", 512)
+if "closure" in rows:
+    compare("closure form: ours / c multi", "lat closure", "c closure", "cpu_us_per_request", 1.5)
+if "urls" in rows:
+    compare("10,000 different URLs: ours / c multi", "lat urls", "c urls", "cpu_us_per_request", 1.5)
+if "post" in rows:
+    compare("POST of 1 KiB of JSON, its bytes ready: ours / c multi", "lat post", "c post", "cpu_us_per_request", 1.5)
+    compare("the same, a value encoded each time: ours / c multi", "lat post encoded", "c post", "cpu_us_per_request", None)
 if "download" in rows:
     compare("1 GiB to a file, wall time: ours / curl -o", "lat download", "curl -o", "seconds", 1.1)
     at_most("1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)
@@ -320,7 +501,7 @@ if "segments" in rows:
             "seconds", 1 / 3.5)
 if "waiting" in rows:
     at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
-            median("lat waiting", "kb_per_request"), "KB", 60)
+            median("lat waiting", "kb_per_request"), "KB", 40)
     share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat waiting"])
     at_most("processor while they wait (the limit stands for none)", share, "%", 1)
 if "store" in rows:
@@ -340,8 +521,9 @@ if "cache" in rows:
 if options.build:
     at_most("clean release build of the library", results["build"][0]["seconds"], "s", 90)
 
-print(f"\n{'measured, medians of ' + str(rounds) + ' rounds':30}{'CPU µs/req':>12}{'req/s':>10}{'p50 µs':>10}{'p99 µs':>10}"
-      f"{'wall s':>9}{'peak MB':>9}{'KB/req':>8}")
+if results:
+    print(f"\n{'measured, medians of ' + str(rounds) + ' rounds':30}{'CPU µs/req':>12}{'req/s':>10}{'p50 µs':>10}"
+          f"{'p99 µs':>10}{'wall s':>9}{'peak MB':>9}{'KB/req':>8}{'opened':>8}{'futex/req':>11}")
 for name in results:
     def cell(field, width, digits, scale=1.0):
         if not all(field in result for result in results[name]):
@@ -349,23 +531,36 @@ for name in results:
         return f"{median(name, field) * scale:{width},.{digits}f}"
     single = results[name][0].get("requests", 1) == 1
     waiting = "kb_per_request" in results[name][0]
-    print(f"{name:30}" + (" " * 22 if single or waiting else cell("cpu_us_per_request", 12, 1)
-                          + cell("requests_per_second", 10, 0))
-          + (" " * 20 if single else cell("p50_us", 10, 0) + cell("p99_us", 10, 0))
-          + cell("seconds", 9, 2) + cell("rss_peak_kb", 9, 1, 1 / 1024) + cell("kb_per_request", 8, 1))
+    print((f"{name:30}" + (" " * 22 if single or waiting else cell("cpu_us_per_request", 12, 1)
+                           + cell("requests_per_second", 10, 0))
+           + (" " * 20 if single else cell("p50_us", 10, 0) + cell("p99_us", 10, 0))
+           + cell("seconds", 9, 2) + cell("rss_peak_kb", 9, 1, 1 / 1024) + cell("kb_per_request", 8, 1)
+           + cell("connections", 8, 0) + (f"{futexes[name]:11.2f}" if name in futexes else "")).rstrip())
+if note:
+    print(f"futex/req is blank: {note}")
 
-print(f"\n{'limit':70}{'ours':>10}{'at most':>10}  spread")
-for verdict in verdicts:
+MARKS = {True: "kept  ", False: "MISSED", None: "      "}
+if instructions:
+    print(f"\n{'instructions per request, 64 in flight':70}{'counted':>10}{'at most':>10}  spread")
+for one, verdict in zip(instructions, verdicts):
+    limit = "" if one["limit"] is None else f"{one['limit']:,}" if one["binding"] else f"({one['limit']:,})"
+    print(f"{MARKS[verdict['kept']]}  {one['what']:62}{one['per_request']:10,.0f}{limit:>10}"
+          f"  {one['lowest']:,.0f} … {one['highest']:,.0f}")
+
+if results:
+    print(f"\n{'limit':70}{'ours':>10}{'at most':>10}  spread")
+for verdict in verdicts[len(instructions):]:
     if "ratio" in verdict:
-        value, limit = f"{verdict['ratio']:.3f}", f"{verdict['limit']:.2f}"
+        value, limit = f"{verdict['ratio']:.3f}", "" if verdict["limit"] is None else f"{verdict['limit']:.2f}"
         spread = f"{verdict['lowest']:.3f} … {verdict['highest']:.3f}"
     else:
-        value, limit = f"{verdict['ours']:.1f} {verdict['unit']}", f"{verdict['limit']} {verdict['unit']}"
+        digits = 1 if verdict["unit"] else 0 if verdict["limit"] > 10 else 3
+        value, limit = f"{verdict['ours']:.{digits}f} {verdict['unit']}", f"{verdict['limit']} {verdict['unit']}"
         spread = ""
-    mark = "kept  " if verdict["kept"] else "MISSED"
-    print(f"{mark}  {verdict['what']:62}{value:>10}{limit:>10}  {spread}".rstrip())
-missed = sum(not verdict["kept"] for verdict in verdicts)
-print(f"\n{len(verdicts) - missed} limits kept, {missed} missed")
+    print(f"{MARKS[verdict['kept']]}  {verdict['what']:62}{value.strip():>10}{limit.strip():>10}  {spread}".rstrip())
+missed = sum(verdict["kept"] is False for verdict in verdicts)
+kept = sum(verdict["kept"] is True for verdict in verdicts)
+print(f"\n{kept} limits kept, {missed} missed")
 
 path = options.json or os.path.join(options.programs, "latest.json")
 report = {
@@ -376,13 +571,16 @@ report = {
         "processors": os.cpu_count(), "kernel": platform.release(),
         "swift": version("swift", "--version"), "libcurl": version("curl", "--version"),
         "nginx": version("nginx", "-v"), "go": version("go", "version"),
+        "valgrind": version("valgrind", "--version"), "strace": version("strace", "--version"),
     },
     "limits": verdicts,
     "medians": {
         name: {field: statistics.median(result[field] for result in all_rounds)
                for field, value in all_rounds[0].items() if isinstance(value, (int, float))}
+        | ({"futexes_per_request": futexes[name]} if name in futexes else {})
         for name, all_rounds in results.items()
     },
+    "instructions": instructions,
     "runs": runs,
 }
 os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

@@ -81,7 +81,8 @@ sys.exit(1)
 PYTHON
 }
 
-# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and 1k.json, a document of 1,024 bytes.
+# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and two documents of 1,024 bytes:
+# 1k.json, and 1k-text.json, which is mostly one text.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
@@ -102,9 +103,11 @@ document = {
     "text": "",
 }
 sentence = "The engine weaves algebraic patterns, just as the loom weaves flowers and leaves. "
-document["text"] = (sentence * 13)[:(1 << 10) - len(json.dumps(document))]
-with open(os.path.join(sys.argv[1], "1k.json"), "w") as file:
-    file.write(json.dumps(document))
+short = {"id": 42, "title": "Note G", "text": ""}
+for name, document in (("1k.json", document), ("1k-text.json", short)):
+    document["text"] = (sentence * 13)[:(1 << 10) - len(json.dumps(document))]
+    with open(os.path.join(sys.argv[1], name), "w") as file:
+        file.write(json.dumps(document))
 PYTHON
     truncate -s 1G "$files/1g.bin"
     truncate -s 200M "$files/200m.bin"
@@ -134,12 +137,16 @@ servers_make_certificates() {
 servers_write_nginx_configuration() {
     local http="${servers_ports[0]}" https="${servers_ports[1]}" h2c="${servers_ports[2]}"
     local goaway="${servers_ports[3]}" sink="${servers_ports[4]}"
-    local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version
+    local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
     ((EUID == 0)) && user="user nobody $(id -gn nobody);"
     # Since 1.25.1 HTTP/2 is a directive of its own.
     version="$(nginx -v 2>&1 | sed -n 's/.*nginx\/\([0-9.]*\).*/\1/p')"
     if [[ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" == 1.25.1 ]]; then
         tls_listen="ssl" plain_listen="" http2_on="http2 on;"
+    fi
+    # A module that not every nginx was built with.
+    if [[ "$(nginx -V 2>&1)" == *http_stub_status_module* ]]; then
+        counters="location = /counters { stub_status; }"
     fi
     cat >"$servers_dir/locations.conf" <<NGINX
 root $servers_dir/files;
@@ -161,6 +168,10 @@ location /sink {
     proxy_set_header X-Received-Length \$content_length;
     proxy_pass http://127.0.0.1:$sink;
 }
+# Reads a request body to its end, throws it away, then answers with 1k.json.
+location = /post { default_type application/json; return 200 '$(<"$servers_dir/files/1k.json")'; }
+# How many connections this nginx accepted so far.
+$counters
 # What PUT below stored, for downloads: as slow as ?rate= says (bytes per second and connection), and each answer noted
 # with its path, status, bytes of content and range in LAT_TEST_NGINX_TRANSFERS.
 location /transfers/ {

@@ -53,9 +53,10 @@ extension Duration {
 
 /// Does something so many times from so many tasks, each taking the next as soon as it is done with one.
 ///
+/// - Parameter work: is given its number, from 0.
 /// - Returns: how long each took, in microseconds.
 public func repeating(
-    _ total: Int, tasks: Int, _ work: @escaping @Sendable () async throws -> Void
+    _ total: Int, tasks: Int, _ work: @escaping @Sendable (_ number: Int) async throws -> Void
 ) async throws -> [Double] {
     let next = Counter()
     return try await withThrowingTaskGroup(of: [Double].self) { group in
@@ -64,10 +65,12 @@ public func repeating(
                 let clock = ContinuousClock()
                 var latencies: [Double] = []
                 latencies.reserveCapacity(total / tasks + 64)
-                while next.take() < total {
+                var number = next.take()
+                while number < total {
                     let start = clock.now
-                    try await work()
+                    try await work(number)
                     latencies.append((clock.now - start).inMicroseconds)
+                    number = next.take()
                 }
                 return latencies
             }
@@ -76,6 +79,73 @@ public func repeating(
         all.reserveCapacity(total)
         for try await latencies in group { all += latencies }
         return all
+    }
+}
+
+/// Does something that calls back so many times, so many of them at once: each that is done starts the next.
+///
+/// - Parameter start: calls the closure it is given once, later, with what went wrong if anything did.
+/// - Returns: how long each took, in microseconds.
+public func repeating(
+    _ total: Int, callingBack inFlight: Int,
+    _ start: @escaping @Sendable (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void
+) async throws -> [Double] {
+    try await withCheckedThrowingContinuation { continuation in
+        let run = CallbackRun(total, start, continuation)
+        for _ in 0..<min(inFlight, total) { run.next() }
+    }
+}
+
+private final class CallbackRun: Sendable {
+    private struct State {
+        var started = 0
+        var latencies: [Double] = []
+        var continuation: CheckedContinuation<[Double], any Error>?
+    }
+
+    private let total: Int
+    private let start: @Sendable (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void
+    private let clock = ContinuousClock()
+    private let state = Mutex(State())
+
+    init(
+        _ total: Int, _ start: @escaping @Sendable (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void,
+        _ continuation: CheckedContinuation<[Double], any Error>
+    ) {
+        self.total = total
+        self.start = start
+        state.withLock {
+            $0.latencies.reserveCapacity(total)
+            $0.continuation = continuation
+        }
+    }
+
+    /// Starts one more, unless all were started or one failed.
+    func next() {
+        let mayStart = state.withLock { state in
+            guard state.started < total, state.continuation != nil else { return false }
+            state.started += 1
+            return true
+        }
+        guard mayStart else { return }
+        let startedAt = clock.now
+        start { [self] error in
+            note((clock.now - startedAt).inMicroseconds, error)
+            next()
+        }
+    }
+
+    private func note(_ latency: Double, _ error: (any Error)?) {
+        let over: (CheckedContinuation<[Double], any Error>, [Double])? = state.withLock { state in
+            state.latencies.append(latency)
+            guard error != nil || state.latencies.count == total, let continuation = state.continuation else {
+                return nil
+            }
+            state.continuation = nil
+            return (continuation, state.latencies)
+        }
+        guard let (continuation, latencies) = over else { return }
+        if let error { continuation.resume(throwing: error) } else { continuation.resume(returning: latencies) }
     }
 }
 

@@ -1,10 +1,9 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Mode `entity`: the URL's last component is the parameter of a row's path, the rest its domain.
-func entity(_ arguments: Arguments) async throws {
+/// Modes `entity` and `entity-text`: a manager for ``entity(_:_:)``. The URL without its last component is the domain of the row.
+func entityManager(_ arguments: Arguments) throws -> CentralRequestManager {
     guard let slash = arguments.url.lastIndex(of: "/") else { throw Failure("\(arguments.url): no path") }
-    let name = String(arguments.url[arguments.url.index(after: slash)...])
     var configuration = CentralRequestManager.Configuration()
     configuration.maxConnectionsPerHost = arguments.inFlight
     configuration.domains = try DomainTable(
@@ -16,18 +15,40 @@ func entity(_ arguments: Arguments) async throws {
             }
             """)
     configuration.headerProvider = { _ in ["User-Agent": "lat-bench/1", "Authorization": "Bearer 0123456789abcdef"] }
-    let manager = try CentralRequestManager(configuration: configuration)
-    let read: @Sendable () async throws -> Void = {
+    return try CentralRequestManager(configuration: configuration)
+}
+
+/// Mode `entity`: the URL's last component is the parameter of the row's path.
+func entity(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
+    let name = arguments.url.split(separator: "/").last.map(String.init) ?? ""
+    try await measure(arguments) { _ in
         let document = try await ReadDocument(name: name).startRequest(on: manager)
         guard document.id == 42, document.comments.count == 3 else {
             throw Failure("\(arguments.url): another document")
         }
     }
-    if arguments.warmup > 0 { _ = try await repeating(arguments.warmup, tasks: arguments.inFlight, read) }
-    let measurement = Measurement("lat", arguments)
-    let latencies = try await repeating(arguments.requests, tasks: arguments.inFlight, read)
-    measurement.finish(latencies: latencies)
-    await manager.shutdown()
+}
+
+/// Mode `entity-text`: the same, to a document of few members, whose length is in its text.
+func entityText(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
+    let name = arguments.url.split(separator: "/").last.map(String.init) ?? ""
+    try await measure(arguments) { _ in
+        let text = try await ReadText(name: name).startRequest(on: manager)
+        guard text.id == 42, text.text.utf8.count > 900 else { throw Failure("\(arguments.url): another document") }
+    }
+}
+
+private struct ReadText: RequestEntity, Encodable {
+    typealias Model = Text
+    static let route = Route(server: "document.read")
+    var name: String
+}
+
+/// All of `1k-text.json`.
+private struct Text: Decodable, Sendable {
+    var id: Int
+    var title: String
+    var text: String
 }
 
 private struct ReadDocument: RequestEntity, Encodable {

@@ -1,39 +1,79 @@
 // What the work costs with LATNetworking, through the calls an application makes. Modes:
-//   central   IN_FLIGHT tasks, each: try await manager.startRequest("GET", url)
-//   latency   the same, one at a time
-//   entity    IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with a
-//             header provider, the JSON decoded into a struct
-//   download  try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
-//   upload    FILE sent as a part of a multipart body
-//   waiting   REQUESTS requests that no answer comes to: memory and processor time of each while they wait
-//   cache-…   the stores of the cache in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
+//   central       IN_FLIGHT tasks, each: try await manager.startRequest("GET", url)
+//   latency       the same, one at a time
+//   entity        IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with
+//                 a header provider, the JSON decoded into a struct
+//   entity-text   the same, the JSON of the same length but of few members, most of it one text
+//   closure       manager.startRequest("GET", url, success:, failure:), IN_FLIGHT at once, each success starts the next
+//   urls          central, to 10,000 URLs that differ in their query
+//   post          IN_FLIGHT tasks, each: a POST of 1 KiB of JSON, as bytes that lie ready
+//   post-encoded  the same, body: .json(order)
+//   …-executor    central, latency, entity and entity-text under withTaskExecutorPreference(manager.executor)
+//   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
+//   upload        FILE sent as a part of a multipart body
+//   waiting       REQUESTS requests that no answer comes to: memory and processor time of each while they wait
+//   cache-…       the stores of the cache in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 
 import BenchmarkSupport
+import Dispatch
 import Foundation
 import LATNetworking
 
 let arguments = Arguments(modes: [
-    "central", "latency", "entity", "download", "upload", "waiting", "cache-memory", "cache-disk", "cache-open",
-    "cache-stream",
+    "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
+    "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting", "cache-memory",
+    "cache-disk", "cache-open", "cache-stream",
 ])
-var configuration = CentralRequestManager.Configuration()
-configuration.maxConnectionsPerHost = arguments.inFlight
-let manager = try CentralRequestManager(configuration: configuration)
 
-switch arguments.mode {
-case "download":
-    guard let file = arguments.file else { throw Failure("download wants a FILE") }
-    try await download(manager, arguments, to: file)
-case "upload":
-    guard let file = arguments.file else { throw Failure("upload wants a FILE") }
-    try await upload(manager, arguments, file)
-case "cache-memory", "cache-disk", "cache-open", "cache-stream":
-    try await cache(arguments)
-case "entity":
-    try await entity(arguments)
-case "waiting":
-    try await wait(manager, arguments)
-default:
-    try await request(manager, arguments)
+// The main thread only waits. Behind an `await` it would sleep in libdispatch's sigsuspend(), and valgrind 3.19 dies of
+// that call: it writes to the mask, which is a constant there.
+let over = DispatchSemaphore(value: 0)
+Task.detached {
+    do {
+        try await run(arguments)
+    } catch {
+        FileHandle.standardError.write(Data("lat-bench: \(error)\n".utf8))
+        exit(1)
+    }
+    over.signal()
 }
-await manager.shutdown()
+over.wait()
+
+func run(_ arguments: Arguments) async throws {
+    var configuration = CentralRequestManager.Configuration()
+    configuration.maxConnectionsPerHost = arguments.inFlight
+    let manager =
+        try arguments.mode.hasPrefix("entity")
+        ? entityManager(arguments) : CentralRequestManager(configuration: configuration)
+    if arguments.mode.hasSuffix("-executor") {
+        #if WITHOUT_EXECUTOR
+        throw Failure("built without the executor")
+        #else
+        try await onExecutor(of: manager) { try await perform(manager, arguments) }
+        #endif
+    } else {
+        try await perform(manager, arguments)
+    }
+    await manager.shutdown()
+}
+
+func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
+    switch arguments.mode {
+    case "entity", "entity-executor": try await entity(manager, arguments)
+    case "entity-text", "entity-text-executor": try await entityText(manager, arguments)
+    case "closure": try await requestWithClosures(manager, arguments)
+    case "urls": try await requestManyURLs(manager, arguments)
+    case "post": try await post(manager, arguments)
+    case "post-encoded": try await postEncoded(manager, arguments)
+    case "download": try await download(manager, arguments, to: try file(arguments))
+    case "upload": try await upload(manager, arguments, try file(arguments))
+    case "cache-memory", "cache-disk", "cache-open", "cache-stream": try await cache(arguments)
+    case "waiting": try await wait(manager, arguments)
+    default: try await request(manager, arguments)
+    }
+}
+
+func file(_ arguments: Arguments) throws -> String {
+    guard let file = arguments.file else { throw Failure("\(arguments.mode) wants a FILE") }
+    return file
+}

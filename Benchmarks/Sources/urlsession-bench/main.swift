@@ -11,7 +11,7 @@ configuration.urlCache = nil
 let session = URLSession(configuration: configuration)
 guard let url = URL(string: arguments.url) else { throw Failure("not a URL: \(arguments.url)") }
 
-@Sendable func get() async throws {
+@Sendable func get(_ number: Int) async throws {
     let (data, response) = try await session.data(for: URLRequest(url: url))
     guard (response as? HTTPURLResponse)?.statusCode == 200, !data.isEmpty else {
         throw Failure("\(url): no 200 with a body")
