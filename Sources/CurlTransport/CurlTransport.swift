@@ -31,6 +31,8 @@ public final class CurlTransport: Transport {
     private let addressGuard: AddressGuard?
     private let keepsCookies: Bool
     let mailbox: Mailbox<Engine.Command>
+    /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
+    public let executor: EngineExecutor
     let targets = TargetCache(capacity: 512)
     private let epitaph: Epitaph
 
@@ -55,6 +57,7 @@ public final class CurlTransport: Transport {
         keepsCookies = configuration.cookies != .off
         let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
         mailbox = engine.mailbox
+        executor = engine.executor
         let epitaph = Epitaph()
         self.epitaph = epitaph
         let isStarted = EngineThread.start { [engine] in

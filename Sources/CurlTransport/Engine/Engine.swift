@@ -34,6 +34,8 @@ final class Engine: @unchecked Sendable {
     /// Decides where connections may go, when that is limited.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
+    /// Gives the thread's spare moments to tasks.
+    let executor: EngineExecutor
 
     private let multi: UnsafeMutableRawPointer
     private let epoll: CInt
@@ -44,6 +46,7 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) private var freeHandles: [EasyHandle] = []
     @exclusivity(unchecked) private var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
+    @exclusivity(unchecked) private var jobs: [UnownedJob] = []
     /// Suspended before they started; they are in nobody's way.
     private var held: Set<Transfer> = []
     private var pipesWithNews: [Transfer] = []
@@ -64,6 +67,8 @@ final class Engine: @unchecked Sendable {
     private static let reserveLimit: Int64 = 16 << 20
     /// More unused handles than this are freed.
     private static let handlePoolLimit = 256
+    /// How often in one turn tasks may go on that the turn itself has made ready. More would keep the network waiting.
+    private static let jobRounds = 4
 
     init(
         _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?
@@ -95,6 +100,7 @@ final class Engine: @unchecked Sendable {
         self.tls = tls
         self.addressGuard = addressGuard
         self.mailbox = mailbox
+        executor = EngineExecutor(mailbox: mailbox)
         self.epoll = epoll
         self.multi = multi
         self.share = share
@@ -131,6 +137,7 @@ final class Engine: @unchecked Sendable {
     /// Runs until a command shuts it down.
     func run() {
         lat_block_sigpipe()
+        mailbox.open()
         let side = EngineSide(engine: self, epoll: epoll)
         self.side = side
         let capacity = 256
@@ -150,12 +157,27 @@ final class Engine: @unchecked Sendable {
             deliverChunks()
             saveCookies()
             deliverAnswers()
+            if mailbox.hasJobs { runJobs() }
         }
         shutDown()
     }
 
+    /// Lets the tasks go on that run on this thread, and sends their next requests in the same turn.
+    private func runJobs() {
+        let executor = self.executor.asUnownedTaskExecutor()
+        for _ in 0..<Self.jobRounds where mailbox.hasJobs && !isShuttingDown {
+            mailbox.takeJobs(into: &jobs)
+            for job in jobs { job.runSynchronously(on: executor) }
+            jobs.removeAll(keepingCapacity: true)
+            now = .now
+            takeOwnCommands()
+        }
+        if timer <= now { fireTimer() }
+        finishTransfers()
+    }
+
     private func waitTime() -> CInt {
-        guard failedStarts.isEmpty, mailbox.prepareToSleep() else { return 0 }
+        guard failedStarts.isEmpty, answers.isEmpty, pipesWithNews.isEmpty, mailbox.prepareToSleep() else { return 0 }
         let next = min(timer, idleWatch.next, side?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
@@ -183,6 +205,16 @@ final class Engine: @unchecked Sendable {
 
     private func takeCommands() {
         mailbox.take(into: &commands)
+        performCommands()
+        takeOwnCommands()
+    }
+
+    private func takeOwnCommands() {
+        mailbox.takeOwn(into: &commands)
+        performCommands()
+    }
+
+    private func performCommands() {
         guard !commands.isEmpty else { return }
         for command in commands { perform(command) }
         commands.removeAll(keepingCapacity: true)
@@ -450,13 +482,16 @@ final class Engine: @unchecked Sendable {
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
     /// outlives them all.
     private func shutDown() {
+        // First of all: a task that learns of the end on this thread goes on elsewhere.
+        let (rest, jobs) = mailbox.closeAndTakeRest()
+        for job in jobs { globalConcurrentExecutor.enqueue(job) }
         // Those that wait first: the end of one that runs would start them.
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
         for case .some(let transfer) in handles.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
         side?.end()
         side = nil
-        for command in mailbox.closeAndTakeRest() {
+        for command in rest {
             switch command {
             case .side(let work): work(nil)
             case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))

@@ -1,12 +1,19 @@
 import CLibcurl
 import Synchronization
 
-/// How other threads talk to the engine's: a locked list of commands, and one
-/// write to an eventfd when the engine sleeps. A burst of submissions wakes it
-/// once.
-final class Mailbox<Command: Sendable>: Sendable {
+/// How the engine is talked to: commands for it, and the jobs of tasks that
+/// run on its thread.
+///
+/// Other threads leave both in a locked list, with one write to an eventfd when
+/// the engine sleeps: a burst wakes it once. The engine's own thread leaves
+/// them in plain lists, without lock or system call.
+final class Mailbox<Command: Sendable>: @unchecked Sendable {
+    // Sendable: `ownCommands` and `ownJobs` are touched by the engine's thread only, which `owner` names; all else is
+    // constant, atomic or locked.
+
     private struct State {
         var commands: [Command] = []
+        var jobs: [UnownedJob] = []
         var isSleeping = false
         var isClosed = false
     }
@@ -14,6 +21,10 @@ final class Mailbox<Command: Sendable>: Sendable {
     /// Polled by the engine, edge-triggered, so that it need not be read.
     let descriptor: CInt
     private let state = Mutex(State())
+    /// The engine's thread; 0 before it runs and once the mailbox is closed.
+    private let owner = Atomic<UInt>(0)
+    @exclusivity(unchecked) private var ownCommands: [Command] = []
+    @exclusivity(unchecked) private var ownJobs: [UnownedJob] = []
 
     /// `nil` when the process has no descriptor left.
     init?() {
@@ -26,9 +37,30 @@ final class Mailbox<Command: Sendable>: Sendable {
     /// Leaves a command. Returns `false` when the engine has ended and nobody will read it.
     @discardableResult
     func post(_ command: Command) -> Bool {
+        if isOwn {
+            ownCommands.append(command)
+            return true
+        }
+        return leave { $0.commands.append(command) }
+    }
+
+    /// Leaves a job. Returns `false` when the engine has ended and nobody will run it.
+    func post(_ job: UnownedJob) -> Bool {
+        if isOwn {
+            ownJobs.append(job)
+            return true
+        }
+        return leave { $0.jobs.append(job) }
+    }
+
+    /// Whether the caller is the engine's thread. Only that thread can find its own number here, so the order of memory
+    /// does not matter.
+    private var isOwn: Bool { owner.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    private func leave(_ change: (inout State) -> Void) -> Bool {
         let (isOpen, wakes) = state.withLock { state in
             guard !state.isClosed else { return (false, false) }
-            state.commands.append(command)
+            change(&state)
             defer { state.isSleeping = false }
             return (true, state.isSleeping)
         }
@@ -36,34 +68,60 @@ final class Mailbox<Command: Sendable>: Sendable {
         return isOpen
     }
 
-    /// Takes all commands. Engine only.
-    func take(into commands: inout [Command]) {
-        state.withLock { state in
-            state.isSleeping = false
-            swap(&state.commands, &commands)
-        }
-    }
-
-    /// Says that the engine is about to sleep; `false` when there is something to do first. Engine only.
-    func prepareToSleep() -> Bool {
-        state.withLock { state in
-            state.isSleeping = state.commands.isEmpty
-            return state.isSleeping
-        }
-    }
-
-    /// Ends the mailbox and returns what was left in it. Engine only.
-    func closeAndTakeRest() -> [Command] {
-        state.withLock { state in
-            state.isClosed = true
-            defer { state.commands = [] }
-            return state.commands
-        }
-    }
-
     private func wake() {
         var one: UInt64 = 1
         // It cannot fail but for a full counter, and then the engine is awake anyway.
         _ = write(descriptor, &one, MemoryLayout.size(ofValue: one))
+    }
+
+    // MARK: For the engine's thread
+
+    /// The calling thread is the engine's from now on.
+    func open() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
+
+    /// Takes what other threads left: the commands into an empty list, the jobs among the own ones.
+    func take(into commands: inout [Command]) {
+        state.withLock { state in
+            state.isSleeping = false
+            swap(&state.commands, &commands)
+            guard !state.jobs.isEmpty else { return }
+            ownJobs.append(contentsOf: state.jobs)
+            state.jobs.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// Takes the thread's own commands into an empty list.
+    func takeOwn(into commands: inout [Command]) { swap(&ownCommands, &commands) }
+
+    /// Takes the jobs into an empty list.
+    func takeJobs(into jobs: inout [UnownedJob]) { swap(&ownJobs, &jobs) }
+
+    /// Whether there are jobs to run.
+    var hasJobs: Bool { !ownJobs.isEmpty }
+
+    /// Says that the engine is about to sleep; `false` when there is something to do first.
+    func prepareToSleep() -> Bool {
+        guard ownCommands.isEmpty, ownJobs.isEmpty else { return false }
+        return state.withLock { state in
+            state.isSleeping = state.commands.isEmpty && state.jobs.isEmpty
+            return state.isSleeping
+        }
+    }
+
+    /// Ends the mailbox and returns what was left in it. What is posted from now on is refused, on this thread too.
+    func closeAndTakeRest() -> (commands: [Command], jobs: [UnownedJob]) {
+        owner.store(0, ordering: .relaxed)
+        defer {
+            ownCommands = []
+            ownJobs = []
+        }
+        return state.withLock { state in
+            state.isClosed = true
+            defer {
+                state.commands = []
+                state.jobs = []
+            }
+            return (state.commands + ownCommands, state.jobs + ownJobs)
+        }
     }
 }
