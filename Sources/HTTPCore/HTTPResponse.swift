@@ -111,7 +111,7 @@ public struct HTTPResponse: Sendable {
     ) throws -> Value {
         do {
             if let decoder { return try decoder.decode(type, from: data) }
-            return try JSONValue(parsing: data).decode(type)
+            return try JSONDocument(parsing: data).decode(type)
         } catch let error as JSONValue.ParsingError {
             throw decodingFailure(
                 DecodingError.dataCorrupted(

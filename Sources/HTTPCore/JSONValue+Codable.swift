@@ -69,23 +69,27 @@ extension JSONValue: Codable {
     ///
     /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        try JSONValueDecoder(self).decode(type)
+        try JSONDocument(self).decode(type)
     }
 }
 
 /// A member's name or an element's index.
-struct JSONKey: CodingKey {
-    let stringValue: String
-    let intValue: Int?
+enum JSONKey: CodingKey {
+    case name(String)
+    case index(Int)
 
-    init(stringValue: String) {
-        self.stringValue = stringValue
-        intValue = nil
+    init(stringValue: String) { self = .name(stringValue) }
+    init(intValue: Int) { self = .index(intValue) }
+
+    var stringValue: String {
+        switch self {
+        case .name(let name): name
+        case .index(let index): String(index)
+        }
     }
 
-    init(intValue: Int) {
-        stringValue = String(intValue)
-        self.intValue = intValue
+    var intValue: Int? {
+        if case .index(let index) = self { index } else { nil }
     }
 }
 

@@ -1,0 +1,282 @@
+internal import FoundationEssentials
+
+extension JSONDocument {
+    /// Makes a model of the value.
+    ///
+    /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does; its path begins here.
+    package func decode<T: Decodable>(_ type: T.Type) throws -> T { try decode(type, at: JSONPlace()) }
+
+    /// Types that JSON has no form for of its own take `JSONDecoder`'s: `Data` is Base64, `URL` its text, `Date`
+    /// seconds since 2001.
+    fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONPlace) throws -> T {
+        // Each cast is to the type it is from, which `as? T` would look up at length.
+        if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
+        if type == JSONValue.self { return unsafeBitCast(value, to: type) }
+        if type == Data.self {
+            guard let data = Data(base64Encoded: try read(string, at: place)) else {
+                throw place.corrupted("it is not Base64")
+            }
+            return unsafeBitCast(data, to: type)
+        }
+        if type == URL.self {
+            guard let url = URL(string: try read(string, at: place)) else { throw place.corrupted("it is no URL") }
+            return unsafeBitCast(url, to: type)
+        }
+        if type == Decimal.self { return unsafeBitCast(try read(number?.decimal, at: place), to: type) }
+        guard place.depth <= JSONValue.maximumDepth else {
+            throw place.corrupted("more than \(JSONValue.maximumDepth) levels in one another")
+        }
+        return try T(from: JSONDocumentDecoder(self, at: place))
+    }
+
+    /// The number as an integer; `nil` when it is none, or does not fit.
+    fileprivate func integer<T: FixedWidthInteger>() -> T? {
+        switch number {
+        case .int(let number): T(exactly: number)
+        case .double(let number): T(exactly: number)
+        case .decimal(let number): T(number.description)
+        default: nil
+        }
+    }
+
+    /// The number as the nearest `Double` or `Float`.
+    fileprivate func floatingPoint<T: BinaryFloatingPoint & LosslessStringConvertible>() -> T? {
+        switch number {
+        case .int(let number): T(number)
+        case .double(let number): T(number)
+        case .decimal(let number): T(number.description)
+        default: nil
+        }
+    }
+
+    /// What was read of this value, or the reason why it could not be.
+    fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONPlace) throws -> T {
+        if let value { return value }
+        if let number, T.self is any BinaryInteger.Type {
+            throw place().corrupted("the number \(number) does not fit into \(T.self)")
+        }
+        throw mismatch(T.self, at: place())
+    }
+
+    fileprivate func mismatch(_ type: Any.Type, at place: JSONPlace) -> DecodingError {
+        let context = DecodingError.Context(
+            codingPath: place.keys, debugDescription: "expected \(type), found \(kindName)")
+        return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
+    }
+}
+
+/// Where in a document a value is: under a key of what a decoder has. Made into a path only when somebody asks.
+private struct JSONPlace {
+    var decoder: JSONDocumentDecoder?
+    var key: (any CodingKey)?
+
+    var depth: Int { decoder.map { $0.depth + 1 } ?? 0 }
+
+    var keys: [any CodingKey] {
+        var keys: [any CodingKey] = []
+        var place = self
+        while let key = place.key, let decoder = place.decoder {
+            keys.append(key)
+            place = decoder.place
+        }
+        return keys.reversed()
+    }
+
+    func corrupted(_ reason: String) -> DecodingError {
+        .dataCorrupted(.init(codingPath: keys, debugDescription: reason))
+    }
+}
+
+/// What a model reads its value from.
+final class JSONDocumentDecoder: Decoder {
+    let document: JSONDocument
+    fileprivate let place: JSONPlace
+    fileprivate let depth: Int
+    /// The members of an object with many, which would take long to go through for every name.
+    private let table: [String: JSONDocument]?
+
+    fileprivate init(_ document: JSONDocument, at place: JSONPlace) {
+        let document = document.opened
+        self.document = document
+        self.place = place
+        depth = place.depth
+        table = (document.memberCount ?? 0) > 64 ? Dictionary(document.members) { $1 } : nil
+    }
+
+    var codingPath: [any CodingKey] { place.keys }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard document.memberCount != nil else { throw document.mismatch([String: JSONValue].self, at: place) }
+        return KeyedDecodingContainer(JSONMembers(decoder: self))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard let count = document.elementCount else { throw document.mismatch([JSONValue].self, at: place) }
+        return JSONElements(of: self, count: count)
+    }
+
+    func singleValueContainer() -> any SingleValueDecodingContainer { self }
+
+    fileprivate func member(_ name: String) -> JSONDocument? {
+        if let table { table[name] } else { document[name] }
+    }
+
+    fileprivate var memberNames: [String] { table.map { Array($0.keys) } ?? document.members.map(\.name) }
+}
+
+extension JSONDocumentDecoder: SingleValueDecodingContainer {
+    private func read<T>(_ value: T?) throws -> T { try document.read(value, at: place) }
+
+    func decodeNil() -> Bool { document.isNull }
+    func decode(_ type: Bool.Type) throws -> Bool { try read(document.bool) }
+    func decode(_ type: String.Type) throws -> String { try read(document.string) }
+    func decode(_ type: Double.Type) throws -> Double { try read(document.floatingPoint()) }
+    func decode(_ type: Float.Type) throws -> Float { try read(document.floatingPoint()) }
+    func decode(_ type: Int.Type) throws -> Int { try read(document.integer()) }
+    func decode(_ type: Int8.Type) throws -> Int8 { try read(document.integer()) }
+    func decode(_ type: Int16.Type) throws -> Int16 { try read(document.integer()) }
+    func decode(_ type: Int32.Type) throws -> Int32 { try read(document.integer()) }
+    func decode(_ type: Int64.Type) throws -> Int64 { try read(document.integer()) }
+    func decode(_ type: UInt.Type) throws -> UInt { try read(document.integer()) }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { try read(document.integer()) }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { try read(document.integer()) }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { try read(document.integer()) }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { try read(document.integer()) }
+    func decode<T: Decodable>(_ type: T.Type) throws -> T { try document.decode(type, at: place) }
+}
+
+/// The members of an object.
+private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let decoder: JSONDocumentDecoder
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var allKeys: [Key] { Set(decoder.memberNames).compactMap { Key(stringValue: $0) } }
+
+    private func member(_ key: Key) throws -> JSONDocument {
+        let name = key.stringValue
+        if let member = decoder.member(name) { return member }
+        throw DecodingError.keyNotFound(
+            key, .init(codingPath: codingPath, debugDescription: "there is no member \"\(name)\""))
+    }
+
+    @inline(__always)  // `T` is known where it is called, `Key` is not.
+    private func read<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T {
+        let member = try member(key)
+        return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
+    }
+
+    func contains(_ key: Key) -> Bool { decoder.member(key.stringValue) != nil }
+    func decodeNil(forKey key: Key) throws -> Bool { try member(key).isNull }
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read(key) { $0.bool } }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try read(key) { $0.string } }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try read(key) { $0.floatingPoint() } }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try read(key) { $0.floatingPoint() } }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try read(key) { $0.integer() } }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try read(key) { $0.integer() } }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try read(key) { $0.integer() } }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try read(key) { $0.integer() } }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try read(key) { $0.integer() } }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try read(key) { $0.integer() } }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try read(key) { $0.integer() } }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try read(key) { $0.integer() } }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try read(key) { $0.integer() } }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read(key) { $0.integer() } }
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+        try member(key).decode(type, at: JSONPlace(decoder: decoder, key: key))
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try decoder(of: try member(key), at: key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try decoder(of: try member(key), at: key).unkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder {
+        decoder(of: decoder.member("super"), at: JSONKey(stringValue: "super"))
+    }
+
+    func superDecoder(forKey key: Key) throws -> any Decoder { decoder(of: decoder.member(key.stringValue), at: key) }
+
+    private func decoder(of member: JSONDocument?, at key: any CodingKey) -> JSONDocumentDecoder {
+        JSONDocumentDecoder(member ?? JSONDocument(.null), at: JSONPlace(decoder: decoder, key: key))
+    }
+}
+
+/// The elements of an array, one after the other.
+private struct JSONElements: UnkeyedDecodingContainer {
+    private let decoder: JSONDocumentDecoder
+    private let elementCount: Int
+    private var element: JSONDocument
+    private(set) var currentIndex = 0
+
+    init(of decoder: JSONDocumentDecoder, count: Int) {
+        self.decoder = decoder
+        elementCount = count
+        element = decoder.document.first
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var count: Int? { elementCount }
+    var isAtEnd: Bool { currentIndex >= elementCount }
+
+    private var place: JSONPlace { JSONPlace(decoder: decoder, key: JSONKey(intValue: currentIndex)) }
+
+    private func current(_ type: Any.Type) throws -> JSONDocument {
+        guard isAtEnd else { return element }
+        throw DecodingError.valueNotFound(
+            type, .init(codingPath: place.keys, debugDescription: "the array has only \(elementCount) elements"))
+    }
+
+    /// The index moves on only past what could be decoded.
+    private mutating func advance<T>(past value: T) -> T {
+        currentIndex += 1
+        element = element.next
+        return value
+    }
+
+    private mutating func read<T>(_ value: (JSONDocument) -> T?) throws -> T {
+        let element = try current(T.self)
+        return advance(past: try element.read(value(element), at: place))
+    }
+
+    mutating func decodeNil() throws -> Bool { try current(Never.self).isNull && advance(past: true) }
+    mutating func decode(_ type: Bool.Type) throws -> Bool { try read { $0.bool } }
+    mutating func decode(_ type: String.Type) throws -> String { try read { $0.string } }
+    mutating func decode(_ type: Double.Type) throws -> Double { try read { $0.floatingPoint() } }
+    mutating func decode(_ type: Float.Type) throws -> Float { try read { $0.floatingPoint() } }
+    mutating func decode(_ type: Int.Type) throws -> Int { try read { $0.integer() } }
+    mutating func decode(_ type: Int8.Type) throws -> Int8 { try read { $0.integer() } }
+    mutating func decode(_ type: Int16.Type) throws -> Int16 { try read { $0.integer() } }
+    mutating func decode(_ type: Int32.Type) throws -> Int32 { try read { $0.integer() } }
+    mutating func decode(_ type: Int64.Type) throws -> Int64 { try read { $0.integer() } }
+    mutating func decode(_ type: UInt.Type) throws -> UInt { try read { $0.integer() } }
+    mutating func decode(_ type: UInt8.Type) throws -> UInt8 { try read { $0.integer() } }
+    mutating func decode(_ type: UInt16.Type) throws -> UInt16 { try read { $0.integer() } }
+    mutating func decode(_ type: UInt32.Type) throws -> UInt32 { try read { $0.integer() } }
+    mutating func decode(_ type: UInt64.Type) throws -> UInt64 { try read { $0.integer() } }
+
+    mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        advance(past: try current(type).decode(type, at: place))
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        advance(past: try currentDecoder().container(keyedBy: type))
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        advance(past: try currentDecoder().unkeyedContainer())
+    }
+
+    mutating func superDecoder() throws -> any Decoder { advance(past: try currentDecoder()) }
+
+    private func currentDecoder() throws -> JSONDocumentDecoder {
+        JSONDocumentDecoder(try current(JSONValue.self), at: place)
+    }
+}

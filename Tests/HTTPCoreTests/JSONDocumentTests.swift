@@ -1,0 +1,144 @@
+import Foundation
+import HTTPCore
+import Testing
+
+@Suite("JSONDocument")
+struct JSONDocumentTests {
+    private func document(_ text: String) throws -> JSONDocument { try JSONDocument(parsing: Data(text.utf8)) }
+
+    // MARK: Looking up
+
+    @Test func pathsFindMembersOfMembers() throws {
+        let document = try document(#"{"meta": {"code": 7, "text": "é"}, "meta.code": 8, "a": [1], "b": null}"#)
+        #expect(document[path: "meta.text"]?.string == "é" && document["meta"]?["code"]?.int == 7)
+        #expect(document[path: "meta.code"]?.int == 8)
+        #expect(document[path: "b"]?.isNull == true && document[path: "b.c"] == nil && document[path: "c"] == nil)
+        #expect(document[path: "a"]?.value == [1] && document["a"]?["0"] == nil && document[""] == nil)
+    }
+
+    @Test func scalarsAreNotConverted() throws {
+        let document = try document(
+            #"{"n": 1, "f": 2.0, "h": 2.5, "t": "1", "b": true, "big": 12345678901234567890, "e": "\u0031"}"#)
+        #expect(document["n"]?.int == 1 && document["f"]?.int == 2 && document["h"]?.int == nil)
+        #expect(document["n"]?.string == nil && document["t"]?.string == "1" && document["e"]?.string == "1")
+        #expect(document["t"]?.int == nil && document["b"]?.bool == true && document["n"]?.bool == nil)
+        #expect(document["big"]?.int == nil && document["big"]?.value.description == "12345678901234567890")
+    }
+
+    /// Names are equal as texts, whatever their bytes: escaped or not, composed or not.
+    @Test(arguments: [
+        #"{"a": 1, "b": 0, "a": 2}"#, #"{"a": 1, "\u0061": 2}"#, #"{"\u0061": 1, "a": 2}"#,
+        "{\"K\": 1, \"\u{212A}\": 2}", "{\"\u{212A}\": 1, \"K\": 2}", "{\"e\u{301}\": 1, \"\u{E9}\": 2}",
+    ])
+    func ofANameGivenTwiceTheLastStays(text: String) throws {
+        let value = try JSONValue(parsing: text)
+        for name in ["a", "b", "K", "\u{212A}", "\u{E9}", "e\u{301}"] {
+            #expect(try document(text)[name]?.value == value[name])
+            #expect(try document(text).decode([String: Int].self)[name] == value[name].int)
+        }
+    }
+
+    @Test(arguments: [63, 64, 65, 500])
+    func manyMembersAreFoundToo(count: Int) throws {
+        let members = (0..<count).map { "\"n\($0)\": \($0)" }.joined(separator: ", ")
+        let decoded = try document("{\(members), \"n0\": -1}").decode([String: Int].self)
+        #expect(decoded.count == count && decoded["n0"] == -1 && decoded["n\(count - 1)"] == count - 1)
+    }
+
+    @Test func aPartDecodesWithItsOwnPath() throws {
+        let document = try document(#"{"data": {"list": [{"a": 1}, {"a": "x"}]}}"#)
+        let data = try #require(document["data"])
+        let error = try #require(throws: DecodingError.self) { try data.decode([String: [Probe]].self) }
+        #expect(DecodingPath(error).path == "list[1].a")
+    }
+
+    // MARK: The same as JSONValue and JSONDecoder
+
+    private final class Probe: Decodable {
+        enum Key: CodingKey { case a, b, c, d, e, f, g, h }
+        var text = ""
+
+        /// Everything a decoder can be asked for.
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: Key.self)
+            text += "\(try container.decodeIfPresent(Int.self, forKey: .a) as Any)"
+            text += "\(try container.decodeIfPresent(String.self, forKey: .b) as Any)"
+            text += "\(try container.decodeIfPresent([Probe].self, forKey: .c)?.map(\.text) as Any)"
+            let table = try container.decodeIfPresent([String: JSONValue].self, forKey: .d)
+            text += "\(table.map(JSONValue.object) as Any)"
+            text += "\(try container.decodeIfPresent(Bool.self, forKey: .e) as Any)"
+            if container.contains(.f), var list = try? container.nestedUnkeyedContainer(forKey: .f) {
+                while !list.isAtEnd { if try !list.decodeNil() { text += "\(try list.decode(Float.self))" } }
+            }
+            if container.contains(.g), let inner = try? container.nestedContainer(keyedBy: Key.self, forKey: .g) {
+                text += "\(inner.allKeys.map(\.stringValue).sorted()) \(try inner.decode([Int?].self, forKey: .a))"
+            }
+            if container.contains(.h) { text += try Probe(from: container.superDecoder(forKey: .h)).text }
+        }
+    }
+
+    /// What was decoded, or the kind of the error and its place.
+    private func outcome(_ decode: () throws -> Probe) -> String {
+        do {
+            return try decode().text
+        } catch {
+            return "\(String("\(error)".prefix { $0 != "(" && $0 != ":" })) \(DecodingPath(error).path)"
+        }
+    }
+
+    /// Something a `Probe` can often be made of.
+    private func probe(_ random: inout SplitMix64, depth: Int) -> JSONValue {
+        var members: [String: JSONValue] = [:]
+        for (index, name) in ["a", "b", "c", "d", "e", "f", "g", "h"].enumerated() where random.next() % 3 == 0 {
+            switch random.next() % 24 == 0 ? Int(random.next() % 9) : index {
+            case 0: members[name] = .int(Int64(truncatingIfNeeded: random.next()))
+            case 1: members[name] = .string(.random(using: &random))
+            case 2 where depth > 0:
+                members[name] = .array((0..<random.next() % 3).map { _ in probe(&random, depth: depth - 1) })
+            case 3: members[name] = ["x": 1.5, .init(stringLiteral: .random(using: &random)): 2]
+            case 4: members[name] = .bool(random.next() % 2 == 0)
+            case 5: members[name] = [1, nil, 2.25, 1e30]
+            case 6: members[name] = random.next() % 2 == 0 ? ["a": [1, nil]] : ["a": [true], "b": nil]
+            case 7 where depth > 0: members[name] = probe(&random, depth: depth - 1)
+            default: members[name] = .null
+            }
+        }
+        return .object(members)
+    }
+
+    @Test func randomDocumentsDecodeAsTheirValuesDo() throws {
+        var random = SplitMix64(state: 17)
+        var values = 0
+        for _ in 0..<2_000 {
+            let data = try probe(&random, depth: 3).data(prettyPrinted: random.next() % 2 == 0)
+            let expected = outcome { try JSONValue(parsing: data).decode(Probe.self) }
+            #expect(outcome { try JSONDocument(parsing: data).decode(Probe.self) } == expected)
+            #expect(outcome { try JSONDecoder().decode(Probe.self, from: data) } == expected)
+            if expected.contains("nil") { values += 1 }
+        }
+        #expect((200...1_800).contains(values))
+    }
+
+    @Test func brokenDocumentsAreRefusedAndNeverCrash() throws {
+        var random = SplitMix64(state: 23)
+        for _ in 0..<2_000 {
+            var data = try probe(&random, depth: 3).data()
+            if random.next() % 2 == 0 {
+                data = data.prefix(Int(random.next() % UInt64(data.count + 1)))
+            } else {
+                data[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
+            }
+            let expected = Result { try JSONValue(parsing: data) }
+            let found = Result { try JSONDocument(parsing: data) }
+            switch (expected, found) {
+            case (.success(let value), .success(let document)):
+                #expect(document.value == value)
+                #expect(
+                    outcome { try document.decode(Probe.self) } == outcome { try value.decode(Probe.self) })
+            case (.failure(let left as JSONValue.ParsingError), .failure(let right as JSONValue.ParsingError)):
+                #expect(left == right)
+            default: Issue.record("\(expected) and \(found)")
+            }
+        }
+    }
+}
