@@ -131,3 +131,16 @@ extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cu
         url.contains("://") ? URLText.redacted(url) : String(URLText.redacted("http://" + url).dropFirst(7))
     }
 }
+
+extension NetworkError: CustomReflectable {
+    /// What ``description`` says, in parts.
+    public var customMirror: Mirror {
+        Mirror(
+            self,
+            children: [
+                "kind": kind, "message": message, "request": request as Any,
+                "url": url.map(URLText.redacted) as Any, "response": response as Any, "attempts": attempts,
+                "curlCode": curlCode as Any, "underlying": underlying as Any,
+            ])
+    }
+}

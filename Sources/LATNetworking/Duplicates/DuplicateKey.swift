@@ -8,6 +8,8 @@ struct DuplicateKey: Hashable, Sendable {
     private let simulation: Simulation?
     private var credentials: HTTPHeaders?
     private var partition: String?
+    /// The rows of the table, which say what is kept of an answer.
+    private var rows: [String?] = []
 
     /// Fields that differ from one request to the next although the answer does not.
     private static let volatileFields: Set<String> = [
@@ -55,6 +57,7 @@ struct DuplicateKey: Hashable, Sendable {
                 composed.headers.filter { secrets.contains($0.name) || composed.secretHeaders.contains($0.name) }
                     .map { ($0.name, $0.value) }))
         self.partition = partition
+        rows = [call.details.row?.domain, call.details.row?.server]
     }
 
     /// By name alone: fields of one name keep their order, which matters.

@@ -109,7 +109,7 @@ private struct Watch: Interceptor {
             $0.parameterProvider = { _ in ["nonce": 7] }
         }
         _ = try await Save().startRequest(on: manager)
-        #expect(around.seen.elements.first?.body == nil)
+        #expect(around.seen.elements.first?.body == .data(Data(#"{"a":1}"#.utf8), contentType: "application/json"))
         #expect(inside.seen.elements.first?.body != nil)
         #expect(server.requests.first?.json == ["a": 1, "nonce": 7])
     }
