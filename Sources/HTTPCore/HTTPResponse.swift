@@ -99,6 +99,17 @@ public struct HTTPResponse: Sendable {
         }
     }
 
+    /// The body as JSON that nothing was made of yet.
+    ///
+    /// - Throws: as ``json()`` does.
+    package func document() throws -> JSONDocument {
+        do {
+            return try JSONDocument(parsing: data)
+        } catch {
+            throw decodingFailure(error)
+        }
+    }
+
     /// The body as a value, from JSON.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``; the path tells where in

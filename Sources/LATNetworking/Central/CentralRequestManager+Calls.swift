@@ -57,8 +57,11 @@ extension CentralRequestManager {
     }
 
     /// Makes the call of a request: its deadline begins, and its watchers are those of now.
+    ///
+    /// - Parameter watch: the watch of the call that this one is a part of.
     func makeCall(
-        _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil
+        _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
+        partOf watch: CallWatch? = nil
     ) -> Call {
         var request = request
         var details = details
@@ -71,7 +74,7 @@ extension CentralRequestManager {
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
             watchers: configuration.accessories.isEmpty && !hub.isActive
                 ? nil : CallWatchers(accessories: configuration.accessories, hub: hub),
-            progress: progress)
+            watch: watch, progress: progress)
     }
 
     /// A request with an absolute address.
@@ -208,19 +211,42 @@ extension CentralRequestManager {
         }
     }
 
-    private func enter(_ call: Call) -> TimeLimits.Ticket? {
+    /// Sends one of the requests that a call is made of, a segment of a download for one, and gives its answer as a stream.
+    /// It ends with the call.
+    func sendPart(_ request: HTTPRequest, of whole: Call) async throws -> HTTPResponse {
+        let part = makeCall(located(request), partOf: whole.watch)
+        let wait = CallWait(whole) { standing in
+            if standing.isCancelled { part.cancel() }
+            part.setSuspended(standing.isSuspended)
+            part.raisePriority(to: standing.priority)
+        }
+        do {
+            var (response, _) = try await outcome(of: part, false) { response, _ in response }
+            guard response.body.isStream else {
+                wait.end()
+                return response
+            }
+            response.body = ResponseBody(CallBody(response.body, part) { _ in wait.end() })
+            return response
+        } catch {
+            wait.end()
+            throw error
+        }
+    }
+
+    func enter(_ call: Call) -> TimeLimits.Ticket? {
         calls.enter(call)
         call.watch?.start()
         return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endLate() } }
     }
 
-    private func leave(_ call: Call, _ alarm: TimeLimits.Ticket?) {
+    func leave(_ call: Call, _ alarm: TimeLimits.Ticket?) {
         calls.leave(call)
         alarm.map(corridor.limits.cancel)
     }
 
     /// The end of a call whose caller learns of it by the return of the method that is running.
-    private func finish(_ call: Call, _ result: @autoclosure () -> Result<HTTPResponse, NetworkError>) {
+    func finish(_ call: Call, _ result: @autoclosure () -> Result<HTTPResponse, NetworkError>) {
         _ = call.finish()
         guard let watch = call.watch else { return }
         let result = result()

@@ -26,7 +26,7 @@ public final class CentralRequestManager: Sendable {
     let tables: TableSource
     let storage: CacheStorage
     let calls = CallRegistry()
-    let hub = CallEventHub()
+    let hub = CallEventHub(limit: CallEventHub.bufferSize)
     /// Routes of entities, looked up once for each type and state of the table.
     let plans: RoutePlanCache
     private let address: BaseAddress

@@ -1,5 +1,4 @@
 import HTTPCore
-import Synchronization
 
 /// What happens to a manager's calls, as it happens.
 ///
@@ -19,7 +18,7 @@ public struct CallEvents: AsyncSequence, Sendable {
     init(_ hub: CallEventHub) { self.hub = hub }
 
     /// Starts watching: calls that begin from now on, until the iterator is let go of or the manager is.
-    public func makeAsyncIterator() -> Iterator { Iterator(hub.subscribe()) }
+    public func makeAsyncIterator() -> Iterator { Iterator(hub.events()) }
 
     /// Reads event by event.
     public struct Iterator: AsyncIteratorProtocol {
@@ -32,49 +31,10 @@ public struct CallEvents: AsyncSequence, Sendable {
     }
 }
 
-/// Hands events on to all who read.
-final class CallEventHub: Sendable {
+/// Hands the events of a manager's calls on. A reader that falls behind loses the oldest.
+typealias CallEventHub = EventHub<CallEvent>
+
+extension EventHub<CallEvent> {
     /// How many events wait for a reader at most.
-    static let bufferSize = 4_096
-
-    private struct State {
-        var readers: [Int: AsyncStream<CallEvent>.Continuation] = [:]
-        var tickets = 0
-    }
-
-    private let state = Mutex(State())
-    private let readerCount = Atomic(0)
-
-    /// Whether anybody reads; looked at without the lock by every call.
-    var isActive: Bool { readerCount.load(ordering: .relaxed) > 0 }
-
-    func subscribe() -> AsyncStream<CallEvent> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: CallEvent.self, bufferingPolicy: .bufferingNewest(Self.bufferSize))
-        let ticket = state.withLock { state in
-            state.tickets += 1
-            state.readers[state.tickets] = continuation
-            readerCount.store(state.readers.count, ordering: .relaxed)
-            return state.tickets
-        }
-        continuation.onTermination = { [weak self] _ in self?.unsubscribe(ticket) }
-        return stream
-    }
-
-    func send(_ event: CallEvent) {
-        for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(event) }
-    }
-
-    private func unsubscribe(_ ticket: Int) {
-        let reader = state.withLock { state in
-            let reader = state.readers.removeValue(forKey: ticket)
-            readerCount.store(state.readers.count, ordering: .relaxed)
-            return reader
-        }
-        _ = reader  // let go of outside the lock
-    }
-
-    deinit {
-        for reader in state.withLock({ $0.readers }).values { reader.finish() }
-    }
+    static var bufferSize: Int { 4_096 }
 }

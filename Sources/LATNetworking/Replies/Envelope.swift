@@ -10,14 +10,45 @@ public struct Envelope: Hashable, Sendable {
     public let code: JSONValue?
     /// The text beside the code.
     public let message: String?
-    /// What the envelope holds; `nil` when it holds nothing.
-    public let data: JSONValue?
+    private let content: Content
+
+    /// What the envelope holds; `nil` when it holds nothing. Made of the answer when it is asked for.
+    public var data: JSONValue? {
+        switch content {
+        case .value(let value): value
+        case .document(let document): document?.value
+        }
+    }
+
+    private enum Content: Sendable {
+        case value(JSONValue?)
+        /// Found in an answer, not yet made into a value.
+        case document(JSONDocument?)
+    }
 
     /// Makes an envelope.
     public init(code: JSONValue?, message: String?, data: JSONValue?) {
         self.code = code
         self.message = message
-        self.data = data
+        content = .value(data)
+    }
+
+    init(code: JSONValue?, message: String?, found document: JSONDocument?) {
+        self.code = code
+        self.message = message
+        content = .document(document)
+    }
+
+    /// Equal when code, message and data are.
+    public static func == (lhs: Envelope, rhs: Envelope) -> Bool {
+        lhs.code == rhs.code && lhs.message == rhs.message && lhs.data == rhs.data
+    }
+
+    /// Hashes what is compared.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(code)
+        hasher.combine(message)
+        hasher.combine(data)
     }
 
     /// The code as text: `10001` for the number and for the text.
@@ -57,6 +88,15 @@ public struct EnvelopeRule: Hashable, Sendable {
             code: Self.value(at: code, in: document),
             message: message.flatMap { Self.value(at: $0, in: document) }.flatMap(Self.text),
             data: data.map { Self.value(at: $0, in: document) } ?? document)
+    }
+
+    /// The same of a document that nothing was made of yet, and where its data is.
+    func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
+        let content = data.map { document[path: $0] } ?? document
+        let envelope = Envelope(
+            code: document[path: code]?.value,
+            message: message.flatMap { document[path: $0] }.flatMap { Self.text($0.value) }, found: content)
+        return (envelope, content)
     }
 
     /// Whether the envelope's code is one of success.

@@ -15,12 +15,12 @@ struct ReplyDecoder: Sendable {
             try ask(judge, about: response, to: request)
             return Reply(model: try model(type, from: response), response: response, envelope: nil)
         }
-        let document = try response.json()
-        let envelope = rule.envelope(in: document)
-        guard rule.isSuccess(envelope), judge?(response, document) ?? true else {
+        let document = try response.document()
+        let (envelope, data) = rule.envelope(in: document)
+        guard rule.isSuccess(envelope), judge.map({ $0(response, document.value) }) ?? true else {
             throw Self.failure(envelope, rule, response, request)
         }
-        let model = try model(type, from: envelope.data, at: rule.data, response)
+        let model = try model(type, from: data, at: rule.data, response)
         return Reply(model: model, response: response, envelope: envelope)
     }
 
@@ -29,11 +29,11 @@ struct ReplyDecoder: Sendable {
         guard Verdict.isSuccess(response) else { return false }
         let hasEnvelope = envelope != nil && !response.hasNoContent
         guard hasEnvelope || judge != nil else { return true }
-        guard let document = response.hasNoContent ? .null : try? response.json() else {
+        guard !response.hasNoContent, let document = try? response.document() else {
             return !hasEnvelope && judge?(response, .null) ?? true
         }
-        if hasEnvelope, let rule = envelope, !rule.isSuccess(rule.envelope(in: document)) { return false }
-        return judge?(response, document) ?? true
+        if hasEnvelope, let rule = envelope, !rule.isSuccess(rule.envelope(in: document).envelope) { return false }
+        return judge.map { $0(response, document.value) } ?? true
     }
 
     private func ask(_ judge: SuccessJudge?, about response: HTTPResponse, to request: HTTPRequest) throws {
@@ -54,15 +54,15 @@ struct ReplyDecoder: Sendable {
                 message: "the answer has no content to make \(type) of; make the model optional, or Empty",
                 response: response)
         }
-        if type == String.self, (try? response.json()) == nil, let text = response.text as? Model { return text }
+        if type == String.self, (try? response.document()) == nil, let text = response.text as? Model { return text }
         if type == JSONValue.self, let value = try response.json() as? Model { return value }
         return try response.decode(type)
     }
 
     private func model<Model: Decodable>(
-        _ type: Model.Type, from data: JSONValue?, at path: String?, _ response: HTTPResponse
+        _ type: Model.Type, from data: JSONDocument?, at path: String?, _ response: HTTPResponse
     ) throws -> Model {
-        if data == nil || data == .null, let nothing = Nothing.value(of: type) { return nothing }
+        if data?.isNull ?? true, let nothing = Nothing.value(of: type) { return nothing }
         guard let data else {
             throw NetworkError(
                 .decoding(path: path ?? ""),
@@ -70,7 +70,7 @@ struct ReplyDecoder: Sendable {
                     "the envelope has no \"\(path ?? "data")\" to make \(type) of; make the model optional if it may "
                     + "be left out", response: response)
         }
-        if let value = data as? Model { return value }
+        if type == JSONValue.self, let value = data.value as? Model { return value }
         do {
             return try data.decode(type)
         } catch {

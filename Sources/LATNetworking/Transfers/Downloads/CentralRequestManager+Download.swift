@@ -10,6 +10,7 @@ extension CentralRequestManager {
     /// ```
     ///
     /// The requests go down the manager's corridor like all others: interceptors, headers, providers, redirects, retries.
+    /// It is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag; what has come is kept then.
     /// There is no total timeout; the idle timeout rules. A body that breaks off is gone on with as often as the manager's
     /// ``Configuration/retries`` allow.
     ///
@@ -44,12 +45,16 @@ extension CentralRequestManager {
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
     ) -> Download {
-        var request = request
-        request.url = RequestBuilder.absoluteURL(request.url, base: baseURL)
-        return Download(
-            DownloadOrder(
-                request: request, path: path, segments: segments, options: options, retries: configuration.retries,
-                maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
-                send: { [self] in try await send($0) }))
+        let call = makeCall(located(request))
+        var order = DownloadOrder(
+            request: call.request, path: path, segments: segments, options: options, retries: configuration.retries,
+            maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
+            send: { [self] in try await sendPart($0, of: call) })
+        order.request.deadline = nil
+        let alarm = enter(call)
+        return Download(order, call) { [self] result in
+            leave(call, alarm)
+            finish(call, result.map(\.response))
+        }
     }
 }

@@ -31,15 +31,33 @@ public final class Download: Sendable {
     /// The URL it was asked for.
     public let url: String
 
+    /// Names the download among all calls of the process.
+    public var key: String { call.key }
+
     private let control: DownloadControl
     private let board = LatestValue(DownloadProgress())
-    private let outcome = DownloadOutcome()
+    private let outcome = Outcome<DownloadedFile>()
+    private let call: Call
 
-    init(_ order: DownloadOrder) {
+    /// - Parameters:
+    ///   - call: the call that the download is; its cancellation ends it and keeps what has come.
+    ///   - end: told of the end, before those who wait are.
+    init(
+        _ order: DownloadOrder, _ call: Call,
+        _ end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
+    ) {
         url = order.request.url
-        control = DownloadControl(startsPaused: order.options.startsPaused, isInterruptible: order.mayUseRanges)
+        self.call = call
+        let control = DownloadControl(startsPaused: order.options.startsPaused, isInterruptible: order.mayUseRanges)
+        self.control = control
+        let wait = CallWait(call) { standing in
+            if standing.isCancelled { control.set(.cancel(keepsProgress: true)) }
+        }
         Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
-            await Self.run(order, control, board, outcome)
+            await Self.run(order, control, board, outcome) { result in
+                wait.end()
+                end(result)
+            }
         }
     }
 
@@ -60,7 +78,7 @@ public final class Download: Sendable {
     public var state: State {
         switch outcome.result {
         case .success: .finished
-        case .failure(let error): error.kind == .cancelled ? .cancelled : .failed
+        case .failure(let error): (error as? NetworkError)?.kind == .cancelled ? .cancelled : .failed
         case nil: control.wish == .pause ? .paused : .running
         }
     }
@@ -77,7 +95,7 @@ public final class Download: Sendable {
     ///   cancelled.
     public var value: DownloadedFile {
         get async throws {
-            try await outcome.wait()
+            try await outcome.value()
         }
     }
 
@@ -100,7 +118,7 @@ public final class Download: Sendable {
 
     private static func run(
         _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,
-        _ outcome: DownloadOutcome
+        _ outcome: Outcome<DownloadedFile>, _ end: (Result<DownloadedFile, NetworkError>) -> Void
     ) async {
         var last: DownloadProgress?
         let result: Result<DownloadedFile, NetworkError>
@@ -113,7 +131,10 @@ public final class Download: Sendable {
                 NetworkError(.other, message: "\(error)", request: order.request, underlying: error))
         }
         control.finish()
-        outcome.settle(result) { board.finish(last ?? board.current) }
+        outcome.settle(result.mapError { $0 }) {
+            end(result)
+            board.finish(last ?? board.current)
+        }
     }
 
     private static func file(

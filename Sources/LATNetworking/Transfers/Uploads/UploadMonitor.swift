@@ -8,13 +8,12 @@ final class UploadMonitor: Sendable {
         /// Counts the changes.
         var version = 0
         var isOver = false
-        var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
-        var lastWaiter = 0
+        var waiters: [Waiter<Void>] = []
 
-        mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
+        mutating func takeWaiters() -> [Waiter<Void>] {
             guard !waiters.isEmpty else { return [] }
-            defer { waiters = [:] }
-            return Array(waiters.values)
+            defer { waiters = [] }
+            return waiters
         }
     }
 
@@ -37,39 +36,29 @@ final class UploadMonitor: Sendable {
             state.isOver = true
             return state.takeWaiters()
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters { waiter.end(.success(())) }
     }
 
     private func note(_ event: BodyMeter.Event, of index: Int) {
         let time = ContinuousClock.now - start
-        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+        let waiters = state.withLock { state -> [Waiter<Void>] in
             guard !state.isOver else { return [] }
             state.ledger.note(event, of: index, at: time)
             state.version += 1
             return state.takeWaiters()
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters { waiter.end(.success(())) }
     }
 
     /// Returns when there was a change after a version, or the current task is cancelled.
     func change(after version: Int) async {
-        let waiter = state.withLock { state in
-            state.lastWaiter += 1
-            return state.lastWaiter
+        let waiter = Waiter<Void>()
+        let waits = state.withLock { state in
+            guard state.version == version else { return false }
+            state.waiters.append(waiter)
+            return true
         }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let waits = state.withLock { state in
-                    // A cancellation that came before is seen here, a later one finds the continuation.
-                    guard state.version == version, !Task.isCancelled else { return false }
-                    state.waiters[waiter] = continuation
-                    return true
-                }
-                if !waits { continuation.resume() }
-            }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume()
-        }
+        if waits { try? await waiter.value() }
     }
 }
 

@@ -17,7 +17,7 @@ final class DownloadControl: Sendable {
         /// Whether the present session may be ended and another one go on.
         var isInterruptible: Bool
         var session: Task<Void, any Error>?
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        var waiters: [Waiter<Void>] = []
         var isOver = false
     }
 
@@ -39,7 +39,7 @@ final class DownloadControl: Sendable {
     func set(_ wish: Wish) -> Bool {
         let effect = state.withLock { $0.set(wish) }
         effect?.session?.cancel()
-        for waiter in effect?.waiters ?? [] { waiter.resume() }
+        for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
         return effect != nil
     }
 
@@ -77,7 +77,7 @@ final class DownloadControl: Sendable {
             return (state.session, state.takeWaiters())
         }
         effect?.session?.cancel()
-        for waiter in effect?.waiters ?? [] { waiter.resume() }
+        for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
     }
 
     /// Returns when the caller wants the download to run, or to end.
@@ -89,14 +89,14 @@ final class DownloadControl: Sendable {
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {
         // Asked before every chunk; hardly ever is there anything to wait for.
         guard wish == .pause else { return }
-        await withCheckedContinuation { continuation in
-            let isWaiting = state.withLock { state in
-                guard state.wish == .pause, waits(state) else { return false }
-                state.waiters.append(continuation)
-                return true
-            }
-            if !isWaiting { continuation.resume() }
+        let waiter = Waiter<Void>()
+        let isWaiting = state.withLock { state in
+            guard state.wish == .pause, waits(state) else { return false }
+            state.waiters.append(waiter)
+            return true
         }
+        // A session that is cancelled meanwhile sees that at its next step.
+        if isWaiting { try? await waiter.value() }
     }
 
     /// The download is over; nothing the caller wants changes that.
@@ -105,7 +105,7 @@ final class DownloadControl: Sendable {
 
 extension DownloadControl.State {
     /// What has to be ended and woken.
-    fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [CheckedContinuation<Void, Never>])
+    fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
 
     /// What a new wish has to end and to wake; `nil` when it is none.
     fileprivate mutating func set(_ wish: DownloadControl.Wish) -> Effect? {
@@ -117,7 +117,7 @@ extension DownloadControl.State {
         return (wish == .run ? nil : session, takeWaiters())
     }
 
-    fileprivate mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
+    fileprivate mutating func takeWaiters() -> [Waiter<Void>] {
         defer { waiters = [] }
         return waiters
     }

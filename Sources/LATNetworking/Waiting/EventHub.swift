@@ -8,28 +8,36 @@ final class EventHub<Event: Sendable>: Sendable {
         var isOver = false
     }
 
+    private let limit: Int?
     private let state = Mutex(State())
+    private let readerCount = Atomic(0)
+
+    /// - Parameter limit: how many events wait for a reader at most, the oldest are lost; `nil` for any number.
+    init(limit: Int? = nil) { self.limit = limit }
+
+    /// Whether anybody reads; costs no lock.
+    var isActive: Bool { readerCount.load(ordering: .relaxed) > 0 }
 
     func events() -> AsyncStream<Event> {
-        let (stream, reader) = AsyncStream<Event>.makeStream(bufferingPolicy: .unbounded)
+        let (stream, reader) = AsyncStream<Event>.makeStream(
+            bufferingPolicy: limit.map { .bufferingNewest($0) } ?? .unbounded)
         let number = state.withLock { state -> Int? in
             guard !state.isOver else { return nil }
             state.count += 1
             state.readers[state.count] = reader
+            readerCount.store(state.readers.count, ordering: .relaxed)
             return state.count
         }
         guard let number else {
             reader.finish()
             return stream
         }
-        reader.onTermination = { [weak self] _ in
-            let reader = self?.state.withLock { $0.readers.removeValue(forKey: number) }
-            _ = reader  // let go of outside the lock
-        }
+        reader.onTermination = { [weak self] _ in self?.forget(number) }
         return stream
     }
 
     func send(_ event: Event) {
+        // Under the lock, so that readers get the events in their order; they take them elsewhere.
         state.withLock { state in
             for reader in state.readers.values { reader.yield(event) }
         }
@@ -44,4 +52,15 @@ final class EventHub<Event: Sendable>: Sendable {
         }
         for reader in readers { reader.finish() }
     }
+
+    private func forget(_ number: Int) {
+        let reader = state.withLock { state in
+            let reader = state.readers.removeValue(forKey: number)
+            readerCount.store(state.readers.count, ordering: .relaxed)
+            return reader
+        }
+        _ = reader  // let go of outside the lock
+    }
+
+    deinit { finish() }
 }
