@@ -120,9 +120,10 @@ package struct JSONDocument: Sendable {
     }
 
     /// The value at a path: the member of just this name, or else members of members with dots between the names.
+    /// The empty path is the value itself.
     package subscript(path path: String) -> JSONDocument? {
         if let member = self[path] { return member }
-        guard path.utf8.contains(UInt8(ascii: ".")) else { return nil }
+        guard path.isEmpty || path.utf8.contains(UInt8(ascii: ".")) else { return nil }
         return path.split(separator: ".").reduce(Optional(self)) { $0?[String($1)] }
     }
 

@@ -166,6 +166,13 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
     }
 
+    /// Looks the name up once; without these methods it would be three times.
+    @inline(__always)
+    private func readIfPresent<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T? {
+        guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
+        return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
+    }
+
     func contains(_ key: Key) -> Bool { decoder.member(key.stringValue) != nil }
     func decodeNil(forKey key: Key) throws -> Bool { try member(key).isNull }
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read(key) { $0.bool } }
@@ -184,6 +191,19 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read(key) { $0.integer() } }
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         try member(key).decode(type, at: JSONPlace(decoder: decoder, key: key))
+    }
+
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try readIfPresent(key) { $0.bool } }
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+        try readIfPresent(key) { $0.string }
+    }
+    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
+        try readIfPresent(key) { $0.floatingPoint() }
+    }
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try readIfPresent(key) { $0.integer() } }
+    func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+        guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
+        return try member.decode(type, at: JSONPlace(decoder: decoder, key: key))
     }
 
     func nestedContainer<Nested: CodingKey>(

@@ -110,8 +110,10 @@ extension JSONScanner {
         while position < bytes.count {
             switch bytes[position] {
             case UInt8(ascii: "\""):
-                content.append(contentsOf: bytes[run..<position])
-                guard let text = String(validating: content, as: UTF8.self) else {
+                let rest = UnsafeBufferPointer(rebasing: bytes[run..<position])
+                if run > start { content.append(contentsOf: rest) }
+                let text = run > start ? content.withUnsafeBufferPointer { $0.utf8Text } : rest.utf8Text
+                guard let text else {
                     position = start
                     throw failure("the text is not in UTF-8")
                 }

@@ -90,7 +90,8 @@ extension Decimal {
     var isFinite: Bool { !isNaN }
 }
 
-private struct JSONWriter {
+/// Writes JSON into bytes.
+struct JSONWriter {
     let isPretty: Bool
     let sortsKeys: Bool
     private(set) var bytes: [UInt8] = []
@@ -100,6 +101,7 @@ private struct JSONWriter {
     init(isPretty: Bool, sortsKeys: Bool) {
         self.isPretty = isPretty
         self.sortsKeys = sortsKeys
+        bytes.reserveCapacity(256)
     }
 
     mutating func write(_ value: JSONValue, depth: Int) {
@@ -112,7 +114,9 @@ private struct JSONWriter {
         case .array, .object:
             guard depth < JSONValue.maximumDepth else { return writeUnwritable() }
             if case .array(let elements) = value { write(elements, depth: depth + 1) }
-            if case .object(let members) = value { write(members, depth: depth + 1) }
+            if case .object(let members) = value {
+                write(EncodedMembers.list(of: members, isSorted: sortsKeys), depth: depth + 1)
+            }
         }
     }
 
@@ -127,48 +131,50 @@ private struct JSONWriter {
         bytes.append(UInt8(ascii: "]"))
     }
 
-    private mutating func write(_ members: [String: JSONValue], depth: Int) {
+    mutating func write(_ members: [EncodedMembers.Member], depth: Int) {
         bytes.append(UInt8(ascii: "{"))
-        var isFirst = true
-        if sortsKeys {
-            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-                write(name, value, depth: depth, isFirst: &isFirst)
-            }
-        } else {
-            for (name, value) in members { write(name, value, depth: depth, isFirst: &isFirst) }
+        for (index, member) in members.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            newLine(depth)
+            write(member.name)
+            bytes.append(UInt8(ascii: ":"))
+            if isPretty { bytes.append(UInt8(ascii: " ")) }
+            write(member.value, depth: depth)
         }
         if !members.isEmpty { newLine(depth - 1) }
         bytes.append(UInt8(ascii: "}"))
     }
 
-    private mutating func write(_ name: String, _ value: JSONValue, depth: Int, isFirst: inout Bool) {
-        if !isFirst { bytes.append(UInt8(ascii: ",")) }
-        isFirst = false
-        newLine(depth)
-        write(name)
-        bytes.append(UInt8(ascii: ":"))
-        if isPretty { bytes.append(UInt8(ascii: " ")) }
-        write(value, depth: depth)
-    }
-
     /// A text in quotes; escaped is only what RFC 8259 §7 demands.
     private mutating func write(_ text: String) {
+        var text = text
         bytes.append(UInt8(ascii: "\""))
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "\""): append("\\\"")
-            case UInt8(ascii: "\\"): append("\\\\")
-            case 0x0A: append("\\n")
-            case 0x0D: append("\\r")
-            case 0x09: append("\\t")
-            case 0..<0x20:
-                append("\\u00")
-                bytes.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
-                bytes.append(UInt8.hexadecimalDigit(byte & 0x0F))
-            default: bytes.append(byte)
+        text.withUTF8 { utf8 in
+            var position = 0
+            while position < utf8.count {
+                let end = utf8.endOfPlainText(from: position)
+                bytes.append(contentsOf: utf8[position..<end])
+                if end < utf8.count { write(utf8[end]) }
+                position = end + 1
             }
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A byte of a text, escaped if it must be.
+    private mutating func write(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""): append("\\\"")
+        case UInt8(ascii: "\\"): append("\\\\")
+        case 0x0A: append("\\n")
+        case 0x0D: append("\\r")
+        case 0x09: append("\\t")
+        case 0..<0x20:
+            append("\\u00")
+            bytes.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+            bytes.append(UInt8.hexadecimalDigit(byte & 0x0F))
+        default: bytes.append(byte)
+        }
     }
 
     private mutating func writeUnwritable() {

@@ -52,6 +52,13 @@ package struct JSONValueEncoder: Sendable {
         try encode(value, at: { path })
     }
 
+    /// The members of the object a value is encoded to, sorted; `nil` when it is no object.
+    func members(of value: some Encodable) throws -> [EncodedMembers.Member]? {
+        let node = JSONEncodingNode(encoder: self, path: [])
+        try value.encode(to: node)
+        return node.sortedMembers
+    }
+
     fileprivate func encode<T: Encodable>(_ value: T, at path: () -> [any CodingKey]) throws -> JSONValue? {
         // One look-up of a conformance instead of a cast for every type that has a short cut.
         if let direct = value as? any DirectlyJSONEncodable { return try direct.json(by: self, at: path) }
@@ -210,13 +217,19 @@ private final class JSONEncodingNode: Encoder {
         case object
     }
 
+    private struct Member {
+        let name: String
+        let value: JSONValue?
+    }
+
     let encoder: JSONValueEncoder
     let codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     private var content = Content.nothing
     private var elements: [JSONValue] = []
-    private var members: [String: JSONValue] = [:]
+    /// In the order of being encoded. Of a name given twice the last counts, and as `nil` it removes the others.
+    @exclusivity(unchecked) private var members: [Member] = []
     /// Containers handed out, whose content is known only at the end.
     private var nestedElements: [Int: JSONEncodingNode] = [:]
     private var nestedMembers: [String: JSONEncodingNode] = [:]
@@ -236,13 +249,33 @@ private final class JSONEncodingNode: Encoder {
             for (index, node) in nestedElements { elements[index] = node.resolved ?? .null }
             return .array(elements)
         case .object:
-            for (name, node) in nestedMembers { members[name] = node.resolved }
-            return .object(members)
+            var object: [String: JSONValue] = [:]
+            object.reserveCapacity(members.count + nestedMembers.count)
+            for member in members { object[member.name] = member.value }
+            for (name, node) in nestedMembers { object[name] = node.resolved }
+            return .object(object)
         }
+    }
+
+    /// What was encoded as an object, without its dictionary; `nil` when it is none.
+    var sortedMembers: [EncodedMembers.Member]? {
+        guard case .object = content, nestedMembers.isEmpty else {
+            return resolved?.object.map { EncodedMembers.list(of: $0) }
+        }
+        members.sort { $0.name < $1.name }
+        var sorted: [EncodedMembers.Member] = []
+        sorted.reserveCapacity(members.count)
+        for member in members {
+            // As a dictionary does it: the name of the first, the value of the last.
+            let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
+            if let value = member.value { sorted.append(.init(name: name, value: value)) }
+        }
+        return sorted
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         content = .object
+        members.reserveCapacity(8)
         return KeyedEncodingContainer(KeyedContainer(node: self))
     }
 
@@ -258,8 +291,8 @@ private final class JSONEncodingNode: Encoder {
     func setSingle(_ value: JSONValue?) { content = value.map { .single($0) } ?? .absent }
 
     func setMember(_ name: String, _ value: JSONValue?) {
-        nestedMembers[name] = nil
-        members[name] = value
+        if !nestedMembers.isEmpty { nestedMembers[name] = nil }
+        members.append(Member(name: name, value: value))
     }
 
     func append(_ value: JSONValue) { elements.append(value) }
@@ -287,6 +320,7 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
     func encodeNil(forKey key: Key) { node.setMember(key.stringValue, nil) }
 
+    @inline(__always)  // So that the scalar types are known in there.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
         node.setMember(key.stringValue, try node.encoder.encode(value) { node.codingPath + [key] })
     }

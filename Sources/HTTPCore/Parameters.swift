@@ -19,15 +19,12 @@ package import FoundationEssentials
 /// A literal that mixes types inside is written `as JSONValue`.
 public typealias Parameters = [String: (any Encodable & Sendable)?]
 
-/// Parameters on their way into a request: first to JSON, then, where it must be text, to a query or a form.
-package enum ParameterEncoder {
+extension EncodedMembers {
     /// The parameters as the members of a JSON object. `nil` is left out, ``JSONValue/null`` stays.
     ///
     /// - Throws: `EncodingError.invalidValue`, path and text beginning with the parameter's name, whatever the value
     ///   itself threw.
-    package static func jsonObject(
-        _ parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()
-    ) throws -> [String: JSONValue] {
+    package init(parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
         var object: [String: JSONValue] = [:]
         object.reserveCapacity(parameters.count)
         for (name, value) in parameters {
@@ -46,38 +43,80 @@ package enum ParameterEncoder {
                     .init(codingPath: [JSONKey(stringValue: name)], debugDescription: text, underlyingError: error))
             }
         }
-        return object
+        self.init(object)
     }
 
-    /// The members as the query of a URL, without `?`.
+    /// The members as the query of a URL, without `?`; and as the body of a form, `application/x-www-form-urlencoded`.
     ///
     /// Members of objects are `name[member]`, elements of arrays `name[]` in their order, members sorted at every
     /// level; a null is a name without `=`; an empty array or object is nothing. Booleans are `true` and `false`,
     /// numbers their shortest exact text. Names and values are escaped down to the unreserved characters of RFC 3986
-    /// §2.3, the brackets with them (`a%5Bb%5D=1`): raw they are not legal in a query. The space is `%20`.
-    package static func queryString(_ object: [String: JSONValue]) -> String {
-        var query = ""
-        for field in flattened(object) {
-            if !query.isEmpty { query += "&" }
-            query += field.name.percentEncodedComponent
-            if let value = field.value { query += "=\(value.percentEncodedComponent)" }
+    /// §2.3, the brackets with them (`a%5Bb%5D=1`): raw they are not legal in a query. The space is `%20`, which every
+    /// reader of forms takes too.
+    package var queryText: String {
+        var query: [UInt8] = []
+        query.reserveCapacity(list.count * 32)
+        Self.forEachField(of: list, in: nil) { name, value in
+            if !query.isEmpty { query.append(UInt8(ascii: "&")) }
+            query.append(contentsOf: name.percentEncodedComponent.utf8)
+            guard let value else { return }
+            query.append(UInt8(ascii: "="))
+            query.append(contentsOf: value.percentEncodedComponent.utf8)
         }
-        return query
+        return String(decoding: query, as: UTF8.self)
     }
 
-    /// The members as flat fields, in the order and with the names of ``queryString(_:)``, nothing escaped: the fields
-    /// of a multipart form. A null has no value.
-    package static func flattened(_ object: [String: JSONValue]) -> [(name: String, value: String?)] {
+    /// The members as flat fields, in the order and with the names of ``queryText``, nothing escaped: the fields of a
+    /// multipart form. A null has no value.
+    package var fields: [(name: String, value: String?)] {
         var fields: [(name: String, value: String?)] = []
-        appendMembers(object, of: nil, to: &fields)
+        Self.forEachField(of: list, in: nil) { fields.append(($0, $1)) }
         return fields
     }
 
-    /// The members as the body of a form, `application/x-www-form-urlencoded`: the same text as
-    /// ``queryString(_:)``. The space is `%20` here too, which every reader of forms takes.
-    package static func formBody(_ object: [String: JSONValue]) -> Data {
-        Data(queryString(object).utf8)
+    private static func forEachField(
+        of members: [Member], in parent: String?, _ body: (_ name: String, _ value: String?) -> Void
+    ) {
+        for member in members {
+            let name = parent.map { "\($0)[\(member.name)]" } ?? member.name
+            forEachField(of: member.value, named: name, body)
+        }
     }
+
+    private static func forEachField(
+        of value: JSONValue, named name: String, _ body: (_ name: String, _ value: String?) -> Void
+    ) {
+        switch value {
+        case .object(let members): forEachField(of: list(of: members), in: name, body)
+        case .array(let elements):
+            for element in elements { forEachField(of: element, named: "\(name)[]", body) }
+        case .null: body(name, nil)
+        case .bool(let value): body(name, value ? "true" : "false")
+        case .string(let value): body(name, value)
+        case .int, .double, .decimal: body(name, value.numberText)
+        }
+    }
+}
+
+/// Parameters in URLs; and, of dictionaries, what ``EncodedMembers`` has.
+package enum ParameterEncoder {
+    /// ``EncodedMembers/init(parameters:by:)`` as a dictionary.
+    package static func jsonObject(
+        _ parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()
+    ) throws -> [String: JSONValue] {
+        try EncodedMembers(parameters: parameters, by: encoder).object
+    }
+
+    /// ``EncodedMembers/queryText`` of a dictionary.
+    package static func queryString(_ object: [String: JSONValue]) -> String { EncodedMembers(object).queryText }
+
+    /// ``EncodedMembers/fields`` of a dictionary.
+    package static func flattened(_ object: [String: JSONValue]) -> [(name: String, value: String?)] {
+        EncodedMembers(object).fields
+    }
+
+    /// ``EncodedMembers/queryText`` of a dictionary as bytes.
+    package static func formBody(_ object: [String: JSONValue]) -> Data { Data(queryString(object).utf8) }
 
     /// A URL with a query added to the one it may have, before its fragment. An empty query changes nothing.
     package static func appending(query: String, to url: String) -> String {
@@ -93,27 +132,5 @@ package enum ParameterEncoder {
             separator = "?"
         }
         return String(url[..<end]) + separator + query + String(url[end...])
-    }
-
-    private static func appendMembers(
-        _ members: [String: JSONValue], of parent: String?, to fields: inout [(name: String, value: String?)]
-    ) {
-        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            append(value, named: parent.map { "\($0)[\(name)]" } ?? name, to: &fields)
-        }
-    }
-
-    private static func append(
-        _ value: JSONValue, named name: String, to fields: inout [(name: String, value: String?)]
-    ) {
-        switch value {
-        case .object(let members): appendMembers(members, of: name, to: &fields)
-        case .array(let elements):
-            for element in elements { append(element, named: "\(name)[]", to: &fields) }
-        case .null: fields.append((name, nil))
-        case .bool(let value): fields.append((name, value ? "true" : "false"))
-        case .string(let value): fields.append((name, value))
-        case .int, .double, .decimal: fields.append((name, value.numberText))
-        }
     }
 }

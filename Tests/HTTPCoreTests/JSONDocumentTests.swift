@@ -13,6 +13,7 @@ struct JSONDocumentTests {
         #expect(document[path: "meta.text"]?.string == "é" && document["meta"]?["code"]?.int == 7)
         #expect(document[path: "meta.code"]?.int == 8)
         #expect(document[path: "b"]?.isNull == true && document[path: "b.c"] == nil && document[path: "c"] == nil)
+        #expect(document[path: ""]?.value == document.value)
         #expect(document[path: "a"]?.value == [1] && document["a"]?["0"] == nil && document[""] == nil)
     }
 

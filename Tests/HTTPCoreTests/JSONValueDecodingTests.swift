@@ -3,7 +3,7 @@ import HTTPCore
 import Testing
 
 /// The same as `JSONDecoder` with its defaults, from values.
-struct JSONValueDecoderTests {
+struct JSONValueDecodingTests {
     private struct Everything: Codable, Equatable {
         enum Color: String, Codable { case red, blue }
         struct Nested: Codable, Equatable {

@@ -1,0 +1,76 @@
+package import FoundationEssentials
+
+/// What something encodes to as an object, to be put into a path, a query or JSON: names and values, sorted by name.
+///
+/// ```swift
+/// guard var members = try EncodedMembers(encoding: entity) else { … }  // nil: it encodes to no object
+/// members.addMissing(EncodedMembers(settings.parameters))
+/// let id = members.remove("id")                                        // JSONValue?, for {id} in a path
+/// url = ParameterEncoder.appending(query: members.queryText, to: url)  // or
+/// body = .data(try members.jsonData(), contentType: "application/json")
+/// ```
+///
+/// Equal when the objects are. ``object`` makes the dictionary that nothing of the above needs.
+package struct EncodedMembers: Hashable, Sendable {
+    struct Member: Hashable {
+        let name: String
+        let value: JSONValue
+    }
+
+    /// Sorted, every name once.
+    private(set) var list: [Member]
+
+    /// No members.
+    package init() { list = [] }
+
+    /// The members of an object.
+    package init(_ object: [String: JSONValue]) { list = Self.list(of: object) }
+
+    /// What a value encodes to; `nil` when that is no object.
+    ///
+    /// - Throws: `EncodingError`, as ``JSONValueEncoder/encode(_:)``.
+    package init?(encoding value: some Encodable, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
+        guard let list = try encoder.members(of: value) else { return nil }
+        self.list = list
+    }
+
+    static func list(of object: [String: JSONValue], isSorted: Bool = true) -> [Member] {
+        var list = object.map { Member(name: $0.key, value: $0.value) }
+        if isSorted { list.sort { $0.name < $1.name } }
+        return list
+    }
+
+    /// Whether there are none.
+    package var isEmpty: Bool { list.isEmpty }
+
+    /// The value of a name.
+    package subscript(name: String) -> JSONValue? { list.first { $0.name == name }?.value }
+
+    /// Takes a member out, and returns its value.
+    @discardableResult
+    package mutating func remove(_ name: String) -> JSONValue? {
+        list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
+    }
+
+    /// Adds the members whose names are not here yet.
+    package mutating func addMissing(_ other: EncodedMembers) {
+        guard !other.isEmpty else { return }
+        list += other.list.filter { self[$0.name] == nil }
+        list.sort { $0.name < $1.name }
+    }
+
+    /// The members as a dictionary.
+    package var object: [String: JSONValue] {
+        Dictionary(uniqueKeysWithValues: list.lazy.map { ($0.name, $0.value) })
+    }
+
+    /// The object as JSON, members in the order of their names.
+    ///
+    /// - Throws: `EncodingError.invalidValue`, as ``JSONValue/data(prettyPrinted:sortedKeys:)``.
+    package func jsonData() throws -> Data {
+        var writer = JSONWriter(isPretty: false, sortsKeys: true)
+        writer.write(list, depth: 1)
+        if writer.isUnwritable { try JSONValue.object(object).checkWritable() }
+        return Data(writer.bytes)
+    }
+}

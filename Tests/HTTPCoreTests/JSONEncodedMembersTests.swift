@@ -1,0 +1,94 @@
+import FoundationEssentials
+import HTTPCore
+import Testing
+
+@Suite("EncodedMembers")
+struct EncodedMembersTests {
+    private struct Entity: Encodable {
+        var name = "a b"
+        var page = 2
+        var absent: String?
+        var filter = ["z": [1.5], "a": []]
+    }
+
+    @Test func propertiesBecomeQueryAndJSON() throws {
+        var members = try #require(try EncodedMembers(encoding: Entity()))
+        #expect(members["page"] == 2 && members["absent"] == nil && !members.isEmpty)
+        #expect(members.queryText == "filter%5Bz%5D%5B%5D=1.5&name=a%20b&page=2")
+        #expect(members.remove("name") == "a b" && members.remove("name") == nil)
+        #expect(members.object == ["page": 2, "filter": ["z": [1.5], "a": []]])
+        #expect(try String(decoding: members.jsonData(), as: UTF8.self) == #"{"filter":{"a":[],"z":[1.5]},"page":2}"#)
+    }
+
+    @Test func whatIsMissingIsAdded() throws {
+        var members = EncodedMembers(["b": 1, "a": 2])
+        members.addMissing(EncodedMembers(["b": 9, "c": nil]))
+        #expect(members == EncodedMembers(["a": 2, "b": 1, "c": nil]))
+        #expect(members.hashValue == EncodedMembers(["c": nil, "b": 1, "a": 2]).hashValue)
+        members.addMissing(EncodedMembers())
+        #expect(members.queryText == "a=2&b=1&c" && EncodedMembers().isEmpty)
+    }
+
+    @Test func whatIsNoObjectHasNoMembers() throws {
+        #expect(try EncodedMembers(encoding: 1) == nil && EncodedMembers(encoding: [1]) == nil)
+        #expect(try EncodedMembers(encoding: Int?.none) == nil && EncodedMembers(encoding: Date.distantPast) == nil)
+        #expect(try EncodedMembers(encoding: [String: Int]())?.isEmpty == true)
+        #expect(try EncodedMembers(encoding: ["a": 1] as JSONValue)?.object == ["a": 1])
+    }
+
+    /// Encodes what a script of random numbers says, everything an encoder can be asked for.
+    private struct Script: Encodable {
+        struct Key: CodingKey {
+            var stringValue: String
+            var intValue: Int? { nil }
+            init(stringValue: String) { self.stringValue = stringValue }
+            init?(intValue: Int) { nil }
+        }
+        let seed: UInt64
+        let depth: Int
+
+        func encode(to encoder: any Encoder) throws {
+            var random = SplitMix64(state: seed)
+            var container = encoder.container(keyedBy: Key.self)
+            for _ in 0..<random.next() % 8 {
+                let key = Key(stringValue: ["a", "b", "\u{E9}", "e\u{301}", "B", ""][Int(random.next() % 6)])
+                let inner = Script(seed: random.next(), depth: depth - 1)
+                switch random.next() % 12 {
+                case 0: try container.encodeNil(forKey: key)
+                case 1: try container.encode(Int?.none, forKey: key)
+                case 2: try container.encode(random.next() % 2 == 0, forKey: key)
+                case 3: try container.encode(String.random(using: &random), forKey: key)
+                case 4: try container.encode(UInt64.max - random.next() % 2, forKey: key)
+                case 5: try container.encode(Double(bitPattern: random.next()), forKey: key)
+                case 6: try container.encode(["x": JSONValue.null, "y": [nil, 1]], forKey: key)
+                case 7: try container.encodeIfPresent(Float(0.1), forKey: key)
+                case 8 where depth > 0: try container.encode(inner, forKey: key)
+                case 9 where depth > 0: try container.encode([inner], forKey: key)
+                case 10 where depth > 0: try inner.encode(to: container.superEncoder(forKey: key))
+                case 11 where depth > 0:
+                    var list = container.nestedUnkeyedContainer(forKey: key)
+                    try list.encode(inner)
+                default: try container.encode(Int8(-1), forKey: key)
+                }
+            }
+        }
+    }
+
+    @Test func randomValuesEncodeAsTheirJSON() throws {
+        for seed in 0..<3_000 as Range<UInt64> {
+            let script = Script(seed: seed, depth: 3)
+            let value = Result { try JSONValueEncoder().encode(script) }
+            let members = Result { try EncodedMembers(encoding: script) }
+            guard case .success(let value) = value, case .success(let members) = members else {
+                #expect(throws: EncodingError.self) { try value.get() }
+                #expect(throws: EncodingError.self) { try members.get() }
+                continue
+            }
+            #expect(members?.object == value.object)
+            #expect(try members?.jsonData() == value.data())
+            #expect(members == value.object.map { EncodedMembers($0) })
+            #expect(members?.queryText == value.object.map { ParameterEncoder.queryString($0) })
+            #expect(try JSONValue(parsing: value.data()) == value)
+        }
+    }
+}
