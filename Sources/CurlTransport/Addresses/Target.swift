@@ -1,4 +1,5 @@
 import CLibcurl
+import Glibc
 import HTTPCore
 import Synchronization
 
@@ -19,8 +20,20 @@ final class Target: @unchecked Sendable {
     let host: String
     /// Scheme, host and port: what connections are limited by.
     let origin: String
+    private let lastBodySize = Atomic<Int>(0)
 
     var isSecure: Bool { scheme == "https" }
+
+    /// How long the body will be, if it is as long as the last one from here; 0 when that is not known, or long.
+    var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
+
+    /// A body from here was so long.
+    func noteBodySize(_ size: Int) {
+        let hint = size <= Self.hintLimit ? size : 0
+        if hint != bodySizeHint { lastBodySize.store(hint, ordering: .relaxed) }
+    }
+
+    private static let hintLimit = 64 << 10
 
     /// Parses a URL.
     ///
@@ -58,6 +71,27 @@ final class Target: @unchecked Sendable {
         // The fragment is for the reader of the URL and never sent (RFC 9110 §7.1).
         _ = curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0)
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
+    }
+
+    /// The target of another path and query at the same scheme and authority, without parsing these again.
+    ///
+    /// - Parameter rest: What ``TargetBase/rest(of:)`` let pass.
+    fileprivate init?(_ base: TargetBase, rest: UnsafeBufferPointer<UInt8>) {
+        guard let handle = curl_url_dup(base.target.handle) else { return nil }
+        let mark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.count
+        let path = String(decoding: rest[..<mark], as: UTF8.self)
+        let query = mark < rest.count ? String(decoding: rest[(mark + 1)...], as: UTF8.self) : nil
+        guard curl_url_set(handle, CURLUPART_PATH, path, 0) == CURLUE_OK,
+            curl_url_set(handle, CURLUPART_QUERY, query, 0) == CURLUE_OK
+        else {
+            curl_url_cleanup(handle)
+            return nil
+        }
+        self.handle = handle
+        scheme = base.target.scheme
+        host = base.target.host
+        origin = base.target.origin
+        url = base.prefix + String(decoding: rest, as: UTF8.self)
     }
 
     deinit { curl_url_cleanup(handle) }
@@ -135,6 +169,74 @@ package enum URLReference {
     }
 }
 
+/// Scheme and authority of a target that was parsed, for URLs that begin with the same bytes.
+struct TargetBase: Sendable {
+    fileprivate let target: Target
+    /// The text that the URLs begin with, up to the slash of the path.
+    private let text: [UInt8]
+    /// The same as libcurl writes it.
+    fileprivate let prefix: String
+
+    /// `nil` when the URL is not of the form `scheme://authority/path`.
+    init?(_ target: Target, text url: String) {
+        guard let end = Self.authorityEnd(in: url.utf8), let ownEnd = Self.authorityEnd(in: target.url.utf8) else {
+            return nil
+        }
+        self.target = target
+        text = Array(url.utf8[..<end])
+        prefix = String(target.url[..<ownEnd])
+    }
+
+    fileprivate func hasSameText(as other: TargetBase) -> Bool { text == other.text }
+
+    private static func authorityEnd(in url: String.UTF8View) -> String.Index? {
+        guard let colon = url.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        let slashes = url[url.index(after: colon)...].prefix { $0 == UInt8(ascii: "/") }
+        guard slashes.count == 2 else { return nil }
+        let end = url[slashes.endIndex...].firstIndex {
+            $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#")
+        }
+        return end.flatMap { url[$0] == UInt8(ascii: "/") ? $0 : nil }
+    }
+
+    /// The target of a URL that differs from this one's in path and query only, and has nothing there that parsing would
+    /// change; `nil` for all others.
+    func target(for url: String) -> Target? {
+        url.utf8.withContiguousStorageIfAvailable { bytes -> Target? in
+            guard let start = bytes.baseAddress, bytes.count > text.count, memcmp(start, text, text.count) == 0,
+                Self.isUnchangedByParsing(UnsafeBufferPointer(rebasing: bytes[text.count...]))
+            else { return nil }
+            return Target(self, rest: UnsafeBufferPointer(rebasing: bytes[text.count...]))
+        } ?? nil
+    }
+
+    /// Whether a path with its query is taken over as it is: nothing to encode, no segment that is resolved (`.`, `..`),
+    /// no escape whose letters libcurl rewrites, no fragment.
+    private static func isUnchangedByParsing(_ rest: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard rest.first == UInt8(ascii: "/"), rest.last != UInt8(ascii: "?") else { return false }
+        var isInQuery = false
+        var previous: UInt8 = 0
+        for byte in rest {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "="),
+                UInt8(ascii: "&"), UInt8(ascii: ","), UInt8(ascii: ":"), UInt8(ascii: "@"), UInt8(ascii: "+"):
+                break
+            case UInt8(ascii: "/"):
+                if previous == UInt8(ascii: "/") { return false }
+            case UInt8(ascii: "."):
+                if previous == UInt8(ascii: "/"), !isInQuery { return false }
+            case UInt8(ascii: "?"):
+                if isInQuery { return false }
+                isInQuery = true
+            default: return false
+            }
+            previous = byte
+        }
+        return true
+    }
+}
+
 /// Keeps the targets used last, by the text they were made from.
 final class TargetCache: Sendable {
     /// Two generations: what is used moves to the young one; when that is full the old one is let go. It gives
@@ -142,32 +244,77 @@ final class TargetCache: Sendable {
     private struct State {
         var young: [String: Target] = [:]
         var old: [String: Target] = [:]
+        /// The bytes of the young ones' texts.
+        var youngBytes = 0
+        /// Scheme and authority of the last few that were parsed.
+        var bases: [TargetBase] = []
+        var nextBase = 0
     }
 
+    /// How many targets a generation has at most…
     private let capacity: Int
+    /// …and how many bytes their texts.
+    private let byteCapacity: Int
     private let state = Mutex(State())
 
-    init(capacity: Int) { self.capacity = capacity }
+    /// How many hosts' addresses are made from others' of theirs.
+    private static let baseLimit = 8
+
+    init(capacity: Int, byteCapacity: Int = 256 << 10) {
+        self.capacity = capacity
+        self.byteCapacity = byteCapacity
+    }
 
     /// The target of a URL, parsed at most once while it is in use.
     func target(for url: String) throws(NetworkError) -> Target {
-        let known = state.withLock { state -> Target? in
-            if let target = state.young[url] { return target }
-            guard let target = state.old[url] else { return nil }
+        let (known, bases) = state.withLock { state -> (Target?, [TargetBase]) in
+            if let target = state.young[url] { return (target, []) }
+            guard let target = state.old[url] else { return (nil, state.bases) }
             insert(target, for: url, into: &state)
-            return target
+            return (target, [])
         }
         if let known { return known }
+        for base in bases {
+            guard let target = base.target(for: url) else { continue }
+            state.withLock { insert(target, for: url, into: &$0) }
+            return target
+        }
         let target = try Target(url)
-        state.withLock { insert(target, for: url, into: &$0) }
+        let base = TargetBase(target, text: url)
+        state.withLock { state in
+            insert(target, for: url, into: &state)
+            if let base { insert(base, into: &state) }
+        }
         return target
     }
 
+    /// How many targets are kept, and the bytes of their texts; for tests.
+    var size: (count: Int, bytes: Int) {
+        state.withLock { state in
+            let texts = Array(state.young.keys) + Array(state.old.keys)
+            return (texts.count, texts.reduce(0) { $0 + $1.utf8.count })
+        }
+    }
+
     private func insert(_ target: Target, for url: String, into state: inout State) {
-        if state.young.count >= capacity {
+        let bytes = url.utf8.count
+        // One that would push out a good part of all others is not worth it.
+        guard bytes <= byteCapacity / 8 else { return }
+        if state.young.count >= capacity || state.youngBytes + bytes > byteCapacity {
             state.old = state.young
             state.young = [:]
+            state.youngBytes = 0
         }
-        state.young[url] = target
+        if state.young.updateValue(target, forKey: url) == nil { state.youngBytes += bytes }
+    }
+
+    private func insert(_ base: TargetBase, into state: inout State) {
+        guard !state.bases.contains(where: { $0.hasSameText(as: base) }) else { return }
+        if state.bases.count < Self.baseLimit {
+            state.bases.append(base)
+        } else {
+            state.bases[state.nextBase % Self.baseLimit] = base
+            state.nextBase += 1
+        }
     }
 }

@@ -6,35 +6,36 @@ import HTTPCore
 ///
 /// It remembers what is set on it and sets only what the next transfer has
 /// otherwise; after a transfer with unusual settings it is reset as a whole.
-/// Touched by the engine's thread only. Never freed while in the multi handle.
+/// Touched by the engine's thread only, hence without Swift's run-time check of exclusive access. Never freed while in
+/// the multi handle.
 final class EasyHandle {
     let curl: UnsafeMutableRawPointer
     let slot: Int
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
     /// The transfer it carries.
-    var transfer: Transfer?
+    @exclusivity(unchecked) var transfer: Transfer?
 
     private let errorBuffer: UnsafeMutablePointer<CChar>
-    private var target: Target?
-    private var waitsForMultiplexing = false
-    private var timeout: Int64 = 0
-    private var connectTimeout: Int64 = 0
-    private var decompresses = false
-    private var buffersMuch = false
-    private var proxy: ProxySettings.Proxy?
-    private var pins: String?
-    private var ownCookies: String?
+    @exclusivity(unchecked) private var target: Target?
+    @exclusivity(unchecked) private var waitsForMultiplexing = false
+    @exclusivity(unchecked) private var timeout: Int64 = 0
+    @exclusivity(unchecked) private var connectTimeout: Int64 = 0
+    @exclusivity(unchecked) private var decompresses = false
+    @exclusivity(unchecked) private var buffersMuch = false
+    @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
+    @exclusivity(unchecked) private var pins: String?
+    @exclusivity(unchecked) private var ownCookies: String?
     /// What the last connection that was opened saw of its handshake.
     let tlsSlot: UnsafeMutablePointer<lat_tls_slot>
-    private var shape = Shape.get
-    private var customMethod: String?
-    private var headerLines: [String] = []
-    private var headerList: UnsafeMutablePointer<curl_slist>?
-    private var resolveList: UnsafeMutablePointer<curl_slist>?
-    private var connectToList: UnsafeMutablePointer<curl_slist>?
-    private var mime: OpaquePointer?
-    private var firstFailure: (option: CURLoption, code: CURLcode)?
+    @exclusivity(unchecked) private var shape = Shape.get
+    @exclusivity(unchecked) private var customMethod: String?
+    @exclusivity(unchecked) private var headerLines: [String] = []
+    @exclusivity(unchecked) private var headerList: UnsafeMutablePointer<curl_slist>?
+    @exclusivity(unchecked) private var resolveList: UnsafeMutablePointer<curl_slist>?
+    @exclusivity(unchecked) private var connectToList: UnsafeMutablePointer<curl_slist>?
+    @exclusivity(unchecked) private var mime: OpaquePointer?
+    @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
     /// What libcurl believes the request to be.
     private enum Shape {

@@ -30,7 +30,7 @@ final class Engine: @unchecked Sendable {
     let tls: TLSMaterial
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
-    private(set) var cookies: CookieStore?
+    @exclusivity(unchecked) private(set) var cookies: CookieStore?
     /// Decides where connections may go, when that is limited.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
@@ -48,20 +48,21 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) private var commands: [Command] = []
     @exclusivity(unchecked) private var jobs: [UnownedJob] = []
     /// Suspended before they started; they are in nobody's way.
-    private var held: Set<Transfer> = []
-    private var pipesWithNews: [Transfer] = []
+    @exclusivity(unchecked) private var held: Set<Transfer> = []
+    @exclusivity(unchecked) private var pipesWithNews: [Transfer] = []
     /// Ended by the loop and not on the spot, since the end of one starts the next.
-    private var failedStarts: [(Transfer, NetworkError)] = []
-    @exclusivity(unchecked) private var answers: [(Transfer, Result<HTTPResponse, NetworkError>)] = []
+    @exclusivity(unchecked) private var failedStarts: [(Transfer, NetworkError)] = []
+    /// The transfers are let go of by now, so that their callers' threads free them.
+    @exclusivity(unchecked) private var answers: [(Transfer.Caller, Result<HTTPResponse, NetworkError>)] = []
     @exclusivity(unchecked) private var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) private var now = MonotonicTime.now
-    private var isShuttingDown = false
+    @exclusivity(unchecked) private var isShuttingDown = false
     /// What libcurl was told; 0 for no limit.
-    private var hostLimit = 0
+    @exclusivity(unchecked) private var hostLimit = 0
     @exclusivity(unchecked) private var capacity: ConnectionCapacity
-    private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
+    @exclusivity(unchecked) private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
     /// Connect probes and the watch over the network, from the thread's start to its end.
-    private var side: EngineSide?
+    @exclusivity(unchecked) private var side: EngineSide?
 
     /// A server's word for the size of a body is believed up to here; beyond, memory grows with what comes.
     private static let reserveLimit: Int64 = 16 << 20
@@ -347,6 +348,7 @@ final class Engine: @unchecked Sendable {
         if isProxyRefusal(transfer) {
             return over(transfer, .failure(EngineFailure.proxyWantsCredentials(transfer, timings)))
         }
+        transfer.target.noteBodySize(transfer.body.count)
         over(transfer, .success(response(of: transfer, timings: timings)))
     }
 
@@ -416,14 +418,14 @@ final class Engine: @unchecked Sendable {
         // The reader's end holds the engine from here on, if anybody does.
         transfer.keepAlive = nil
         transfer.pipe?.finish(result.map { _ in })
-        if !transfer.hasAnswered { answers.append((transfer, result)) }
+        if let caller = transfer.takeCaller() { answers.append((caller, result)) }
     }
 
     /// Gives what ended in this turn to its callers. All at once: the first wakes a thread, and while that runs the
     /// others need no waking.
     private func deliverAnswers() {
         guard !answers.isEmpty else { return }
-        for (transfer, result) in answers { transfer.answer(result) }
+        for (caller, result) in answers { Transfer.answer(caller, result) }
         answers.removeAll(keepingCapacity: true)
     }
 
@@ -764,13 +766,13 @@ final class Engine: @unchecked Sendable {
                 transfer.hasNewChunks = true
                 pipesWithNews.append(transfer)
             }
-        } else if transfer.body.isEmpty {
+        } else if transfer.body.isEmpty, bytes.count > transfer.reservedBodySize {
             transfer.body = Data(bytes)
             if let announced = transfer.announcedBodySize, announced > transfer.bodyByteCount {
                 transfer.body.reserveCapacity(Int(min(announced, Self.reserveLimit)))
             }
         } else {
-            transfer.body.append(contentsOf: bytes)
+            transfer.body.append(bytes.assumingMemoryBound(to: UInt8.self))
         }
         return bytes.count
     }

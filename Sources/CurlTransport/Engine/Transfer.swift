@@ -9,7 +9,7 @@ import Synchronization
 /// name it by reference, so a later request can never be taken for it.
 final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     // Sendable: every `var` is written before the hand-over (which the mailbox's lock orders) or by the engine's
-    // thread after it.
+    // thread after it. That is also why they go without Swift's run-time check of exclusive access.
 
     let request: HTTPRequest
     /// Whose transfer it is; `nil` for one that nobody switches.
@@ -19,66 +19,71 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// Set when the body is handed out while it arrives.
     let pipe: BodyPipe?
 
-    private var continuation: UnsafeContinuation<HTTPResponse, any Error>?
-    private(set) var phase = Phase.new
-    /// The handle that carries it while it runs.
-    var handle: EasyHandle?
-    /// Where it is counted in the queue of its host.
-    var place: AdmissionQueue<Transfer>.Place?
-    /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
-    var failure: NetworkError?
-    /// Where it was kept from connecting to; the error, should it come nowhere else.
-    var blockedAddress: NetworkError?
-    var isSuspended = false
-    /// The reader of a stream is behind, or the transfer is held by the caller.
-    var isPaused = false
-    var hasNewChunks = false
-    /// The server has answered with a refusal; what is left of the body is not sent.
-    var stopsSending = false
+    /// Who waits for the answer.
+    typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
 
-    var submittedAt = MonotonicTime(nanoseconds: 0)
-    var startedAt = MonotonicTime(nanoseconds: 0)
+    @exclusivity(unchecked) private var continuation: Caller?
+    @exclusivity(unchecked) private(set) var phase = Phase.new
+    /// The handle that carries it while it runs.
+    @exclusivity(unchecked) var handle: EasyHandle?
+    /// Where it is counted in the queue of its host.
+    @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
+    /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
+    @exclusivity(unchecked) var failure: NetworkError?
+    /// Where it was kept from connecting to; the error, should it come nowhere else.
+    @exclusivity(unchecked) var blockedAddress: NetworkError?
+    @exclusivity(unchecked) var isSuspended = false
+    /// The reader of a stream is behind, or the transfer is held by the caller.
+    @exclusivity(unchecked) var isPaused = false
+    @exclusivity(unchecked) var hasNewChunks = false
+    /// The server has answered with a refusal; what is left of the body is not sent.
+    @exclusivity(unchecked) var stopsSending = false
+
+    @exclusivity(unchecked) var submittedAt = MonotonicTime(nanoseconds: 0)
+    @exclusivity(unchecked) var startedAt = MonotonicTime(nanoseconds: 0)
     /// When the first byte of a head was there.
-    var firstByteAt: MonotonicTime?
+    @exclusivity(unchecked) var firstByteAt: MonotonicTime?
     /// When a byte last moved; `nil` before the connection stands.
     @exclusivity(unchecked) var lastActivity: MonotonicTime?
 
     @exclusivity(unchecked) var head = ResponseHead()
     @exclusivity(unchecked) var body = Data()
+    /// How much the caller has reserved for the body.
+    @exclusivity(unchecked) private(set) var reservedBodySize = 0
     @exclusivity(unchecked) var bodyByteCount: Int64 = 0
     /// What the body's source has given so far.
-    var sourceBytes: Int64 = 0
+    @exclusivity(unchecked) var sourceBytes: Int64 = 0
     /// How often a connection was ready for the request since the engine sent it last; libcurl's own repetitions count.
     @exclusivity(unchecked) var connectionsUsed = 0
     /// How often libcurl began again on another connection.
-    var repetitions = 0
+    @exclusivity(unchecked) var repetitions = 0
     /// What `CURLINFO_REQUEST_SIZE` was when the present connection was taken.
-    var bytesSentBefore = 0
+    @exclusivity(unchecked) var bytesSentBefore = 0
     /// What `CURLINFO_NUM_CONNECTS` was then; noted for methods that are not idempotent.
-    var connectionsOpened = 0
+    @exclusivity(unchecked) var connectionsOpened = 0
     /// Whether the present connection was opened for this transfer; noted likewise.
-    var isOnFreshConnection = false
+    @exclusivity(unchecked) var isOnFreshConnection = false
     /// How often the engine sent the request again after libcurl gave it up.
-    var replays = 0
+    @exclusivity(unchecked) var replays = 0
     /// The connections used before the last of these.
-    var connectionsUsedBefore = 0
+    @exclusivity(unchecked) var connectionsUsedBefore = 0
     /// When the request was last given to libcurl.
-    var attemptStartedAt = MonotonicTime(nanoseconds: 0)
+    @exclusivity(unchecked) var attemptStartedAt = MonotonicTime(nanoseconds: 0)
     /// What lay in the kernel's send buffer at the last look.
-    var unsentBytes = 0
+    @exclusivity(unchecked) var unsentBytes = 0
     /// Whether any of a head came on the present connection.
-    var hasHeadOnConnection = false
+    @exclusivity(unchecked) var hasHeadOnConnection = false
     /// What has to live as long as somebody reads the body.
-    var keepAlive: (any AnyObject & Sendable)?
-    var lastProgress: (value: TransferProgress, time: MonotonicTime)?
+    @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
+    @exclusivity(unchecked) var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
     /// Where the engine is told that the owner's standing has changed; set when there is an owner.
-    var mailbox: Mailbox<Engine.Command>?
+    @exclusivity(unchecked) var mailbox: Mailbox<Engine.Command>?
     /// What it waits with: the request's own, or what the caller raised it to.
-    var priority: RequestPriority
+    @exclusivity(unchecked) var priority: RequestPriority
 
     /// A cancellation overtook the submission.
-    var isCancelledEarly = false
+    @exclusivity(unchecked) var isCancelledEarly = false
 
     enum Phase {
         /// With the caller; the engine may not touch the continuation yet.
@@ -100,11 +105,16 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.plan = plan
         self.pipe = pipe
         priority = request.priority
+        guard pipe == nil else { return }
+        // On the caller's thread, which also frees them: memory that crosses threads costs a lock in malloc.
+        head.reserve()
+        reservedBodySize = target.bodySizeHint
+        if reservedBodySize > 0 { body.reserveCapacity(reservedBodySize) }
     }
 
     func standingDidChange() { mailbox?.post(.update(self)) }
 
-    func setContinuation(_ continuation: UnsafeContinuation<HTTPResponse, any Error>) {
+    func setContinuation(_ continuation: Caller) {
         self.continuation = continuation
     }
 
@@ -147,11 +157,19 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// Gives the caller its one answer; later calls do nothing.
     func answer(_ result: Result<HTTPResponse, NetworkError>) {
-        guard let continuation else { return }
-        self.continuation = nil
+        if let caller = takeCaller() { Self.answer(caller, result) }
+    }
+
+    /// Who is to be given the answer, once; `nil` from then on.
+    func takeCaller() -> Caller? {
+        defer { continuation = nil }
+        return continuation
+    }
+
+    static func answer(_ caller: Caller, _ result: Result<HTTPResponse, NetworkError>) {
         switch result {
-        case .success(let response): continuation.resume(returning: response)
-        case .failure(let error): continuation.resume(throwing: error)
+        case .success(let response): caller.resume(returning: response)
+        case .failure(let error): caller.resume(throwing: error)
         }
     }
 

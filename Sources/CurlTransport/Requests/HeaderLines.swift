@@ -1,14 +1,15 @@
 import CLibcurl
 import HTTPCore
+import Synchronization
 
 /// Turns a request's headers into the lines `CURLOPT_HTTPHEADER` takes, and
 /// refuses what must not go on the wire.
 ///
 /// `User-Agent` and `Accept-Encoding` are among them though libcurl has
 /// options of its own for both: it would format each anew for each request.
-struct HeaderLines: Sendable {
+final class HeaderLines: Sendable {
     /// Where the fields of a request go.
-    struct Context {
+    struct Context: Hashable {
         /// Whether a proxy reads them, and not only the server.
         var reachesProxy = false
         /// Whether `Cookie` is sent by other means, with the manager's cookies.
@@ -19,6 +20,33 @@ struct HeaderLines: Sendable {
     private let acceptEncoding: String
     /// The lines of a request that brings none of its own.
     private let standard: [String]
+    /// The last few results: requests of one kind bring the same fields again and again.
+    private let memos = Mutex<[Memo]>([])
+    private let nextMemo = Atomic<Int>(0)
+
+    /// All that the lines depend on, and the lines.
+    private struct Memo {
+        let fields: [HTTPHeaders.Field]
+        let traits: Traits
+        let lines: [String]
+
+        static var limit: Int { 4 }
+    }
+
+    /// What the lines depend on beside the fields.
+    private struct Traits: Hashable {
+        var decompresses: Bool
+        var context: Context
+        /// `nil` without a body.
+        var body: Body?
+
+        struct Body: Hashable {
+            var contentType: String?
+            var isBytes: Bool
+            var isMultipart: Bool
+            var isSmall: Bool
+        }
+    }
 
     init(userAgent: String) {
         self.userAgent = "User-Agent: \(userAgent)"
@@ -42,9 +70,44 @@ struct HeaderLines: Sendable {
         for request: HTTPRequest, body: PreparedBody?, decompresses: Bool, context: Context = Context()
     ) throws(NetworkError) -> [String] {
         if request.headers.hasNoFields, body == nil, request.authentication == nil, decompresses { return standard }
+        let fields = request.headers.fields
+        let traits = Traits(
+            decompresses: decompresses, context: context, body: body.map { Self.traits(of: $0, request.body) })
+        let isKeepable = request.authentication == nil
+        if isKeepable, let lines = known(fields, traits) { return lines }
+        let (lines, names) = try make(fields, for: request, body: body, decompresses: decompresses, context: context)
+        // Whether these two may be sent depends on the length of the body.
+        if isKeepable, !names.contains("content-length"), !names.contains("transfer-encoding") {
+            keep(Memo(fields: fields, traits: traits, lines: lines))
+        }
+        return lines
+    }
+
+    private static func traits(of body: PreparedBody, _ original: HTTPBody?) -> Traits.Body {
+        var isBytes = false
+        if case .bytes = body { isBytes = true }
+        return Traits.Body(
+            contentType: original?.contentType, isBytes: isBytes, isMultipart: body.isMultipart, isSmall: body.isSmall)
+    }
+
+    private func known(_ fields: [HTTPHeaders.Field], _ traits: Traits) -> [String]? {
+        memos.withLock { memos in memos.first { $0.fields == fields && $0.traits == traits }?.lines }
+    }
+
+    private func keep(_ memo: Memo) {
+        let index = nextMemo.wrappingAdd(1, ordering: .relaxed).oldValue % Memo.limit
+        memos.withLock { memos in
+            if index < memos.count { memos[index] = memo } else { memos.append(memo) }
+        }
+    }
+
+    private func make(
+        _ fields: [HTTPHeaders.Field], for request: HTTPRequest, body: PreparedBody?, decompresses: Bool,
+        context: Context
+    ) throws(NetworkError) -> (lines: [String], names: Set<String>) {
         var lines: [String] = []
         var names = Set<String>()
-        for field in request.headers.fields {
+        for field in fields {
             try Self.check(field)
             let name = field.name.lowercased()
             names.insert(name)
@@ -70,7 +133,7 @@ struct HeaderLines: Sendable {
             // libcurl would wait up to a second for "100 Continue" from servers that never send it.
             if !names.contains("expect"), !body.isSmall { lines.append("Expect:") }
         }
-        return lines
+        return (lines, names)
     }
 
     private static func line(_ field: HTTPHeaders.Field) -> String {

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPCore
 
 /// Gathers the head of a response from the lines libcurl passes on, and the
@@ -31,24 +32,33 @@ struct ResponseHead {
     /// Whether this is the head of the answer itself and not of an interim response (RFC 9110 §15.2).
     var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
 
+    /// Makes room for a head of the usual size.
+    mutating func reserve() { bytes.reserveCapacity(Self.usualSize) }
+
+    private static let usualSize = 512
+
     /// Takes in what the header callback got: a line with its end, or several at once, as libcurl hands on what it kept
     /// while the transfer was paused. Returns `false` when the head grows beyond the limit.
     mutating func append(_ lines: UnsafeBufferPointer<UInt8>) -> Bool {
-        var start = 0
-        while let end = lines[start...].firstIndex(of: 0x0A), end + 1 < lines.count {
-            guard appendLine(UnsafeBufferPointer(rebasing: lines[start...end])) else { return false }
-            start = end + 1
+        guard var line = lines.baseAddress else { return true }
+        var left = lines.count
+        while left > 0 {
+            // Searching with Swift's collections costs more than all else in here.
+            let length = memchr(line, 0x0A, left).map { $0 - UnsafeMutableRawPointer(mutating: line) + 1 } ?? left
+            guard appendLine(UnsafeBufferPointer(start: line, count: length)) else { return false }
+            line += length
+            left -= length
         }
-        return appendLine(UnsafeBufferPointer(rebasing: lines[start...]))
+        return true
     }
 
     private mutating func appendLine(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let first = line.first else { return true }
-        if first == UInt8(ascii: "H"), !hasBegun || isComplete, line.starts(with: "HTTP/".utf8) {
+        if first == UInt8(ascii: "H"), !hasBegun || isComplete, line.isStatusLine {
             start(line)
         } else if isComplete {
             if line.count > 2 { trailerBytes.append(contentsOf: line) }
-        } else if line.count <= 2, line.allSatisfy({ $0 == 0x0D || $0 == 0x0A }) {
+        } else if line.count <= 2, first == 0x0D || first == 0x0A, line[line.count - 1] == 0x0A || line.count == 1 {
             isComplete = true
         } else {
             bytes.append(contentsOf: line)
@@ -70,7 +80,7 @@ struct ResponseHead {
     private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {
         bytes.removeAll(keepingCapacity: true)
         trailerBytes = []
-        bytes.reserveCapacity(512)
+        reserve()
         bytes.append(contentsOf: line)
         isComplete = false
         contentLength = nil
@@ -102,6 +112,12 @@ struct ResponseHead {
 }
 
 extension UnsafeBufferPointer<UInt8> {
+    /// Whether this begins with `HTTP/`.
+    fileprivate var isStatusLine: Bool {
+        guard count >= 5, let baseAddress else { return false }
+        return memcmp(baseAddress, "HTTP/", 5) == 0
+    }
+
     /// Whether this field line begins with a name, given in lower case, and a colon.
     fileprivate func hasName(_ name: StaticString) -> Bool {
         let length = name.utf8CodeUnitCount
