@@ -44,7 +44,7 @@ public struct HTTPBody: Sendable, Hashable {
     /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query.
     public static func form(_ parameters: Parameters) -> HTTPBody {
         HTTPBody(
-            content: .encoded(BodyEncoder { ParameterEncoder.formBody(try ParameterEncoder.jsonObject(parameters)) }),
+            content: .encoded(BodyEncoder { Data(try EncodedMembers(parameters: parameters).queryText.utf8) }),
             contentType: ParameterEncoding.form.contentType)
     }
 

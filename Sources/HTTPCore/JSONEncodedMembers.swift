@@ -52,6 +52,13 @@ package struct EncodedMembers: Hashable, Sendable {
         list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
     }
 
+    /// The members with these names.
+    package func only(_ names: [String]) -> EncodedMembers {
+        var some = EncodedMembers()
+        some.list = list.filter { names.contains($0.name) }
+        return some
+    }
+
     /// Adds the members whose names are not here yet.
     package mutating func addMissing(_ other: EncodedMembers) {
         guard !other.isEmpty else { return }

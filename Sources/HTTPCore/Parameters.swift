@@ -98,26 +98,8 @@ extension EncodedMembers {
     }
 }
 
-/// Parameters in URLs; and, of dictionaries, what ``EncodedMembers`` has.
+/// Parameters in URLs.
 package enum ParameterEncoder {
-    /// ``EncodedMembers/init(parameters:by:)`` as a dictionary.
-    package static func jsonObject(
-        _ parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()
-    ) throws -> [String: JSONValue] {
-        try EncodedMembers(parameters: parameters, by: encoder).object
-    }
-
-    /// ``EncodedMembers/queryText`` of a dictionary.
-    package static func queryString(_ object: [String: JSONValue]) -> String { EncodedMembers(object).queryText }
-
-    /// ``EncodedMembers/fields`` of a dictionary.
-    package static func flattened(_ object: [String: JSONValue]) -> [(name: String, value: String?)] {
-        EncodedMembers(object).fields
-    }
-
-    /// ``EncodedMembers/queryText`` of a dictionary as bytes.
-    package static func formBody(_ object: [String: JSONValue]) -> Data { Data(queryString(object).utf8) }
-
     /// A URL with a query added to the one it may have, before its fragment. An empty query changes nothing.
     package static func appending(query: String, to url: String) -> String {
         guard !query.isEmpty else { return url }

@@ -87,7 +87,7 @@ struct EncodedMembersTests {
             #expect(members?.object == value.object)
             #expect(try members?.jsonData() == value.data())
             #expect(members == value.object.map { EncodedMembers($0) })
-            #expect(members?.queryText == value.object.map { ParameterEncoder.queryString($0) })
+            #expect(members?.queryText == value.object.map { EncodedMembers($0).queryText })
             #expect(try JSONValue(parsing: value.data()) == value)
         }
     }

@@ -5,7 +5,7 @@ import Testing
 @Suite("Parameters")
 struct ParametersTests {
     private func query(_ parameters: Parameters) throws -> String {
-        ParameterEncoder.queryString(try ParameterEncoder.jsonObject(parameters))
+        try EncodedMembers(parameters: parameters).queryText
     }
 
     /// The same without the escapes of brackets, for eyes.
@@ -35,11 +35,11 @@ struct ParametersTests {
             "filter": Filter(), "list": [1, 2], "mixed": ["a": 1, "b": "x"] as JSONValue,
         ]
         #expect(
-            JSONValue.object(try ParameterEncoder.jsonObject(parameters)) == [
+            JSONValue.object(try EncodedMembers(parameters: parameters).object) == [
                 "q": "swift", "page": 2, "keep": nil, "on": true, "ratio": 0.5,
                 "filter": ["year": 2025, "tags": ["b", "a"]], "list": [1, 2], "mixed": ["a": 1, "b": "x"],
             ])
-        #expect(try ParameterEncoder.jsonObject([:]).isEmpty)
+        #expect(try EncodedMembers(parameters: [:]).isEmpty)
     }
 
     private struct Stubborn: Encodable, Sendable {
@@ -55,7 +55,7 @@ struct ParametersTests {
             (["odd": [Stubborn()]], ["odd"], "parameter odd: Refusal"),
         ]
         for (parameters, path, text) in broken {
-            let error = try #require(throws: EncodingError.self) { _ = try ParameterEncoder.jsonObject(parameters) }
+            let error = try #require(throws: EncodingError.self) { _ = try EncodedMembers(parameters: parameters) }
             guard case .invalidValue(_, let context) = error else { throw error }
             #expect(context.codingPath.map(\.stringValue) == path)
             #expect(context.debugDescription.hasPrefix(text))
@@ -107,9 +107,9 @@ struct ParametersTests {
     }
 
     @Test func formBodyIsTheSameText() throws {
-        let object = try ParameterEncoder.jsonObject(["a": "b c", "d": [1]])
-        #expect(String(decoding: ParameterEncoder.formBody(object), as: UTF8.self) == "a=b%20c&d%5B%5D=1")
-        #expect(ParameterEncoder.formBody([:]).isEmpty)
+        let members = try EncodedMembers(parameters: ["a": "b c", "d": [1]])
+        #expect(members.queryText == "a=b%20c&d%5B%5D=1")
+        #expect(EncodedMembers().queryText.isEmpty)
     }
 
     // MARK: Into a URL

@@ -9,7 +9,7 @@ enum RequestBuilder {
     static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
         request.body = content.body
         if !content.files.isEmpty {
-            try setParts(content.files, content.members ?? [:], on: &request)
+            try setParts(content.files, content.members ?? EncodedMembers(), on: &request)
         } else if let body = content.body {
             try setBody(body, content.members, on: &request)
         } else if let members = content.members {
@@ -24,12 +24,26 @@ enum RequestBuilder {
     /// Parameters as the members of a JSON object.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the one that does not encode.
-    static func encoded(_ parameters: Parameters) throws(NetworkError) -> [String: JSONValue] {
+    static func encoded(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
         do {
-            return try ParameterEncoder.jsonObject(parameters)
+            return try EncodedMembers(parameters: parameters)
         } catch {
             throw doesNotEncode(error)
         }
+    }
+
+    /// The properties of an entity as the members of a JSON object.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they do not encode, or not to an object.
+    static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
+        let text: String
+        do {
+            if let members = try EncodedMembers(encoding: entity) { return members }
+            text = try JSONValueEncoder().encode(entity).description
+        } catch {
+            throw doesNotEncode(error)
+        }
+        throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)) and not to an object; \(advice)")
     }
 
     static func doesNotEncode(_ error: any Error) -> NetworkError {
@@ -77,18 +91,18 @@ enum RequestBuilder {
 
     // MARK: Bodies
 
-    private static func appendQuery(_ members: [String: JSONValue], to request: inout HTTPRequest) {
-        request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(members), to: request.url)
+    private static func appendQuery(_ members: EncodedMembers, to request: inout HTTPRequest) {
+        request.url = ParameterEncoder.appending(query: members.queryText, to: request.url)
     }
 
     private static func body(
-        _ members: [String: JSONValue], _ encoding: ParameterEncoding
+        _ members: EncodedMembers, _ encoding: ParameterEncoding
     ) throws(NetworkError) -> HTTPBody {
         switch encoding {
-        case .form: return .data(ParameterEncoder.formBody(members), contentType: encoding.contentType)
+        case .form: return .data(Data(members.queryText.utf8), contentType: encoding.contentType)
         case .json:
             do {
-                return .data(try JSONValue.object(members).data(), contentType: encoding.contentType)
+                return .data(try members.jsonData(), contentType: encoding.contentType)
             } catch {
                 throw doesNotEncode(error)
             }
@@ -96,13 +110,13 @@ enum RequestBuilder {
     }
 
     private static func setBody(
-        _ body: HTTPBody, _ members: [String: JSONValue]?, on request: inout HTTPRequest
+        _ body: HTTPBody, _ members: EncodedMembers?, on request: inout HTTPRequest
     ) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
-            request.body = try self.body(members ?? [:], encoding)
+            request.body = try self.body(members ?? EncodedMembers(), encoding)
         case .multipart:
-            try setParts([], members ?? [:], on: &request)
+            try setParts([], members ?? EncodedMembers(), on: &request)
         case .encoded, .data, .file, .stream:
             // The body is spoken for, so the parameters go into the query.
             if let members { appendQuery(members, to: &request) }
@@ -110,7 +124,7 @@ enum RequestBuilder {
     }
 
     private static func setParts(
-        _ files: [UploadFile], _ members: [String: JSONValue], on request: inout HTTPRequest
+        _ files: [UploadFile], _ members: EncodedMembers, on request: inout HTTPRequest
     ) throws(NetworkError) {
         var parts = files
         switch request.body?.content {
@@ -123,7 +137,7 @@ enum RequestBuilder {
         guard request.method != .get, request.method != .head else {
             throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")
         }
-        let fields = ParameterEncoder.flattened(members).map { UploadFile(name: $0.name, value: $0.value ?? "") }
+        let fields = members.fields.map { UploadFile(name: $0.name, value: $0.value ?? "") }
         request.body = .multipart(fields + parts)
     }
 }

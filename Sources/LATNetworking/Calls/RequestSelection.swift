@@ -44,8 +44,8 @@ public struct RequestSelection: Sendable {
 /// What entity a call is of, kept until somebody asks whether it is a certain one.
 struct EntityReference: Sendable {
     let type: ObjectIdentifier
-    let parameters: [String: JSONValue]
-    let properties: [String: JSONValue]
+    let parameters: EncodedMembers
+    let properties: EncodedMembers
 
     var identity: EntityIdentity { EntityIdentity(type: type, parameters: parameters, properties: properties) }
 }
@@ -53,6 +53,6 @@ struct EntityReference: Sendable {
 /// An entity as a selection means it: its type, and what it says of its request.
 struct EntityIdentity: Hashable, Sendable {
     let type: ObjectIdentifier
-    let parameters: [String: JSONValue]
-    let properties: [String: JSONValue]
+    let parameters: EncodedMembers
+    let properties: EncodedMembers
 }

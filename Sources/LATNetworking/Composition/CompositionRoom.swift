@@ -75,20 +75,21 @@ struct CompositionRoom: Room {
 
     /// Adds the provider's parameters to the request's own, which win.
     private func add(
-        _ common: [String: JSONValue], to content: RequestContent, of call: Call, in request: inout HTTPRequest
+        _ common: EncodedMembers, to content: RequestContent, of call: Call, in request: inout HTTPRequest
     ) throws(NetworkError) {
         var all = content
-        all.members = common.merging(content.members ?? [:]) { $1 }
+        all.members = content.members ?? EncodedMembers()
+        all.members?.addMissing(common)
         for index in call.details.addresses.indices where request.url == (try call.url(atAddress: index)) {
             guard request.body == call.request.body else { break }
             request.url = call.details.addresses[index]
             return try RequestBuilder.put(all, into: &request)
         }
         // An interceptor of the app has put another request in the place of the call's: what goes into a query is added.
-        let own = content.members ?? [:]
-        let missing = common.filter { own[$0.key] == nil }
+        var missing = common
+        for (name, _) in content.members?.object ?? [:] { missing.remove(name) }
         guard !missing.isEmpty, request.method.encodesParametersInQuery || request.body != nil else { return }
-        request.url = ParameterEncoder.appending(query: ParameterEncoder.queryString(missing), to: request.url)
+        request.url = ParameterEncoder.appending(query: missing.queryText, to: request.url)
     }
 
     private func ask<Answer: Sendable>(

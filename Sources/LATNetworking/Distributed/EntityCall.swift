@@ -168,7 +168,8 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
         var content = try content.get()
         if !extraParameters.isEmpty {
             let extra = try RequestBuilder.encoded(extraParameters)
-            for name in extraParameters.keys { content.parameters[name] = extra[name] }
+            for name in extraParameters.keys { content.parameters.remove(name) }
+            content.parameters.addMissing(extra)
         }
         return EntityPlan(content: content, options: options, simulation: simulation)
     }
@@ -177,9 +178,9 @@ public struct EntityCall<Model: Decodable & Sendable>: Sendable {
 /// What an entity says of its request, read once.
 struct EntityContent: Sendable {
     var route: Route
-    var parameters: [String: JSONValue]
+    var parameters: EncodedMembers
     /// The encoded properties beside explicit parameters: they may fill the path.
-    var properties: [String: JSONValue] = [:]
+    var properties = EncodedMembers()
     var files: [UploadFile]
     /// What entity it is, to cancel it by; `nil` for a call without one.
     var reference: EntityReference?
@@ -190,30 +191,14 @@ struct EntityContent: Sendable {
         if let explicit = entity.parameters {
             parameters = try RequestBuilder.encoded(explicit)
             if let encodable = entity as? any Encodable {
-                properties = (try? Self.properties(of: encodable, Entity.self)) ?? [:]
+                properties = (try? RequestBuilder.properties(of: encodable, "")) ?? EncodedMembers()
             }
         } else if let encodable = entity as? any Encodable {
-            parameters = try Self.properties(of: encodable, Entity.self)
+            parameters = try RequestBuilder.properties(of: encodable, "give it `parameters`")
         } else {
-            parameters = [:]
+            parameters = EncodedMembers()
         }
         reference = EntityReference(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
-    }
-
-    private static func properties(
-        of entity: any Encodable, _ type: Any.Type
-    ) throws(NetworkError) -> [String: JSONValue] {
-        let value: JSONValue
-        do {
-            value = try JSONValueEncoder().encode(entity)
-        } catch {
-            throw RequestBuilder.doesNotEncode(error)
-        }
-        guard let members = value.object else {
-            throw .invalidRequest(
-                "\(type) encodes to \(value.description.prefix(40)) and not to an object; give it `parameters`")
-        }
-        return members
     }
 }
 

@@ -25,17 +25,20 @@ extension CentralRequestManager {
         let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
         var members = entity.content.parameters
         let names = plan.pathParameters
-        for name in names where members[name] == nil { members[name] = entity.content.properties[name] }
+        var values: [String: String] = [:]
+        if !names.isEmpty {
+            members.addMissing(entity.content.properties.only(names))
+            values = try PathTemplate.take(names, from: &members)
+        }
         var details = CallDetails(row: plan.row)
         let simulation = entity.simulation ?? plan.simulation
         details.simulation = simulation?.isOn ?? false ? simulation : nil
-        let values = names.isEmpty ? [:] : try PathTemplate.take(names, from: &members)
         (details.addresses, details.filledPath) = try plan.addresses(
             values, isSimulated: details.simulation != nil)
         if let address = details.simulation?.address(path: details.filledPath, of: details.addresses.first ?? "") {
             details.addresses = [address]
         }
-        if !plan.parameters.isEmpty { members = plan.parameters.merging(members) { $1 } }
+        members.addMissing(plan.parameters)
 
         var request = plan.prototype
         request.url = details.addresses.first ?? ""

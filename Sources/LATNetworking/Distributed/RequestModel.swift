@@ -228,19 +228,8 @@ extension EntityContent {
     fileprivate init(
         route: Route, propertiesOf model: any Encodable, files: [UploadFile]
     ) throws(NetworkError) {
-        let value: JSONValue
-        do {
-            value = try JSONValueEncoder().encode(model)
-        } catch {
-            throw RequestBuilder.doesNotEncode(error)
-        }
-        guard let members = value.object else {
-            throw .invalidRequest(
-                "\(type(of: model)) encodes to \(value.description.prefix(40)) and not to an object; override "
-                    + "`parameters`")
-        }
         self.route = route
-        self.parameters = members
+        parameters = try RequestBuilder.properties(of: model, "override `parameters`")
         self.files = files
     }
 }

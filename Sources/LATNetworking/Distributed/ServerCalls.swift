@@ -46,7 +46,7 @@ extension EntityContent {
         self.parameters =
             try parameters.map { parameters throws(NetworkError) in
                 try RequestBuilder.encoded(parameters)
-            } ?? [:]
+            } ?? EncodedMembers()
         self.files = files
     }
 }

@@ -12,7 +12,7 @@ final class RoutePlan: Sendable {
     let encoding: ParameterEncoding
     let decoder: ReplyDecoder
     /// Parameters that the rows set, where a call does not.
-    let parameters: [String: JSONValue]
+    let parameters: EncodedMembers
     private let target: Target
 
     /// What a manager says where the rows say nothing.
@@ -43,7 +43,7 @@ final class RoutePlan: Sendable {
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []))
             simulation = Self.simulation(settings.simulation) ?? standard.simulation
             encoding = settings.parameterEncoding ?? standard.parameterEncoding
-            parameters = settings.parameters
+            parameters = EncodedMembers(settings.parameters)
             var decoder = ReplyDecoder(judge: standard.successJudge)
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
             self.decoder = decoder
@@ -54,7 +54,7 @@ final class RoutePlan: Sendable {
         row = CallRow(path: Simulation.path(of: url, withQuery: false))
         simulation = standard.simulation
         encoding = standard.parameterEncoding
-        parameters = [:]
+        parameters = EncodedMembers()
         decoder = ReplyDecoder(judge: standard.successJudge)
         target = .url(try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL)))
     }
@@ -183,11 +183,11 @@ extension PathTemplate {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for one that is no text, number or Boolean.
     static func take(
-        _ names: [String], from members: inout [String: JSONValue]
+        _ names: [String], from members: inout EncodedMembers
     ) throws(NetworkError) -> [String: String] {
         var values: [String: String] = [:]
         for name in names {
-            guard let value = members.removeValue(forKey: name) else { continue }
+            guard let value = members.remove(name) else { continue }
             switch value {
             case .string(let text): values[name] = text
             case .int, .double, .decimal, .bool: values[name] = value.description
