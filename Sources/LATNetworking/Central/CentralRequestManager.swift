@@ -83,6 +83,19 @@ public final class CentralRequestManager: Sendable {
         await engine?.shutdown()
     }
 
+    /// Runs tasks on the engine's own thread, so that their calls need no hop and no wake-up: the quickest way to make
+    /// many small calls. `nil` with a transport of the app's own.
+    ///
+    /// ```swift
+    /// await withTaskExecutorPreference(manager.executor) {
+    ///     for id in ids { total += try await FetchPrice(id: id).startRequest(on: manager).cents }
+    /// }
+    /// ```
+    ///
+    /// All of the manager's transfers share that thread: **never block on it**. Decoding runs on it too. Code that waits
+    /// there for a call of the same manager by a semaphore waits for ever. A task whose manager is gone goes on elsewhere.
+    public var executor: (any TaskExecutor)? { engine?.executor }
+
     /// What is alive in the engine; `nil` with a transport of the app's own.
     public var gauges: CurlTransport.Gauges? {
         get async { await engine?.gauges }
