@@ -88,18 +88,17 @@ extension Sequence<UInt8> {
         var isEmpty = true
         for byte in self {
             isEmpty = false
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"):
-                continue
-            case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
-                UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
-                continue
-            default:
-                return false
-            }
+            let set = byte < 64 ? TokenCharacters.low : byte < 128 ? TokenCharacters.high : 0
+            if set >> (UInt64(byte) & 63) & 1 == 0 { return false }
         }
         return !isEmpty
     }
+}
+
+/// The characters of a token as bits: letters, digits and ``!#$%&'*+-.^_`|~``.
+private enum TokenCharacters {
+    /// Those below 64.
+    static let low: UInt64 = 0x03FF_6CFA_0000_0000
+    /// The others.
+    static let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
 }

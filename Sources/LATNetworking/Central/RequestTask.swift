@@ -1,3 +1,4 @@
+public import Dispatch
 import HTTPCore
 
 /// A call in closure form, under way: cancels it, holds it, lets it go on.
@@ -44,4 +45,33 @@ public final class RequestTask: Sendable, Hashable {
 
     /// Hashes the identity of the call.
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(call)) }
+}
+
+/// Where the closures of calls run.
+///
+/// Never on the stack of the caller nor on the engine's thread: a closure may
+/// block or start further calls.
+public struct CallbackExecutor: Sendable {
+    private let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
+
+    /// Runs closures as the given function does. It has to return at once and to keep their order.
+    public init(_ enqueue: @escaping @Sendable (_ closure: @escaping @Sendable () -> Void) -> Void) {
+        self.enqueue = enqueue
+    }
+
+    /// Runs closures on a queue, which should be a serial one.
+    public static func queue(_ queue: DispatchQueue) -> CallbackExecutor {
+        CallbackExecutor { closure in queue.async(execute: closure) }
+    }
+
+    /// Runs closures on the main queue. A program that never pumps it, as most on Linux do not, waits for ever.
+    public static var main: CallbackExecutor { .queue(.main) }
+
+    /// A serial queue of its own.
+    static func serial() -> CallbackExecutor { .queue(DispatchQueue(label: "LATNetworking.callbacks")) }
+
+    /// Runs closures at once, where the call has come to its end.
+    static let immediate = CallbackExecutor { closure in closure() }
+
+    func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }
 }

@@ -13,7 +13,7 @@ public import HTTPCore
 ///
 /// A type you already have becomes one by an extension. What is sent is taken from the entity when the request is
 /// started; what is changed in it later does not matter to that request. Starting an entity twice is two requests.
-public protocol RequestEntity {
+public protocol RequestEntity: EntityRequest {
     /// What the answer is decoded to. Default ``JSONValue``. Optional, or ``Empty``, when there may be no content.
     associatedtype Model: Decodable & Sendable = JSONValue
 

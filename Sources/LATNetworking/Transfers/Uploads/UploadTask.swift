@@ -1,4 +1,4 @@
-import HTTPCore
+public import HTTPCore
 import Synchronization
 
 /// An upload under way: tells how far it is, gives its answer, and is held or cancelled.
@@ -61,4 +61,115 @@ public final class UploadTask<Value: Sendable>: Sendable {
 
     /// Whether ``cancel()`` was called.
     public var isCancelled: Bool { call.isCancelled }
+}
+
+extension CentralRequestManager {
+    /// Uploads files as parts of one `multipart/form-data` body (RFC 7578), and tells how far each is.
+    ///
+    /// ```swift
+    /// let upload = manager.upload(url, files: [
+    ///     UploadFile(name: "img", fileName: "a.png", data: png), UploadFile(name: "doc", path: "/tmp/report.pdf"),
+    /// ], parameters: ["title": "Holiday"])
+    /// let response = try await upload.value
+    /// ```
+    ///
+    /// Starts at once. Files are read while they are sent, in constant memory.
+    ///
+    /// - Parameters:
+    ///   - url: an absolute URL, or a path for the base URL.
+    ///   - method: `POST`, `PUT`, `PATCH` or another that carries a body. Default `POST`.
+    ///   - files: the parts, in the order in which they are sent.
+    ///   - parameters: form fields, sent before the files. Default none.
+    ///   - timeout: the longest time from the start of the transfer to the answer; `nil`, the default, for none: the
+    ///   idle timeout ends an upload that stands still.
+    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    @discardableResult
+    public func upload(
+        _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        let parts = MeteredParts(files)
+        // An empty form is a form too.
+        return upload(
+            method, url, headers,
+            CallParts(
+                parameters: parameters, files: parts.files, body: files.isEmpty ? .multipart([]) : nil,
+                timeout: timeout ?? UploadLimits.timeout), parts.monitor)
+    }
+
+    /// Uploads one body as it is: a file, data or a stream.
+    ///
+    /// ```swift
+    /// let upload = manager.upload(url, body: .file("/tmp/report.pdf"))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - url: an absolute URL, or a path for the base URL.
+    ///   - method: `PUT`, `POST`, `PATCH` or another that carries a body. Default `PUT`.
+    ///   - body: what is sent. Parts (`.multipart`) are told one by one, anything else as one file.
+    ///   - parameters: for the query. Default none.
+    ///   - timeout: as of ``upload(_:method:files:parameters:timeout:headers:)``.
+    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    @discardableResult
+    public func upload(
+        _ url: String, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        if case .multipart(let files) = body.content {
+            return upload(
+                url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
+        }
+        let monitor = UploadMonitor([UploadItem(body)])
+        var body = body
+        body.meter = monitor.meter(0)
+        return upload(
+            method, url, headers,
+            CallParts(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout), monitor)
+    }
+
+    private func upload(
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ monitor: UploadMonitor
+    ) -> UploadTask<HTTPResponse> {
+        UploadTask(monitor) { outcome in
+            start(on: .immediate) { () throws(NetworkError) in
+                try call(method, url, headers, parts)
+            } conclude: { response, request in
+                try Verdict.check(response, to: request)
+            } deliver: { _, result in
+                outcome(result)
+            }
+        }
+    }
+}
+
+extension EntityRequest {
+    /// Sends the entity's request and tells how far each of its files is.
+    ///
+    /// ```swift
+    /// let upload = SavePhotos(album: 7, files: photos).upload()
+    /// for await progress in upload.progress { print(progress) }
+    /// let reply = try await upload.value
+    /// ```
+    ///
+    /// A timeout of the call, the entity or its rows counts; without any there is none but the idle timeout.
+    @discardableResult
+    public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
+        let call = call
+        let plan = Result { () throws(NetworkError) in try call.plan() }
+        let parts = MeteredParts((try? plan.get())?.content.files ?? [])
+        let metered = plan.map { plan in
+            var plan = plan
+            plan.content.files = parts.files
+            plan.standardTimeout = UploadLimits.timeout
+            return plan
+        }
+        return UploadTask(parts.monitor) { outcome in
+            manager.start(metered, as: Model.self, on: .immediate) { _, result in outcome(result) }
+        }
+    }
+}
+
+enum UploadLimits {
+    /// In place of no timeout, which a request cannot ask for: 23 days, the most that milliseconds in 31 bits hold.
+    static let timeout = Duration.seconds(2_000_000)
 }

@@ -1,0 +1,56 @@
+public import HTTPCore
+import Synchronization
+
+/// Is told how far a transfer is.
+public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> Void
+
+/// Passes progress on until the call it belongs to is over.
+final class ProgressGate: Sendable {
+    private let receiver: ProgressHandler
+    private let callbacks: CallbackExecutor
+    private let filter = ProgressFilter()
+    private let isOpen = Atomic(true)
+
+    init(_ receiver: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
+        self.receiver = receiver
+        self.callbacks = callbacks
+    }
+
+    /// What the call reports to.
+    var handler: ProgressHandler {
+        { [self] progress in
+            guard filter.admits(progress) else { return }
+            callbacks.run { [self] in
+                if isOpen.load(ordering: .acquiring) { receiver(progress) }
+            }
+        }
+    }
+
+    /// Returns when everything reported so far has been delivered; nothing is after it.
+    func close(for call: Call) async throws {
+        defer { shut() }
+        let waiter = Waiter<Void>()
+        callbacks.run { waiter.end(.success(())) }
+        try await waiter.value(for: call)
+    }
+
+    /// Nothing is delivered any more.
+    func shut() { isOpen.store(false, ordering: .releasing) }
+}
+
+/// Keeps the numbers of a call from going down: a redirect or a retry is a transfer of its own, which begins at 0.
+private final class ProgressFilter: Sendable {
+    private let last = Mutex<TransferProgress?>(nil)
+
+    /// Whether an event is news. One of the other direction always is: after a 303 the answer is what is waited for.
+    func admits(_ event: TransferProgress) -> Bool {
+        last.withLock { last in
+            if let before = last, before.direction == event.direction, event.completed < before.completed {
+                return false
+            }
+            if last == event { return false }
+            last = event
+            return true
+        }
+    }
+}
