@@ -145,6 +145,7 @@ extension Engine {
 
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard !transfer.hasAnswered else { return }
+        saveCookies()
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 

@@ -264,7 +264,7 @@ final class Engine: @unchecked Sendable {
     }
 
     /// Before the responses that changed them are delivered: whoever has one may end the process.
-    private func saveCookies() {
+    func saveCookies() {
         if let cookies, cookies.mayHaveChanged { cookies.save() }
     }
 
