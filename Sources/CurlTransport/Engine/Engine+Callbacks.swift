@@ -177,11 +177,11 @@ extension Engine {
                 transfer.hasNewChunks = true
                 pipesWithNews.append(transfer)
             }
-        } else if transfer.body.isEmpty, bytes.count > transfer.reservedBodySize {
+        } else if transfer.body.isEmpty, case let size = max(transfer.bodyByteCount, transfer.announcedBodySize ?? 0),
+            size > transfer.reservedBodySize
+        {
             transfer.body = Data(bytes)
-            if let announced = transfer.announcedBodySize, announced > transfer.bodyByteCount {
-                transfer.body.reserveCapacity(Int(min(announced, Self.reserveLimit)))
-            }
+            if size > transfer.bodyByteCount { transfer.body.reserveCapacity(Int(min(size, Self.reserveLimit))) }
         } else {
             transfer.body.append(bytes.assumingMemoryBound(to: UInt8.self))
         }
