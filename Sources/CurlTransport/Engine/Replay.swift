@@ -91,5 +91,6 @@ extension Engine {
         return true
     }
 
+    /// Whether the host of a transfer has shown to speak HTTP/2.
     func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 }
