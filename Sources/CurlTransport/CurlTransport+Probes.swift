@@ -16,21 +16,21 @@ extension CurlTransport {
             await withUnsafeContinuation { continuation in
                 probe.setContinuation(continuation)
                 let isPosted = mailbox.post(
-                    .side { side in
-                        guard let side else { return probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
-                        side.probes.start(probe)
+                    .services { services in
+                        guard let services else { return probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
+                        services.probes.start(probe)
                     })
                 if !isPosted { probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
             }
         } onCancel: {
-            mailbox.post(.side { $0?.probes.cancel(probe) })
+            mailbox.post(.services { $0?.probes.cancel(probe) })
         }
     }
 
     /// Calls back, on the engine's thread, whenever links, addresses or routes have changed. The closure is let go of
     /// when the engine ends.
     package func observeNetwork(_ observer: @escaping @Sendable () -> Void) {
-        mailbox.post(.side { $0?.observeNetwork(observer) })
+        mailbox.post(.services { $0?.observeNetwork(observer) })
     }
 
     private func probe(

@@ -34,10 +34,10 @@ public final class CurlTransport: Transport {
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
     public let executor: EngineExecutor
     let targets = TargetCache(capacity: 512)
-    private let epitaph: Epitaph
+    private let finalReport: FinalReport
 
     /// What the thread leaves when it ends.
-    private final class Epitaph: Sendable {
+    private final class FinalReport: Sendable {
         let gauges = Mutex(Gauges(easyHandles: 0, sockets: 0, isRunning: false))
     }
 
@@ -58,12 +58,12 @@ public final class CurlTransport: Transport {
         let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
         mailbox = engine.mailbox
         executor = engine.executor
-        let epitaph = Epitaph()
-        self.epitaph = epitaph
+        let finalReport = FinalReport()
+        self.finalReport = finalReport
         let isStarted = EngineThread.start { [engine] in
             engine.run()
-            let (gauges, waiters) = engine.epitaph()
-            epitaph.gauges.withLock { $0 = gauges }
+            let (gauges, waiters) = engine.finalReport()
+            finalReport.gauges.withLock { $0 = gauges }
             for waiter in waiters { waiter.resume() }
         }
         guard isStarted else {
@@ -80,7 +80,7 @@ public final class CurlTransport: Transport {
     public var cookies: CookieJar? { keepsCookies ? CookieJar(mailbox: mailbox) : nil }
 
     deinit {
-        // Only a word: who lets go of the last reference never waits, be it the engine's own thread.
+        // Nobody waits for the end here: the last reference may go on the engine's own thread.
         mailbox.post(.shutDown(nil))
     }
 
@@ -125,7 +125,7 @@ public final class CurlTransport: Transport {
         get async {
             await withUnsafeContinuation { continuation in
                 if !mailbox.post(.gauges(continuation)) {
-                    continuation.resume(returning: epitaph.gauges.withLock { $0 })
+                    continuation.resume(returning: finalReport.gauges.withLock { $0 })
                 }
             }
         }

@@ -109,8 +109,8 @@ extension CurlTransport {
     fileprivate func dropDeadConnections() async {
         await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             mailbox.post(
-                .side { side in
-                    side?.dropDeadConnections()
+                .services { services in
+                    services?.dropDeadConnections()
                     continuation.resume()
                 })
         }

@@ -34,7 +34,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var headerList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var resolveList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var connectToList: UnsafeMutablePointer<curl_slist>?
-    @exclusivity(unchecked) private var mime: OpaquePointer?
+    @exclusivity(unchecked) var mime: OpaquePointer?
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
     /// What libcurl believes the request to be.
@@ -268,24 +268,6 @@ final class EasyHandle {
         set(CURLOPT_HTTPHEADER, pointer: headerList)
     }
 
-    private func setMIME(_ parts: [PreparedBody.Part]) {
-        guard let mime = curl_mime_init(curl) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
-        self.mime = mime
-        for part in parts {
-            guard let field = curl_mime_addpart(mime) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
-            note(curl_mime_name(field, part.name), CURLOPT_MIMEPOST)
-            let reader = Unmanaged.passRetained(MIMEReader(source: part.source, handle: self)).toOpaque()
-            note(
-                curl_mime_data_cb(
-                    field, curl_off_t(part.source.length ?? -1), mimeReadCallback, mimeSeekCallback, mimeFreeCallback,
-                    reader),
-                CURLOPT_MIMEPOST)
-            note(curl_mime_filename(field, part.fileName), CURLOPT_MIMEPOST)
-            if let contentType = part.contentType { note(curl_mime_type(field, contentType), CURLOPT_MIMEPOST) }
-        }
-        set(CURLOPT_MIMEPOST, pointer: UnsafeRawPointer(mime))
-    }
-
     /// Settings that are taken back by resetting the handle.
     private func setUnusualOptions(_ request: HTTPRequest) {
         switch request.authentication {
@@ -353,75 +335,9 @@ final class EasyHandle {
         headerList = nil
         setBaseOptions()
     }
-
-    // MARK: Results
-
-    /// What the connection opened for this transfer saw of its handshake; `nil` without TLS, on a connection that was
-    /// open before, and when it is not OpenSSL that speaks TLS.
-    var tlsNotes: lat_tls_notes? { tlsSlot.pointee.notes?.pointee }
-
-    func long(_ info: CURLINFO) -> Int {
-        var value = 0
-        return lat_getinfo_long(curl, info, &value) == CURLE_OK ? value : 0
-    }
-
-    func offset(_ info: CURLINFO) -> Int64 {
-        var value: curl_off_t = 0
-        return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
-    }
-
-    /// The socket of the transfer, while it has one.
-    var activeSocket: curl_socket_t? {
-        var socket: curl_socket_t = CURL_SOCKET_BAD
-        guard lat_getinfo_socket(curl, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK, socket >= 0 else { return nil }
-        return socket
-    }
-
-    /// How long the stages took.
-    ///
-    /// - Parameter isOver: whether the body is too; until then there is no total.
-    func timings(of transfer: Transfer, isOver: Bool) -> Timings {
-        let queue = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
-        let total = isOver ? time(CURLINFO_TOTAL_TIME_T, of: transfer) : 0
-        var firstByte = time(CURLINFO_STARTTRANSFER_TIME_T, of: transfer)
-        if transfer.plan.body != nil {
-            // libcurl takes the first byte sent for the first of the transfer when there is a body. The engine's own
-            // clock stands still within a turn, so it may be a little ahead of libcurl's total.
-            firstByte = transfer.firstByteAt.map { ($0.nanoseconds - transfer.startedAt.nanoseconds) / 1000 } ?? 0
-            if isOver { firstByte = min(firstByte, total) }
-        }
-        return Timings(
-            nameLookup: time(CURLINFO_NAMELOOKUP_TIME_T, of: transfer),
-            connect: time(CURLINFO_CONNECT_TIME_T, of: transfer),
-            tls: time(CURLINFO_APPCONNECT_TIME_T, of: transfer), firstByte: firstByte,
-            total: total, queue: max(0, queue),
-            connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
-    }
-
-    /// One of libcurl's times, which count from when it got the request last; 0 for a stage that did not take place.
-    private func time(_ info: CURLINFO, of transfer: Transfer) -> Int64 {
-        let time = offset(info)
-        guard time > 0, transfer.replays > 0 else { return time }
-        return time + (transfer.attemptStartedAt.nanoseconds - transfer.startedAt.nanoseconds) / 1000
-    }
 }
 
 // CURLAUTH_* are macros with casts, which Swift does not import.
 private let basicScheme: UInt = 1 << 0
 let digestScheme: UInt = 1 << 1
 let anyScheme: UInt = ~(1 << 4)
-
-/// What a part's callbacks work with; libcurl holds it until it frees the part.
-final class MIMEReader {
-    let source: any BodySource
-    unowned let handle: EasyHandle
-
-    init(source: any BodySource, handle: EasyHandle) {
-        self.source = source
-        self.handle = handle
-    }
-
-    static func from(_ context: UnsafeMutableRawPointer) -> MIMEReader {
-        Unmanaged<MIMEReader>.fromOpaque(context).takeUnretainedValue()
-    }
-}

@@ -15,10 +15,10 @@
 ///
 /// **Never block there.** All requests of the manager stand still while a task
 /// computes: bodies are then decoded on the engine's thread too, so work that
-/// takes longer than a few milliseconds belongs elsewhere (`@concurrent`, or
-/// `withTaskExecutorPreference(globalConcurrentExecutor)`). A semaphore, a lock
-/// or `DispatchQueue.sync` that waits for a request of the same manager never
-/// returns.
+/// takes longer than a few milliseconds belongs elsewhere:
+/// `withTaskExecutorPreference(globalConcurrentExecutor) { … }`, or a detached
+/// task. A semaphore, a lock or `DispatchQueue.sync` that waits for a request
+/// of the same manager never returns.
 ///
 /// When the engine has ended, the tasks that still prefer it go on with Swift's
 /// global executor; they need not know.

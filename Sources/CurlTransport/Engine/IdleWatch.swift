@@ -1,3 +1,5 @@
+import CLibcurl
+
 /// When to look for transfers that have been silent too long.
 ///
 /// A transfer costs nothing here but the note of its first deadline: what has
@@ -34,5 +36,38 @@ struct IdleWatch {
     mutating func commit() {
         isLooking = false
         next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
+    }
+}
+
+extension Engine {
+    /// Ends the transfers that have been silent too long.
+    func endSilentTransfers() {
+        idleWatch.begin(now, runningCount: runningCount)
+        for handle in handles.all {
+            guard let transfer = handle.transfer, transfer.plan.idleTimeout > 0 else { continue }
+            // Before the connection stands its own timeout rules; while somebody here holds the transfer, none does.
+            guard let lastActivity = transfer.lastActivity, !transfer.isSuspended, !transfer.isPaused else {
+                idleWatch.note(now + transfer.plan.idleTimeout)
+                continue
+            }
+            let deadline = lastActivity + transfer.plan.idleTimeout
+            if deadline <= now, isStillSending(transfer, handle) {
+                transfer.lastActivity = now
+                idleWatch.note(now + transfer.plan.idleTimeout)
+            } else if deadline <= now {
+                end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))
+            } else {
+                idleWatch.note(deadline)
+            }
+        }
+        idleWatch.commit()
+    }
+
+    /// Whether the end of a body is still on its way out of the kernel's buffer, where libcurl cannot see it move.
+    func isStillSending(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        guard transfer.plan.body != nil, !transfer.head.hasBegun, let socket = handle.activeSocket else { return false }
+        let unsent = Int(lat_unsent_bytes(socket))
+        defer { transfer.unsentBytes = unsent }
+        return unsent > 0 && unsent != transfer.unsentBytes
     }
 }

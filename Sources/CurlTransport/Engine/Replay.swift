@@ -1,4 +1,5 @@
 import CLibcurl
+import HTTPCore
 
 /// Decides whether a request goes out once more after a connection failed it before any of a response came.
 ///
@@ -59,4 +60,37 @@ struct Replay {
         default: false
         }
     }
+}
+
+extension Engine {
+    /// Whether the request of a failed transfer goes out again; then it is on its way.
+    func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
+        guard transfer.failure == nil, transfer.connectionsUsed > 0, !transfer.head.hasBegun else { return false }
+        let isUnsent = handle.long(CURLINFO_REQUEST_SIZE) == transfer.bytesSentBefore
+        let isRefused = result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
+        let replay = Replay(
+            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown,
+            isIdempotent: transfer.request.method.isIdempotent, isMultiplexed: isMultiplexed(transfer))
+        let isReused = handle.long(CURLINFO_NUM_CONNECTS) == 0
+        let plan = transfer.plan
+        let timeLeft = plan.timeout - (now.nanoseconds - transfer.startedAt.nanoseconds) / 1_000_000
+        guard replay.followsFailure(result, isReused: isReused, replays: transfer.replays),
+            plan.timeout == 0 || timeLeft > 0,
+            transfer.sourceBytes == 0 || plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
+        else { return false }
+        transfer.prepareReplay(now)
+        curl_multi_remove_handle(multi, handle.curl)
+        handle.finish()
+        do throws(NetworkError) {
+            try handle.prepareReplay(of: transfer, timeout: plan.timeout == 0 ? 0 : timeLeft)
+            let code = curl_multi_add_handle(multi, handle.curl)
+            if code != CURLM_OK { throw EngineFailure.multi(code) }
+        } catch {
+            over(transfer, .failure(error))
+        }
+        return true
+    }
+
+    /// Whether the host of a transfer has shown to speak HTTP/2.
+    func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 }

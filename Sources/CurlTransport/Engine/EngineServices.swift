@@ -5,7 +5,7 @@ import HTTPCore
 /// watch over the network. Belongs to that thread.
 ///
 /// Each has a descriptor of its own in the engine's epoll, so that the transfers' path knows nothing of them.
-final class EngineSide {
+final class EngineServices {
     let probes: ProbeLane
     private unowned let engine: Engine
     private let network: NetworkWatch?
