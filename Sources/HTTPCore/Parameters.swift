@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// The parameters of a request by name.
 ///
 /// ```swift
