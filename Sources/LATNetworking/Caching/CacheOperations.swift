@@ -169,7 +169,7 @@ struct CacheOperations: Sendable {
 
     /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked.
     private func isAccepted(_ response: HTTPResponse, _ call: Call) -> Bool {
-        guard let verdict = call.details.verdict else { return true }
+        guard let verdict = call.details.row?.verdict else { return true }
         return response.body.isStream || !response.isSuccess || verdict.accepts(response)
     }
 

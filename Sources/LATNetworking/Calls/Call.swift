@@ -230,7 +230,7 @@ extension NetworkError {
 
 /// What a call knows of its request beside what is sent.
 struct CallDetails: Sendable {
-    /// The rows of the table that the call is made by; `nil` for a call that names its URL itself.
+    /// The route that the call is made by; `nil` for a call of the central face.
     var row: CallRow?
     /// The addresses that may be asked, the preferred one first, without the call's own parameters.
     var addresses: [String] = []
@@ -242,22 +242,34 @@ struct CallDetails: Sendable {
     var filledPath: String?
     /// The entity, to cancel the call by.
     var entity: EntityReference?
-    /// Says whether an answer is a success, and so may be stored; `nil` when any answer of status 2xx is.
-    var verdict: ReplyDecoder?
     /// Is handed what the cache has before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
 }
 
-/// What the rows of the table say of a call that is neither sent nor a setting of the request.
-struct CallRow: Sendable {
-    var domain: String?
-    var server: String?
+/// What a route says of its calls that is neither sent nor a setting of the request.
+final class CallRow: Sendable {
+    let domain: String?
+    let server: String?
     /// The path with its names in braces.
-    var path: String
+    let path: String
     /// What is remembered of mirrors, by domain and base URLs, so that a row that was changed begins anew.
-    var mirrorKey = ""
+    let mirrorKey: String
     /// Parameters that do not count for the cache.
-    var volatileParameters: Set<String> = []
+    let volatileParameters: Set<String>
+    /// Says whether an answer is a success, and so may be stored; `nil` when any answer of status 2xx is.
+    let verdict: ReplyDecoder?
+
+    init(
+        domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
+        volatileParameters: Set<String> = [], _ decoder: ReplyDecoder
+    ) {
+        self.domain = domain
+        self.server = server
+        self.path = path
+        self.mirrorKey = mirrorKey
+        self.volatileParameters = volatileParameters
+        verdict = decoder.envelope != nil || decoder.judge != nil ? decoder : nil
+    }
 }
 
 extension Call {

@@ -36,8 +36,9 @@ struct CompositionRoom: Room {
         if let headerProvider {
             provided.merge(try await ask("header", for: composed, call) { try await headerProvider($0) })
         }
-        if !provided.hasNoFields, !scope.includes(request.url, of: call) {
-            provided.removeAll { scope.secrets.contains($0) || request.secretHeaders.contains($0) }
+        let isSecret = { scope.secrets.contains($0) || request.secretHeaders.contains($0) }
+        if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
+            provided.removeAll(where: isSecret)
         }
         let base = Self.base(defaults, of: request)
         composed.headers =

@@ -25,10 +25,10 @@ extension CentralRequestManager {
         let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
         var members = entity.content.parameters
         let names = plan.pathParameters
-        var values: [String: String] = [:]
+        var values = PathValues()
         if !names.isEmpty {
             members.addMissing(entity.content.properties.only(names))
-            values = try PathTemplate.take(names, from: &members)
+            values = try PathValues(names, from: &members)
         }
         var details = CallDetails(row: plan.row)
         let simulation = entity.simulation ?? plan.simulation
@@ -52,7 +52,6 @@ extension CentralRequestManager {
 
         let decoder = plan.decoder
         details.entity = entity.content.reference
-        if decoder.envelope != nil || decoder.judge != nil { details.verdict = decoder }
         if let cached, (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
             details.deliversCached = { [request] response, call in cached(response, request, decoder, call) }
         }

@@ -82,7 +82,13 @@ public struct RequestLog: RequestAccessory {
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
     ) -> String {
         let milliseconds = Int64((time.inMilliseconds).rounded())
-        let what = "\(call.request.method) \(redaction.url(call.request.url))"
+        // The address that answered, or failed: a mirror's, or that of the last hop.
+        let url =
+            switch result {
+            case .success(let response): response.source == .network ? response.url : call.request.url
+            case .failure(let error): error.url ?? call.request.url
+            }
+        let what = "\(call.request.method) \(redaction.url(url))"
         let end =
             switch result {
             case .success(let response):

@@ -49,12 +49,14 @@ public struct Route: Hashable, Sendable {
 final class RoutePlan: Sendable {
     /// Method and settings; the address is filled in by each call.
     let prototype: HTTPRequest
-    let row: CallRow?
+    let row: CallRow
     let simulation: Simulation?
     let encoding: ParameterEncoding
     let decoder: ReplyDecoder
     /// Parameters that the rows set, where a call does not.
     let parameters: EncodedMembers
+    /// The names of the path's parameters.
+    let pathParameters: [String]
     private let target: Target
 
     /// What a manager says where the rows say nothing.
@@ -80,38 +82,34 @@ final class RoutePlan: Sendable {
             guard let method = route.method ?? resolved.method else { throw Self.noMethod(resolved) }
             let settings = resolved.settings
             prototype = Self.prototype(method, settings, pins: resolved.pins)
-            row = CallRow(
-                domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
-                mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []))
             simulation = Self.simulation(settings.simulation) ?? standard.simulation
             encoding = settings.parameterEncoding ?? standard.parameterEncoding
             parameters = EncodedMembers(settings.parameters)
             var decoder = ReplyDecoder(judge: standard.successJudge)
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
             self.decoder = decoder
+            row = CallRow(
+                domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
+                mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []), decoder)
+            pathParameters = resolved.pathParameters
             target = .route(resolved)
             return
         }
         prototype = HTTPRequest((route.method ?? .get).rawValue, "")
-        row = CallRow(path: Simulation.path(of: url, withQuery: false))
         simulation = standard.simulation
         encoding = standard.parameterEncoding
         parameters = EncodedMembers()
         decoder = ReplyDecoder(judge: standard.successJudge)
-        target = .url(try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL)))
+        row = CallRow(path: Simulation.path(of: url, withQuery: false), decoder)
+        let template = try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL))
+        pathParameters = template.parameters
+        target = .url(template)
     }
 
-    /// The names of the path's parameters.
-    var pathParameters: [String] {
-        switch target {
-        case .route(let route): route.pathParameters
-        case .url(let template): template.parameters
-        }
-    }
 
     /// The addresses that may be asked, the preferred one first, and what comes after their base, for a stand-in.
     func addresses(
-        _ values: [String: String], isSimulated: Bool
+        _ values: PathValues, isSimulated: Bool
     ) throws(NetworkError) -> (addresses: [String], filledPath: String?) {
         switch target {
         case .url(let template): return ([try template.filled(with: values, of: nil)], nil)
@@ -219,24 +217,5 @@ extension PathTemplate {
         } catch {
             throw .invalidRequest("the URL \(URLText.visible(URLText.redacted(url))) cannot be used: \(error.reason)")
         }
-    }
-
-    /// Takes the values of a path's parameters out of the others, as text.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for one that is no text, number or Boolean.
-    static func take(
-        _ names: [String], from members: inout EncodedMembers
-    ) throws(NetworkError) -> [String: String] {
-        var values: [String: String] = [:]
-        for name in names {
-            guard let value = members.remove(name) else { continue }
-            switch value {
-            case .string(let text): values[name] = text
-            case .int, .double, .decimal, .bool: values[name] = value.description
-            case .null, .array, .object:
-                throw .invalidRequest("the path parameter {\(name)} is \(value), not a text, number or Boolean")
-            }
-        }
-        return values
     }
 }

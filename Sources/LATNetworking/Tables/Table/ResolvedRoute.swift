@@ -96,7 +96,11 @@ public struct ResolvedRoute: Sendable {
         guard storage.templates.indices.contains(index) else {
             throw .invalidRequest("\(subject) has \(storage.templates.count) base URLs, there is no number \(index)")
         }
-        return try storage.templates[index].filled(with: parameters, of: subject)
+        return try storage.templates[index].filled(with: PathValues(parameters), of: subject)
+    }
+
+    func url(_ values: PathValues, base index: Int) throws(NetworkError) -> String {
+        try storage.templates[index].filled(with: values, of: subject)
     }
 
     private var subject: String {
@@ -110,31 +114,62 @@ extension PathTemplate {
     /// - Parameter subject: what has the path, for messages; `nil` for what cannot be named.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter without a value, with an empty one, and for
     ///   values that would make a segment `.` or `..`, which walks up the path.
-    func filled(with values: [String: String], of subject: String?) throws(NetworkError) -> String {
+    func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String {
         if pieces.count == 1, case .literal(let text) = pieces[0] { return text }
-        let owner = subject.map { " of \($0)" } ?? ""
         var text = ""
+        text.reserveCapacity(128)
+        var mayBeDots = false
         for piece in pieces {
             switch piece {
             case .literal(let literal): text += literal
             case .parameter(let name):
                 guard let value = values[name] else {
-                    let near = NearestName.of(name, among: values.keys.sorted())
+                    let near = NearestName.of(name, among: values.list.map(\.name).sorted())
                     let advice = near.map { "; did you mean {\($0)}?" } ?? "; give the entity a property \"\(name)\""
-                    throw .invalidRequest("the path parameter {\(name)}\(owner) has no value\(advice)")
+                    throw .invalidRequest("the path parameter {\(name)}\(Self.owner(subject())) has no value\(advice)")
                 }
                 guard !value.isEmpty else {
                     throw .invalidRequest(
-                        "the path parameter {\(name)}\(owner) is empty, which would make it another path; give a value")
+                        "the path parameter {\(name)}\(Self.owner(subject())) is empty, which would make it another path; give a value")
                 }
+                if value.utf8.allSatisfy({ $0 == UInt8(ascii: ".") }) { mayBeDots = true }
                 text += value.percentEncodedComponent
             }
         }
-        guard Self.dotSegment(Array(text.utf8)) == nil else {
+        // A template has no such segment by itself, and an escaped dot in a value is escaped once more.
+        guard !mayBeDots || Self.dotSegment(Array(text.utf8)) == nil else {
             throw .invalidRequest(
-                "the values of the path parameters\(owner) make the segment \"..\" or \".\", which walks out of the path; "
+                "the values of the path parameters\(Self.owner(subject())) make the segment \"..\" or \".\", which walks out of the path; "
                     + "give other values")
         }
         return text
+    }
+
+    private static func owner(_ subject: String?) -> String { subject.map { " of \($0)" } ?? "" }
+}
+
+/// The values of a path's parameters by name, as text, not escaped.
+struct PathValues: Sendable {
+    private(set) var list: [(name: String, value: String)] = []
+
+    init() {}
+
+    init(_ values: [String: String]) { list = values.map { ($0.key, $0.value) } }
+
+    subscript(name: String) -> String? { list.first { $0.name == name }?.value }
+
+    /// Takes the values of a path's parameters out of the others.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for one that is no text, number or Boolean.
+    init(_ names: [String], from members: inout EncodedMembers) throws(NetworkError) {
+        for name in names {
+            guard let value = members.remove(name) else { continue }
+            switch value {
+            case .string(let text): list.append((name, text))
+            case .int, .double, .decimal, .bool: list.append((name, value.description))
+            case .null, .array, .object:
+                throw .invalidRequest("the path parameter {\(name)} is \(value), not a text, number or Boolean")
+            }
+        }
     }
 }

@@ -15,7 +15,11 @@ struct UploadLedger: Sendable {
 
     private var entries: [Entry]
     private var hasSucceeded: Bool?
-    private var pace = UploadPace()
+    private var rate = RateMeter()
+    /// How many bytes the rate has taken in.
+    private var metered: Int64 = 0
+    /// What the system takes into its buffers first says nothing of the network.
+    private static let warmUp = Duration.milliseconds(200)
     /// Parts are sent one after the other: what stands before this one has been sent.
     private var current = 0
 
@@ -32,7 +36,10 @@ struct UploadLedger: Sendable {
             entries[index].position += Int64(count)
             entries[index].completed = max(entries[index].completed, entries[index].position)
             current = max(current, index)
-            if pace.isDue(at: time) { pace.note(completed, at: time) }
+            if time >= Self.warmUp, rate.isDue(at: time) {
+                rate.note(completed - metered, at: time)
+                metered = completed
+            }
         case .end:
             entries[index].hasBegun = true
             entries[index].hasEnded = true
@@ -61,7 +68,7 @@ struct UploadLedger: Sendable {
         return UploadProgress(
             state: state, completed: files.reduce(0) { $0 + $1.completed },
             total: isKnown ? files.reduce(0) { $0 + ($1.total ?? 0) } : nil, files: files,
-            bytesPerSecond: hasSucceeded == nil ? pace.bytesPerSecond : nil)
+            bytesPerSecond: hasSucceeded == nil ? rate.bytesPerSecond : nil)
     }
 
     private func file(_ index: Int) -> UploadProgress.File {
@@ -86,32 +93,4 @@ struct UploadItem: Sendable {
     var name: String
     var fileName: String?
     var total: Int64?
-}
-
-/// How fast an upload goes, smoothed over about two seconds.
-struct UploadPace: Sendable {
-    private var last: (time: Duration, completed: Int64)?
-    private(set) var bytesPerSecond: Double?
-
-    private static let warmUp = Duration.milliseconds(200)
-    /// Shorter pieces say more about the clock than about the network.
-    private static let shortestPiece = Duration.milliseconds(50)
-    private static let window = 2.0
-
-    /// Whether enough time has passed to look again.
-    func isDue(at time: Duration) -> Bool {
-        last.map { time - $0.time >= Self.shortestPiece } ?? (time >= Self.warmUp)
-    }
-
-    /// Takes in how far the upload is at a time from its start.
-    mutating func note(_ completed: Int64, at time: Duration) {
-        guard isDue(at: time) else { return }
-        defer { last = (time, completed) }
-        guard let last else { return }
-        let piece = (time - last.time).components
-        let seconds = Double(piece.seconds) + Double(piece.attoseconds) / 1e18
-        let current = Double(max(0, completed - last.completed)) / seconds
-        let weight = min(1, seconds / Self.window)
-        bytesPerSecond = bytesPerSecond.map { $0 + (current - $0) * weight } ?? current
-    }
 }

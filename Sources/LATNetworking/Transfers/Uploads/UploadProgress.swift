@@ -56,7 +56,7 @@ public struct UploadProgress: Hashable, Sendable {
     public let total: Int64?
     /// The files in the order in which they are sent. Plain form fields are not among them.
     public let files: [File]
-    /// The speed, smoothed over about two seconds; `nil` in the first moments, when what the system takes into its
+    /// The speed, smoothed over about three seconds; `nil` in the first moments, when what the system takes into its
     /// buffers says nothing of the network, and when the upload is over.
     public let bytesPerSecond: Double?
 
