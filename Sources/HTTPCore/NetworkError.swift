@@ -144,8 +144,10 @@ public struct NetworkError: Error, Sendable {
         _ kind: Kind, message: String, request: HTTPRequest? = nil, response: HTTPResponse? = nil,
         curlCode: Int? = nil, attempts: Int = 1, timings: Timings? = nil, underlying: (any Error)? = nil
     ) {
+        // Who answered is who was asked last.
+        let answering = response.flatMap { $0.url.isEmpty ? nil : $0.url }
         storage = Storage(
-            kind: kind, message: message, request: request, url: request?.url, response: response,
+            kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
             curlCode: curlCode, attempts: attempts, timings: timings, underlying: underlying)
     }
 
@@ -181,7 +183,8 @@ public struct NetworkError: Error, Sendable {
     package func attaching(_ request: HTTPRequest) -> NetworkError {
         guard storage.request == nil else { return self }
         return NetworkError(
-            storage, request: request, url: request.url, response: storage.response, attempts: storage.attempts)
+            storage, request: request, url: storage.url ?? request.url, response: storage.response,
+            attempts: storage.attempts)
     }
 
     /// The error as the caller gets it: with the call's own request, and the address that was asked last.

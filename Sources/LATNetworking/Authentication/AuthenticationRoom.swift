@@ -41,13 +41,15 @@ final class AuthenticationRoom: Room {
         var isReplay = false
         while true {
             let epoch = try await epoch(for: call)
-            let authorized = try await authorized(request, call)
+            let (authorized, token) = try await authorized(request, call)
             let response = try await chain.proceed(authorized)
-            guard await tokens.isRejected(response, authorized) else {
+            let isRejected = try await limits.run(for: call) { [tokens] in
+                await tokens.isRejected(response, authorized)
+            }
+            guard isRejected else {
                 state.withLock { $0.tokens.accepted(epoch: epoch) }
                 return response
             }
-            let token = Self.fields(of: authorized.headers, besides: request.headers)
             guard call.sent.allows(.token(token), after: .success(response)),
                 try await isReplayed(request, response, epoch, isReplay, call)
             else { return response }
@@ -76,9 +78,16 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> HTTPRequest {
+    /// The request with its token, and the fields that are the token: they stay with their origin, whatever their names.
+    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, token: HTTPHeaders) {
         do {
-            return try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
+            var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
+            let token = Self.fields(of: authorized.headers, besides: request.headers)
+            for (name, _) in token
+            where scope?.secrets.contains(name) != true && !authorized.secretHeaders.contains(name) {
+                authorized.secretHeaders.insert(name)
+            }
+            return (authorized, token)
         } catch let error as CancellationError where Task.isCancelled {
             throw error
         } catch {

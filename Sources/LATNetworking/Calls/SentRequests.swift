@@ -64,7 +64,8 @@ struct SentRequests: Sendable {
             false
         case (.token(let fields), .success):
             // Who was not sent the token has not refused it. What answers without anything being sent is simulated.
-            !mayHaveHadEffects && (last.map { Self.carries(fields, $0) } ?? true)
+            // Without such fields it is elsewhere in the request, and only the first hop is known to have it.
+            !mayHaveHadEffects && (fields.isEmpty ? hop == 0 : last.map { Self.carries(fields, $0) } ?? true)
         case (.retry(let onlyIdempotent), _):
             !onlyIdempotent || !mayHaveHadEffects
         }

@@ -281,6 +281,10 @@ extension CentralRequestManager {
                     }
                 } catch {
                     failure = call.failure(error)
+                    if failure.underlying is CancellationError, !call.isCancelled {
+                        await tell(failure, call.request)
+                        throw CancellationError()
+                    }
                 }
                 await tell(failure, call.request)
                 throw failure

@@ -131,7 +131,7 @@ struct AttemptRoom: Room {
             attempt.headers["traceparent"] = trace.child().description
         }
         guard let watch = chain.call.watch else { return try await chain.proceed(attempt) }
-        let number = watch.beginAttempt(attempt)
+        let number = watch.beginAttempt(attempt, hop: chain.hop)
         do {
             let response = try await chain.proceed(attempt)
             watch.record(.answered(attempt: number, response))

@@ -60,12 +60,12 @@ struct CompositionRoom: Room {
     ) -> HTTPHeaders {
         var result = headers
         let ownNames = Set(own.fields.map { $0.name.lowercased() })
-        let presentNames = Set(headers.fields.map { $0.name.lowercased() })
+        /// The lines of a field, its removal among them.
+        func lines(_ name: String, _ headers: HTTPHeaders) -> [String?] {
+            headers.fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? .some($0.value) : nil }
+        }
         for name in Set(provided.fields.map { $0.name.lowercased() }).sorted() where !ownNames.contains(name) {
-            let isOfBase =
-                presentNames.contains(name)
-                ? base.contains(name) && headers[values: name] == base[values: name] : !base.contains(name)
-            guard isOfBase else { continue }
+            guard lines(name, headers) == lines(name, base) else { continue }
             result[name] = nil
             for field in provided.fields where field.name.lowercased() == name {
                 if let value = field.value { result.append(field.name, value) }

@@ -162,9 +162,10 @@ final class CallWatch: Sendable {
         for accessory in watchers.accessories { accessory.didStart(call) }
     }
 
-    /// Returns the number of the attempt that begins.
-    func beginAttempt(_ request: HTTPRequest) -> Int {
-        let number = attempts.add(1, ordering: .relaxed).newValue
+    /// Returns the number of the attempt that begins, or that a hop of a redirect is part of.
+    func beginAttempt(_ request: HTTPRequest, hop: Int) -> Int {
+        let number =
+            hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
         record(.sending(attempt: number, request))
         return number
     }

@@ -30,7 +30,7 @@ struct RedirectRoom: Room {
         rule.secretHeaders = rule.secretHeaders.union(request.secretHeaders)
         while let proposed = try rule.next(after: response, to: request) {
             guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
-            guard let following = try await decide(proposed, rule, hops, request, response) else { break }
+            guard let following = try await decide(proposed, rule, hops, request, response, chain.call) else { break }
             hops.append(.init(url: response.url, status: response.status))
             try await readShortBody(of: response, chain.call)
             request = following
@@ -59,7 +59,7 @@ struct RedirectRoom: Room {
     /// Asks the handler. `nil` when the response shall be the answer.
     private func decide(
         _ next: HTTPRequest, _ rule: RedirectRule, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest,
-        _ response: HTTPResponse
+        _ response: HTTPResponse, _ call: Call
     ) async throws -> HTTPRequest? {
         guard let handler else { return next }
         let hop = RedirectHop(
@@ -67,10 +67,11 @@ struct RedirectRoom: Room {
             changesOrigin: URLReference.origin(of: next.url) != URLReference.origin(of: response.url))
         let decision: RedirectDecision
         do {
-            decision = try await handler(hop)
+            decision = try await limits.run(for: call) { try await handler(hop) }
         } catch let error as CancellationError {
             throw error
         } catch {
+            guard !call.isCancelled else { throw error }
             throw NetworkError(
                 .provider, message: "the redirect handler threw: \(error)", request: request, response: response,
                 underlying: error)

@@ -37,6 +37,8 @@ final class RetryRoom: Room {
                 at: clock.now(), date: Int64(Date.now.timeIntervalSince1970),
                 random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: payOut)
             guard case .retry(let wait) = action else {
+                // What might have been repeated is not the end of a call that was cancelled meanwhile.
+                if call.isCancelled { throw call.cancellation }
                 switch answer {
                 case .success(let response): return response
                 case .failure(let error): throw error.counting(attempts: max(state.attempts, error.attempts))
