@@ -35,7 +35,8 @@ final class AuthenticationRoom: Room {
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
-        guard !CallScope.renewing.contains(ObjectIdentifier(self)), scope?.includes(request.url, of: call) ?? true else {
+        guard !CallScope.renewing.contains(ObjectIdentifier(self)), scope?.includes(request.url, of: call) ?? true
+        else {
             return try await chain.proceed(request)
         }
         var isReplay = false

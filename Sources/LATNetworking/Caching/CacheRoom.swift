@@ -57,7 +57,9 @@ struct CacheRoom: Room {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
             if let entry = TimeToLiveRule.candidate(request, among: await operations.entries(ticket)) {
                 if TimeToLiveRule.isAlive(entry, timeToLive, at: operations.storage.now()) {
-                    if let response = try await operations.response(entry, to: request, isStale: false) { return response }
+                    if let response = try await operations.response(entry, to: request, isStale: false) {
+                        return response
+                    }
                 } else {
                     await operations.markExpired(entry)
                 }

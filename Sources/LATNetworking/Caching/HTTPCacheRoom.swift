@@ -52,7 +52,8 @@ struct HTTPCacheRoom: Room {
             switch operations.flights.join(ticket.primary, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight): return try await lead(flight, forward, request, ticket, chain)
-            case .follow(let flight): mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
+            case .follow(let flight):
+                mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
             }
         }
     }

@@ -53,7 +53,8 @@ final class TimeLimits: Sendable {
     /// - Throws: what the operation throws, or `late`; `CancellationError` when the task is cancelled,
     ///   ``Call/cancellation`` when the call is.
     func run<Value: Sendable>(
-        within limit: Duration? = nil, for call: Call?, late: @escaping @Sendable () -> any Error = { CancellationError() },
+        within limit: Duration? = nil, for call: Call?,
+        late: @escaping @Sendable () -> any Error = { CancellationError() },
         _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let waiter = Waiter<Value>()

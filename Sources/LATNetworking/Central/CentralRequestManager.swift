@@ -129,7 +129,8 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
-        let parts = CallParts(parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
+        let parts = CallParts(
+            parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
         let gate = progress.map { ProgressGate($0, callbacks) }
         let call = try await made { () throws(NetworkError) in
             try self.call(method, url, headers, parts, progress: gate?.handler)
@@ -153,7 +154,8 @@ public final class CentralRequestManager: Sendable {
         success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
-        let parts = CallParts(parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
+        let parts = CallParts(
+            parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
         let gate = progress.map { ProgressGate($0, callbacks) }
         return start(gate) { () throws(NetworkError) in
             try call(

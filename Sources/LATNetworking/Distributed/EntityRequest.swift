@@ -27,7 +27,9 @@ extension EntityRequest {
     public func timeout(_ timeout: Duration) -> EntityCall<Model> { call.with { $0.options.timeout = timeout } }
 
     /// A header; `nil` removes what everybody else set.
-    public func header(_ name: String, _ value: String?) -> EntityCall<Model> { call.with { $0.options.headers[name] = value } }
+    public func header(_ name: String, _ value: String?) -> EntityCall<Model> {
+        call.with { $0.options.headers[name] = value }
+    }
 
     /// Headers, laid over the entity's.
     public func headers(_ headers: HTTPHeaders) -> EntityCall<Model> { call.with { $0.options.headers.merge(headers) } }
@@ -63,7 +65,9 @@ extension EntityRequest {
     }
 
     /// Which request is started first when several wait.
-    public func priority(_ priority: RequestPriority) -> EntityCall<Model> { call.with { $0.options.priority = priority } }
+    public func priority(_ priority: RequestPriority) -> EntityCall<Model> {
+        call.with { $0.options.priority = priority }
+    }
 
     /// Whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.with { $0.options.sealing = policy } }
@@ -72,10 +76,14 @@ extension EntityRequest {
     public func tag(_ tag: String) -> EntityCall<Model> { call.with { $0.options.tag = tag } }
 
     /// What happens when the same request is under way.
-    public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> { call.with { $0.options.duplicates = policy } }
+    public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> {
+        call.with { $0.options.duplicates = policy }
+    }
 
     /// When the request is repeated.
-    public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> { call.with { $0.options.retryPolicy = policy } }
+    public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> {
+        call.with { $0.options.retryPolicy = policy }
+    }
 
     /// The longest time of the whole call, repetitions and waits included.
     public func deadline(_ deadline: Duration) -> EntityCall<Model> { call.with { $0.options.deadline = deadline } }
@@ -90,13 +98,17 @@ extension EntityRequest {
     public func withoutAuthenticator() -> EntityCall<Model> { call.with { $0.options.authenticates = false } }
 
     /// The trace the request belongs to.
-    public func traceParent(_ parent: TraceParent) -> EntityCall<Model> { call.with { $0.options.traceParent = parent } }
+    public func traceParent(_ parent: TraceParent) -> EntityCall<Model> {
+        call.with { $0.options.traceParent = parent }
+    }
 
     /// Answers from a fixture, a canned reply or another server instead of the domain's.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
 
     /// Called with the progress, where the manager's callbacks run.
-    public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> { call.with { $0.progressHandler = handler } }
+    public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> {
+        call.with { $0.progressHandler = handler }
+    }
 }
 
 // Starting a call.

@@ -181,7 +181,8 @@ struct BodyText: Sendable {
     func text(of body: HTTPBody) -> String {
         switch body.content {
         case .parameters(let encoding): "(parameters as \(encoding.rawValue))"
-        case .encoded(let encoder): (try? encoder.encode()).map { text(of: $0, body.contentType) } ?? "(does not encode)"
+        case .encoded(let encoder):
+            (try? encoder.encode()).map { text(of: $0, body.contentType) } ?? "(does not encode)"
         case .data(let data): text(of: data, body.contentType)
         case .file(let path): "(the file \(URLText.visible(path)))"
         case .stream: "(a stream)"

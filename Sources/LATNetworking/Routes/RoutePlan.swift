@@ -106,7 +106,6 @@ final class RoutePlan: Sendable {
         target = .url(template)
     }
 
-
     /// The addresses that may be asked, the preferred one first, and what comes after their base, for a stand-in.
     func addresses(
         _ values: PathValues, isSimulated: Bool

@@ -130,7 +130,8 @@ extension PathTemplate {
                 }
                 guard !value.isEmpty else {
                     throw .invalidRequest(
-                        "the path parameter {\(name)}\(Self.owner(subject())) is empty, which would make it another path; give a value")
+                        "the path parameter {\(name)}\(Self.owner(subject())) is empty, which would make it another path; give a value"
+                    )
                 }
                 if value.utf8.allSatisfy({ $0 == UInt8(ascii: ".") }) { mayBeDots = true }
                 text += value.percentEncodedComponent
