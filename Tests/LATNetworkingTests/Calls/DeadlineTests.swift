@@ -1,0 +1,92 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATNetworking
+
+/// A deadline ends a call wherever it waits, also in code of the app that takes no notice.
+@Suite(.timeLimit(.minutes(2))) struct DeadlineTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        let place: WaitingPlace
+        let form: CallForm
+
+        var testDescription: String { "\(place.rawValue), \(form.rawValue)" }
+
+        static let all = WaitingPlace.allCases.flatMap { place in
+            CallForm.allCases.filter { form in
+                // A pause that the deadline would cut off is not begun. A closure waits for its executor in any case.
+                form.fits(place) && place != .retryPause && !(place == .callbacks && form.hasClosures)
+            }.map { Case(place: place, form: $0) }
+        }
+    }
+
+    @Test(arguments: Case.all) func waitEndsAtTheDeadline(_ item: Case) async throws {
+        let scene = try await WaitingScene(item.place, .init(deadline: .milliseconds(200)))
+        let call = scene.start(item.form)
+        #expect(await call.ending(in: scene) == .error(.timeout(.deadline)))
+        #expect(scene.manager.runningRequests(.tag(WaitingScene.tag)) == 0)
+        try await scene.expectNothingLeft()
+        #expect(call.endings.count == 1)
+    }
+
+    @Test func pauseBeyondTheDeadlineIsNotBegun() async throws {
+        let scene = try await WaitingScene(.retryPause, .init(deadline: .seconds(30)))
+        let call = scene.start(.asynchronous)
+        #expect(await call.ending(in: scene) == .error(.httpStatus))
+        try await scene.expectNothingLeft()
+    }
+
+    private struct Hanging: Interceptor {
+        let mayGo: Signal
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            await mayGo.wait()
+            return try await next(request)
+        }
+    }
+
+    @Test(arguments: [true, false]) func interceptorThatHangsIsLeft(_ isNextToNetwork: Bool) async throws {
+        let server = try MockServer()
+        let mayGo = Signal()
+        let manager = try CentralRequestManager.make {
+            if isNextToNetwork {
+                $0.networkInterceptors = [Hanging(mayGo: mayGo)]
+            } else {
+                $0.interceptors = [Hanging(mayGo: mayGo)]
+            }
+            $0.deadline = .milliseconds(50)
+        }
+        let error = await failure { try await manager.startRequest("GET", server.url("/x")) }
+        #expect(error?.kind == .timeout(.deadline))
+        #expect(error?.request?.url == server.url("/x"))
+        #expect(manager.runningRequests() == 0)
+        mayGo.raise()
+        // What goes on afterwards on behalf of a call that is over is sent nowhere.
+        await manager.shutdown()
+        #expect(server.requestCount == 0)
+    }
+
+    @Test func requestsOwnDeadlineWins() async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.text("ok").delayed(by: .milliseconds(300)) }
+        let manager = try CentralRequestManager.make { $0.deadline = .milliseconds(50) }
+        var request = HTTPRequest("GET", server.url())
+        request.deadline = .seconds(60)
+        #expect(try await manager.send(request).text == "ok")
+        #expect(await failure { try await manager.startRequest("GET", server.url()) }?.kind == .timeout(.deadline))
+    }
+
+    @Test func deadlineIsToldAsFailureNotAsCancellation() async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.text("never").stalling(.start) }
+        let manager = try CentralRequestManager.make { $0.deadline = .milliseconds(50) }
+        let recorder = CallRecorder()
+        let task = manager.startRequest("GET", server.url(), into: recorder)
+        await recorder.end()
+        #expect(recorder.error?.kind == .timeout(.deadline))
+        #expect(task.isFinished)
+        #expect(manager.cancelRequests(.all) == 0)
+    }
+}

@@ -1,0 +1,293 @@
+import Dispatch
+import FoundationEssentials
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import LATNetworking
+
+/// A manager and servers among which a call stands still at one place, and all that is needed to let it go.
+final class WaitingScene: Sendable {
+    static let path = "/wait/1"
+    static let tag = "waiting"
+
+    /// The settings that differ from scene to scene.
+    struct Options: Sendable {
+        /// Whether the waits of clocks and servers are over soon.
+        var isBrief = false
+        var deadline: Duration?
+    }
+
+    let place: WaitingPlace
+    let manager: CentralRequestManager
+    private let server: MockServer
+    /// They hold their ports as long as the scene lives.
+    private let full: FullBacklogListener?
+    private let closed: ClosedPort?
+    private let hasArrived: Signal
+    private let mayGo: Signal
+    private let held: HeldExecutor
+    private let blocker: Task<Void, Never>?
+
+    init(_ place: WaitingPlace, _ options: Options = Options()) async throws {
+        self.place = place
+        let server = try MockServer()
+        let (hasArrived, mayGo) = (Signal(), Signal())
+        let held = HeldExecutor()
+        let isBrief = options.isBrief
+        let full = place == .connect ? try FullBacklogListener() : nil
+        let closed = place == .network ? try ClosedPort() : nil
+        Self.prepare(server, for: place, isBrief)
+        let providerCalls = Atomic(0)
+        let manager = try CentralRequestManager.make { configuration in
+            configuration.baseURL = full?.url() ?? closed?.url() ?? server.url()
+            configuration.timeout = .seconds(600)
+            configuration.connectTimeout = isBrief && place == .connect ? .milliseconds(10) : .seconds(600)
+            configuration.idleTimeout = .seconds(600)
+            configuration.deadline = options.deadline
+            configuration.cacheStorage = .memory
+            if Self.isSeenByWatchers(place) {
+                configuration.accessories = [ArrivalWatch(place: place, hasArrived: hasArrived)]
+            }
+            switch place {
+            case .connectionQueue: configuration.maxConnectionsPerHost = 1
+            case .redirectHandler:
+                configuration.redirectHandler = { hop in
+                    hasArrived.raise()
+                    await mayGo.wait()
+                    return .follow(hop.next)
+                }
+            case .redirectBody:
+                configuration.redirectHandler = { hop in
+                    hasArrived.raise()
+                    return .follow(hop.next)
+                }
+            case .retryPause: configuration.retries = 1
+            case .network:
+                configuration.reachability.waitsForConnectivity = true
+                configuration.reachability.connectivityTimeout = isBrief ? .milliseconds(5) : .seconds(600)
+            case .tokenRenewal, .tokenFields, .tokenVerdict:
+                configuration.authenticator = HangingSession(place: place, hasArrived: hasArrived, mayGo: mayGo)
+            case .cachePolicy, .cacheHTTP:
+                configuration.cachePolicy = place == .cacheHTTP ? .http : .cacheElseNetwork(.forever)
+                configuration.headerProvider = { _ in
+                    if providerCalls.add(1, ordering: .relaxed).newValue == 2 { hasArrived.raise() }
+                    return [:]
+                }
+            case .sharedRequest: configuration.duplicates = .coalesce
+            case .limits: configuration.limits.maxConcurrentRequests = 1
+            case .headerProvider:
+                configuration.headerProvider = { _ in
+                    hasArrived.raise()
+                    await mayGo.wait()
+                    return [:]
+                }
+            case .parameterProvider:
+                configuration.parameterProvider = { _ in
+                    hasArrived.raise()
+                    await mayGo.wait()
+                    return [:]
+                }
+            case .resolver: configuration.resolver = HangingResolver(hasArrived: hasArrived, mayGo: mayGo)
+            case .callbacks:
+                configuration.callbackExecutor = held.executor
+                configuration.outcomeObservers = [{ _, _ in hasArrived.raise() }]
+            case .connect, .head, .body, .barrier: break
+            }
+        }
+        self.server = server
+        self.full = full
+        self.closed = closed
+        self.manager = manager
+        self.hasArrived = hasArrived
+        self.mayGo = mayGo
+        self.held = held
+        blocker = try await Self.block(manager, server, place)
+    }
+
+    private static func prepare(_ server: MockServer, for place: WaitingPlace, _ isBrief: Bool) {
+        @Sendable func held(_ reply: MockReply, _ point: MockReply.Point) -> MockReply {
+            isBrief ? reply.delayed(by: .milliseconds(3), at: point) : reply.stalling(point)
+        }
+        server.route("GET", "/blocker") { _ in MockReply.text("never").stalling(.start) }
+        let answers = Atomic(0)
+        server.fallback { _ in
+            let isFirst = answers.add(1, ordering: .relaxed).newValue == 1
+            return switch place {
+            case .head: held(.json("{}"), .start)
+            case .body: held(.json("[" + String(repeating: "1,", count: 20_000) + "1]"), .afterBodyBytes(20_000))
+            case .redirectBody where isFirst:
+                held(.pattern(byteCount: 1_000).changed(status: 302, location: "/next"), .afterBodyBytes(10))
+            case .redirectHandler where isFirst: .redirect(to: "/next")
+            case .retryPause where isFirst: .status(503).header("Retry-After", isBrief ? "0" : "50")
+            case .tokenRenewal where isFirst: .status(401)
+            // The one who leads never ends by itself.
+            case .cachePolicy, .cacheHTTP, .sharedRequest: held(.json("{}"), .start)
+            case .resolver where isFirst: .status(500)
+            default: .json("{}")
+            }
+        }
+    }
+
+    /// Starts what keeps others waiting, and returns when it does.
+    private static func block(
+        _ manager: CentralRequestManager, _ server: MockServer, _ place: WaitingPlace
+    ) async throws -> Task<Void, Never>? {
+        var request: HTTPRequest
+        switch place {
+        case .connectionQueue, .limits, .barrier: request = HTTPRequest("GET", "/blocker")
+        case .cachePolicy, .cacheHTTP, .sharedRequest: request = HTTPRequest("GET", path)
+        default: return nil
+        }
+        request.isBarrier = place == .barrier
+        request.deadline = .seconds(600)
+        let task = Task { [request] in _ = try? await manager.send(request) }
+        try await server.waitForRequests(1)
+        return task
+    }
+
+    private static func isSeenByWatchers(_ place: WaitingPlace) -> Bool {
+        switch place {
+        case .connectionQueue, .retryPause, .network, .tokenRenewal, .sharedRequest, .limits, .barrier: true
+        default: false
+        }
+    }
+
+    /// Sees the call arrive where watchers are told of it.
+    private struct ArrivalWatch: RequestAccessory {
+        let place: WaitingPlace
+        let hasArrived: Signal
+
+        func handle(_ event: CallEvent) {
+            guard event.call.tag == WaitingScene.tag else { return }
+            switch (place, event.kind) {
+            case (.connectionQueue, .sending), (.retryPause, .retrying), (.network, .waiting(.connectivity)),
+                (.tokenRenewal, .waiting(.token)), (.sharedRequest, .waiting(.sharedRequest)),
+                (.limits, .waiting(.limits)), (.barrier, .waiting(.barrier)):
+                hasArrived.raise()
+            default: break
+            }
+        }
+    }
+
+    // MARK: Calls
+
+    /// Starts a call that will stand still.
+    func start(_ form: CallForm, beforehand: Bool = false) -> WaitingCall {
+        let beganBody: @Sendable () -> Void = { [hasArrived, place] in if place == .body { hasArrived.raise() } }
+        // With progress an asynchronous call waits for its callbacks, too.
+        let hasProgress = place == .body || place == .callbacks
+        let progress: ProgressHandler = { if $0.completed > 0 { beganBody() } }
+        return WaitingCall(form, manager, hasProgress ? progress : nil, beganBody, isCancelled: beforehand)
+    }
+
+    /// Returns when the call stands at its place.
+    func waitForArrival() async throws {
+        switch place {
+        case .connect:
+            while await manager.gauges?.sockets == 0 { await Task.yield() }
+        case .head: try await server.waitForRequests(1)
+        default: await hasArrived.wait()
+        }
+        // Where the last step is one that nobody tells of: a few turns of the engine and the tasks.
+        for _ in 0..<5 {
+            _ = await manager.gauges
+            await Task.yield()
+        }
+    }
+
+    /// Lets go of everything that keeps calls waiting.
+    func release() {
+        mayGo.raise()
+        held.release()
+        blocker?.cancel()
+    }
+
+    /// Returns when nothing is under way any more, on either side.
+    func expectNothingLeft(sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        release()
+        await blocker?.value
+        await held.drain()
+        #expect(manager.runningRequests() == 0, sourceLocation: sourceLocation)
+        // What the client has in flight holds a connection; idle ones the server closes.
+        try await server.waitUntilIdle()
+        server.closeIdleConnections()
+        try await server.waitUntilDisconnected()
+        if place == .connect {
+            while await manager.gauges?.sockets != 0 { await Task.yield() }
+        }
+    }
+}
+
+/// Runs closures when the test lets it.
+final class HeldExecutor: Sendable {
+    private struct State {
+        var closures: [@Sendable () -> Void] = []
+        var isReleased = false
+    }
+
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "held")
+
+    var executor: CallbackExecutor {
+        CallbackExecutor { [self] closure in
+            state.withLock { state in
+                if state.isReleased { queue.async(execute: closure) } else { state.closures.append(closure) }
+            }
+        }
+    }
+
+    func release() {
+        state.withLock { state in
+            state.isReleased = true
+            for closure in state.closures { queue.async(execute: closure) }
+            state.closures = []
+        }
+    }
+
+    func drain() async { await queue.drain() }
+}
+
+/// Hangs at one of its places, and takes no notice of a cancellation.
+private struct HangingSession: Authenticator {
+    let place: WaitingPlace
+    let hasArrived: Signal
+    let mayGo: Signal
+
+    func apply(to request: inout HTTPRequest) async throws {
+        request.headers["Authorization"] = "t"
+        guard place == .tokenFields else { return }
+        hasArrived.raise()
+        await mayGo.wait()
+    }
+
+    func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool {
+        if place == .tokenVerdict {
+            hasArrived.raise()
+            await mayGo.wait()
+        }
+        return response.status == 401
+    }
+
+    func refresh() async throws { await mayGo.wait() }
+}
+
+private struct HangingResolver: FailureResolver {
+    let hasArrived: Signal
+    let mayGo: Signal
+
+    func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
+        hasArrived.raise()
+        await mayGo.wait()
+        return .replay
+    }
+}
+
+extension MockReply {
+    /// The reply as a redirect with its body.
+    func changed(status: Int, location: String) -> MockReply {
+        var reply = header("Location", location)
+        reply.status = status
+        return reply
+    }
+}
