@@ -35,11 +35,13 @@ final class MirrorRoom: Room {
                 change(key) { $0.failed(index, at: clock.now) }
                 failures.append(error)
             } catch {
+                if call.isCancelled { throw call.cancellation }
                 guard let standIn else { throw error }
                 return standIn
             }
         }
         if let standIn { return standIn }
+        if call.isCancelled { throw call.cancellation }
         guard let first = failures.first else { return try await chain.proceed(request) }
         throw first.counting(attempts: failures.count)
     }

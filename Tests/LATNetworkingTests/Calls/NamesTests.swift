@@ -100,7 +100,7 @@ import Testing
         #expect(
             story == [
                 "1 to \(closed.url("/x"))", "1 failed at \(closed.url("/x"))", "2 to \(mirror.url("/x"))",
-                "2 by \(mirror.url("/x"))", "3 to \(mirror.url("/y"))", "3 by \(mirror.url("/y"))",
+                "2 by \(mirror.url("/x"))", "2 to \(mirror.url("/y"))", "2 by \(mirror.url("/y"))",
                 "end by \(mirror.url("/y"))",
             ])
     }
