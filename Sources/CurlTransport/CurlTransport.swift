@@ -16,7 +16,7 @@ import Synchronization
 /// reference ends the thread; ``shutdown()`` waits for that.
 public final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
-    public static let version = "1.0"
+    public static let version = "1.1"
 
     /// The settings of an engine.
     public typealias Configuration = EngineConfiguration

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 
-/// The `User-Agent` of requests that name none: `LATNetworking/1.0 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
+/// The `User-Agent` of requests that name none: `LATNetworking/1.1 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
 enum DefaultUserAgent {
     /// Worked out once per process.
     static let value: String = {

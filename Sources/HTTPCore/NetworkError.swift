@@ -56,7 +56,8 @@ public struct NetworkError: Error, Sendable {
         /// What came is not what was sent or expected: a file with another digest, or a sealed message that was changed,
         /// repeated, or sealed with another key; nothing of such a message's content is told.
         case integrity
-        /// An interceptor or a provider of headers threw; ``NetworkError/underlying`` is what it threw.
+        /// Code of the app threw: an interceptor, provider, authenticator, signer, redirect handler, resolver or transport;
+        /// ``NetworkError/underlying`` is what it threw.
         case provider
         /// A simulation has no answer to the request.
         case simulation

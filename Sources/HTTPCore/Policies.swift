@@ -108,7 +108,8 @@ public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
 
 /// What happens when a request is made while the same one is under way.
 ///
-/// The same are two requests of equal method, address, parameters, headers of their own, body and timeout. Requests
+/// The same are two requests of equal method, address, parameters, headers of their own, body and settings; to be shared,
+/// of equal credentials, cache partition and row too. Requests
 /// whose body is a stream are never the same; those that hand their response over as a stream are not shared.
 public enum DuplicatePolicy: Hashable, Sendable {
     /// Both are sent. The default.

@@ -26,7 +26,7 @@ public struct EngineConfiguration: Sendable {
     /// By how much a body may grow when its compression is taken off, looked at after 32 MiB. Default 200.
     public var maxDecompressionRatio = 200
     /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`, as
-    /// in `LATNetworking/1.0 (Debian 12; x86_64)`.
+    /// in `LATNetworking/1.1 (Debian 12; x86_64)`.
     public var userAgent: String?
     /// Where requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
@@ -37,7 +37,7 @@ public struct EngineConfiguration: Sendable {
     /// Whether cookies are kept and sent back (RFC 6265). Default ``CookiePolicy/off``.
     public var cookies = CookiePolicy.off
     /// Whether connections to addresses that are none of the public internet are refused: private, loopback, link-local,
-    /// cloud metadata and the others of ``HTTPCore/AddressRule``. Default `false`.
+    /// cloud metadata and the others of ``AddressRule``. Default `false`.
     ///
     /// The address that is really connected to is judged, when its socket is made, for each hop of a redirect and each
     /// connection; so a name that resolves to such an address, or changes between two look-ups, comes no further. Of

@@ -9,7 +9,7 @@ public import FoundationEssentials
 /// ```
 ///
 /// All of it is looked at when the manager is made: a file that is missing, a password that does not open it, a name of
-/// no cipher fail there, with ``HTTPCore/NetworkError/Kind/invalidRequest``. HTTPS proxies are held to the same authorities
+/// no cipher fail there, with ``NetworkError/Kind/invalidRequest``. HTTPS proxies are held to the same authorities
 /// and versions; pins and the client's certificate are for servers only.
 public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.

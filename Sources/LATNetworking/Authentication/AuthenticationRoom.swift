@@ -51,7 +51,11 @@ final class AuthenticationRoom: Room {
                 state.withLock { $0.tokens.accepted(epoch: epoch) }
                 return response
             }
-            guard call.sent.allows(.token(token), after: .success(response)),
+            guard
+                call.sent.allows(
+                    .token(
+                        token, authorized.authentication == request.authentication ? nil : authorized.authentication),
+                    after: .success(response)),
                 try await isReplayed(request, response, epoch, isReplay, call)
             else { return response }
             call.watch?.record(.replaying)
@@ -231,7 +235,7 @@ struct RefreshState: Sendable {
     ///
     /// - Parameter isReplay: it has been sent again already.
     mutating func rejected(epoch: Int, isReplay: Bool, at now: Duration) -> Rejection {
-        // Whoever was refused with the new token, too, has had his turn.
+        // A request that was refused with the new token too is not sent a third time.
         if isReplay { return .deliver }
         if phase == .refreshing { return .wait }
         if epoch < self.epoch { return isRenewed ? .replay : .fail }

@@ -115,7 +115,7 @@ enum Place: UInt32, CaseIterable {
     case mirrors
     /// Headers by precedence and common parameters; the providers are asked once for each attempt.
     case composition
-    /// Lets equal requests share one answer: inside barrier and token, so that nobody waits for who waits for him, and
+    /// Lets equal requests share one answer: inside barrier and token, so that no call waits for one that waits for it, and
     /// inside of composition, since the credentials count.
     case sharing
     /// Answers in the server's place.
@@ -161,9 +161,6 @@ struct RoomSet: OptionSet, Sendable {
 
     /// Puts a room in, or takes it out.
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
-
-    /// Those that may send a call's request more than once.
-    static let repeating = RoomSet(.retry, .connectivity, .authentication, .mirrors)
 }
 
 /// What a task is in the middle of, so that requests it makes there do not wait for themselves.

@@ -46,8 +46,8 @@ struct SentRequests: Sendable {
         case mirror
         /// The network, when it is there again.
         case connectivity
-        /// The renewal of a token that stood in these fields.
-        case token(HTTPHeaders)
+        /// The renewal of a token that stood in these fields, or was these credentials.
+        case token(HTTPHeaders, Authentication? = nil)
         /// The retry policy, with or without its rule that only idempotent requests are repeated.
         case retry(onlyIdempotent: Bool)
     }
@@ -62,17 +62,19 @@ struct SentRequests: Sendable {
             Self.isUnreachable(error) && error.kind != .circuitOpen && !mayHaveHadEffects
         case (.mirror, .success), (.connectivity, .success), (.token, .failure):
             false
-        case (.token(let fields), .success):
-            // Who was not sent the token has not refused it. What answers without anything being sent is simulated.
-            // Without such fields it is elsewhere in the request, and only the first hop is known to have it.
-            !mayHaveHadEffects && (fields.isEmpty ? hop == 0 : last.map { Self.carries(fields, $0) } ?? true)
+        case (.token(let fields, let credentials), .success):
+            // A server that was not sent the token cannot have refused it. With nothing sent, the answer is simulated.
+            !mayHaveHadEffects && (last.map { carries(fields, credentials, $0) } ?? true)
         case (.retry(let onlyIdempotent), _):
             !onlyIdempotent || !mayHaveHadEffects
         }
     }
 
-    private static func carries(_ fields: HTTPHeaders, _ request: HTTPRequest) -> Bool {
-        fields.allSatisfy { request.headers[values: $0.name].contains($0.value) }
+    private func carries(_ fields: HTTPHeaders, _ credentials: Authentication?, _ request: HTTPRequest) -> Bool {
+        // A token elsewhere, in the address for one, is known of the first hop only.
+        if fields.isEmpty, credentials == nil { return hop == 0 }
+        return credentials == nil || request.authentication == credentials
+            ? fields.allSatisfy { request.headers[values: $0.name].contains($0.value) } : false
     }
 
     /// Whether no connection came about.

@@ -15,7 +15,7 @@ public import HTTPCore
 /// However many requests are refused at once, the token is renewed once. Each of them is then sent again, once, with
 /// the new token and with headers and parameters that the providers give anew. Requests that are started meanwhile wait
 /// for it. A renewal that throws, or takes longer than ``refreshTimeout``, ends those that wait with
-/// ``HTTPCore/NetworkError/Kind/authentication``; the cancellation of one of them leaves the renewal alone. A request
+/// ``NetworkError/Kind/authentication``; the cancellation of one of them leaves the renewal alone. A request
 /// that is refused with the new token, too, gets its answer as it came.
 ///
 /// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``, and
@@ -24,11 +24,11 @@ public import HTTPCore
 ///
 /// ``refresh()`` may send requests through the same manager: they go past the authenticator, and past barriers. That is
 /// known by the task, so a renewal that hands its work to a detached task or a queue sets
-/// ``HTTPCore/HTTPRequest/authenticates`` to `false` in it.
+/// ``HTTPRequest/authenticates`` to `false` in it.
 public protocol Authenticator: Sendable {
     /// Puts the present token on a request, before each attempt.
     ///
-    /// - Throws: anything; the call then fails with ``HTTPCore/NetworkError/Kind/provider`` and nothing is sent.
+    /// - Throws: anything; the call then fails with ``NetworkError/Kind/provider`` and nothing is sent.
     func apply(to request: inout HTTPRequest) async throws
 
     /// Whether the server refused the token. Default: its status is 401.

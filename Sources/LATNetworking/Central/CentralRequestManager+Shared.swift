@@ -66,7 +66,8 @@ extension CentralRequestManager {
     /// provider, a barrier, a limit, the answer to an equal request, or the queue of callbacks. Calls in closure form get
     /// their failure of kind ``NetworkError/Kind/cancelled``, asynchronous ones throw it; `CancellationError` is thrown
     /// only where the Swift task was cancelled. A streamed body ends with it; a download keeps what has come. A call that
-    /// stands in an interceptor of the app ends when that returns. Calls that begin later are not touched. Returns at
+    /// stands in an interceptor of the app ends when that returns, or at once when it has a deadline; sealers, signers and
+    /// outcome observers are waited for. Calls that begin later are not touched. Returns at
     /// once.
     ///
     /// - Returns: how many calls were told.

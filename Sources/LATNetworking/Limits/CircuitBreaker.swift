@@ -44,7 +44,7 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
-        /// One request tries the host; the others wait for the next pause's end, that is, fail.
+        /// One request tries the host; the others fail at once.
         case probing(UInt64)
     }
 

@@ -26,7 +26,7 @@ public struct RequestLog: RequestAccessory {
 
     /// The format.
     public let format: Format
-    /// The fields that are left out. Default ``HTTPCore/SecretHeaders/standard``; give the manager's when it has more.
+    /// The fields that are left out. Default ``SecretHeaders/standard``; give the manager's when it has more.
     public var secretHeaders = SecretHeaders.standard
     /// The parameters that are left out, in lower case. Default `access_token`, `refresh_token`, `id_token`, `token`,
     /// `password`, `passwd`, `pwd`, `secret`, `client_secret`, `api_key`, `apikey`, `key`, `signature`, `sig`, `code`.
@@ -60,11 +60,11 @@ public struct RequestLog: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            write(CurlCommand(redaction: redaction, bodyLimit: bodyLimit).text(of: request))
+            write(CurlCommand(redaction: redaction(request), bodyLimit: bodyLimit).text(of: request))
         case (.full, .sending(let attempt, let request)):
             write(text(of: request, "--> [\(event.call.id)] attempt \(attempt)"))
         case (.full, .answered(let attempt, let response)):
-            write(text(of: response, "<-- [\(event.call.id)] attempt \(attempt)"))
+            write(text(of: response, redaction(event.call.request), "<-- [\(event.call.id)] attempt \(attempt)"))
         case (.full, .failed(let attempt, let error)):
             write("<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))")
         case (.full, .retrying(let wait)):
@@ -76,7 +76,10 @@ public struct RequestLog: RequestAccessory {
         }
     }
 
-    private var redaction: Redaction { Redaction(headers: secretHeaders, parameters: secretParameters) }
+    /// What is left out of a call: the log's own fields and those that the request's row declares secret.
+    private func redaction(_ request: HTTPRequest) -> Redaction {
+        Redaction(headers: secretHeaders.union(request.secretHeaders), parameters: secretParameters)
+    }
 
     private func summary(
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
@@ -88,7 +91,7 @@ public struct RequestLog: RequestAccessory {
             case .success(let response): response.source == .network ? response.url : call.request.url
             case .failure(let error): error.url ?? call.request.url
             }
-        let what = "\(call.request.method) \(redaction.url(url))"
+        let what = "\(call.request.method) \(redaction(call.request).url(url))"
         let end =
             switch result {
             case .success(let response):
@@ -103,8 +106,9 @@ public struct RequestLog: RequestAccessory {
     private func size(of body: ResponseBody) -> String { body.data.map { "\($0.count) bytes" } ?? "streamed" }
 
     private func text(of request: HTTPRequest, _ title: String) -> String {
+        let redaction = redaction(request)
         var lines = [URLText.visible("\(title): \(request.method) \(redaction.url(request.url))")]
-        lines += fieldLines(of: request.headers)
+        lines += fieldLines(of: request.headers, redaction)
         if let body = request.body {
             lines.append("")
             lines.append(BodyText(limit: bodyLimit, redaction: redaction).text(of: body))
@@ -112,9 +116,9 @@ public struct RequestLog: RequestAccessory {
         return lines.joined(separator: "\n")
     }
 
-    private func text(of response: HTTPResponse, _ title: String) -> String {
+    private func text(of response: HTTPResponse, _ redaction: Redaction, _ title: String) -> String {
         var lines = [URLText.visible("\(title): \(response.version) \(response.status) \(response.reason)")]
-        lines += fieldLines(of: response.headers)
+        lines += fieldLines(of: response.headers, redaction)
         lines.append("")
         lines.append(
             response.body.data.map {
@@ -123,7 +127,7 @@ public struct RequestLog: RequestAccessory {
         return lines.joined(separator: "\n")
     }
 
-    private func fieldLines(of headers: HTTPHeaders) -> [String] {
+    private func fieldLines(of headers: HTTPHeaders, _ redaction: Redaction) -> [String] {
         headers.map { URLText.visible("\($0.name): \(redaction.value(of: $0.name, $0.value))") }
     }
 }

@@ -74,6 +74,19 @@ import Testing
         #expect(lines.elements.last?.hasPrefix("GET \(server.url("/b")) -> cancelled ") == true)
     }
 
+    @Test func secretFieldsOfARowAreNotLogged() async throws {
+        let server = try MockServer.answering()
+        let row = #"headers: { "X-Sec": "hush" }, secretHeaders: ["X-Sec"]"#
+        for format in [RequestLog.Format.full, .curl] {
+            let manager = try CentralRequestManager.make(.make(server.url(), domain: row)) { [lines] in
+                $0.accessories = [RequestLog(format) { lines.append($0) }]
+            }
+            _ = try await Get<JSONValue>().startRequest(on: manager)
+        }
+        #expect(server.requests.allSatisfy { $0.headers["X-Sec"] == "hush" })
+        #expect(lines.elements.contains { $0.contains("X-Sec") } && !lines.elements.contains { $0.contains("hush") })
+    }
+
     // MARK: Watchers
 
     @Test func eventsNameEachAddress() async throws {

@@ -179,6 +179,18 @@ import Testing
         #expect(sent.allows(.token([:]), after: answer))
     }
 
+    @Test func credentialsThatWereNotSentAreNotRefused() {
+        var (sent, bare) = (SentRequests(), SentRequests())
+        var request = HTTPRequest("GET", "http://h/")
+        bare.begins(request, hop: 1)
+        request.authentication = .bearer(token: "t")
+        sent.begins(request, hop: 1)
+        let answer = Step.get(401).answer
+        #expect(sent.allows(.token([:], .bearer(token: "t")), after: answer))
+        #expect(!bare.allows(.token([:], .bearer(token: "t")), after: answer))
+        #expect(!bare.allows(.token([:]), after: answer))
+    }
+
     @Test func nothingSentAllowsEverything() {
         let sent = SentRequests()
         #expect(allowed(sent, after: Step.get(.connect).answer) == [.mirror, .connectivity, .retry])

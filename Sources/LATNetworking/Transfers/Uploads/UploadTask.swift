@@ -59,7 +59,7 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// Lets a suspended upload go on.
     public func resume() { call.resume() }
 
-    /// Whether ``cancel()`` was called.
+    /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``.
     public var isCancelled: Bool { call.isCancelled }
 }
 
