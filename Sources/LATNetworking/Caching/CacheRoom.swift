@@ -67,23 +67,13 @@ struct CacheRoom: Room {
             guard mayWait else { return try await fetch(request, ticket, chain).response }
             switch operations.flights.join(ticket.primary, since: ended) {
             case .lookAgain: mayLookAgain = false
-            case .lead(let flight): return try await lead(flight, request, ticket, chain)
+            case .lead(let flight):
+                return try await operations.flights.lead(ticket.primary, flight) {
+                    try await fetch(request, ticket, chain)
+                }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
             }
-        }
-    }
-
-    private func lead(
-        _ flight: Flight, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) async throws -> HTTPResponse {
-        do {
-            let (response, isStored) = try await fetch(request, ticket, chain)
-            operations.flights.end(ticket.primary, flight, isStored ? .stored : .notStored)
-            return response
-        } catch {
-            operations.flights.end(ticket.primary, flight, FlightTable.ending(of: error))
-            throw error
         }
     }
 
@@ -198,6 +188,20 @@ final class FlightTable: Sendable {
             let flight = Flight()
             state.flights[key] = flight
             return .lead(flight)
+        }
+    }
+
+    /// Fetches the answer that others wait for, and tells them how that ended.
+    func lead(
+        _ key: String, _ flight: Flight, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> HTTPResponse {
+        do {
+            let (response, isStored) = try await fetch()
+            end(key, flight, isStored ? .stored : .notStored)
+            return response
+        } catch {
+            end(key, flight, Self.ending(of: error))
+            throw error
         }
     }
 

@@ -51,24 +51,13 @@ struct HTTPCacheRoom: Room {
             guard mayWait else { return try await exchange(forward, request, ticket, chain).response }
             switch operations.flights.join(ticket.primary, since: ended) {
             case .lookAgain: mayLookAgain = false
-            case .lead(let flight): return try await lead(flight, forward, request, ticket, chain)
+            case .lead(let flight):
+                return try await operations.flights.lead(ticket.primary, flight) {
+                    try await exchange(forward, request, ticket, chain)
+                }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
             }
-        }
-    }
-
-    private func lead(
-        _ flight: Flight, _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket,
-        _ chain: Chain
-    ) async throws -> HTTPResponse {
-        do {
-            let (response, isStored) = try await exchange(forward, request, ticket, chain)
-            operations.flights.end(ticket.primary, flight, isStored ? .stored : .notStored)
-            return response
-        } catch {
-            operations.flights.end(ticket.primary, flight, FlightTable.ending(of: error))
-            throw error
         }
     }
 

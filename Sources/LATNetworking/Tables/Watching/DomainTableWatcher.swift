@@ -131,13 +131,7 @@ final class WatchState: Sendable {
     /// Held while a changed table is made, so that no change is lost; readers do not wait for it.
     private let changes = Mutex<Void>(())
     private let onEvent: (@Sendable (DomainTableWatcher.Event) -> Void)?
-    private let streams = Mutex(Streams())
-
-    private struct Streams {
-        var continuations: [Int: AsyncStream<DomainTableWatcher.Event>.Continuation] = [:]
-        var count = 0
-        var hasEnded = false
-    }
+    private let hub = EventHub<DomainTableWatcher.Event>()
 
     init(_ table: DomainTable, onEvent: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
         self.table = Mutex(table)
@@ -160,29 +154,10 @@ final class WatchState: Sendable {
 
     func report(_ event: DomainTableWatcher.Event) {
         onEvent?(event)
-        for continuation in streams.withLock({ Array($0.continuations.values) }) { continuation.yield(event) }
+        hub.send(event)
     }
 
-    func events() -> AsyncStream<DomainTableWatcher.Event> {
-        AsyncStream { continuation in
-            let id = streams.withLock { streams -> Int? in
-                guard !streams.hasEnded else { return nil }
-                streams.count += 1
-                streams.continuations[streams.count] = continuation
-                return streams.count
-            }
-            guard let id else { return continuation.finish() }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.streams.withLock { $0.continuations.removeValue(forKey: id) }
-            }
-        }
-    }
+    func events() -> AsyncStream<DomainTableWatcher.Event> { hub.events() }
 
-    func end() {
-        let continuations = streams.withLock { streams in
-            streams.hasEnded = true
-            return Array(streams.continuations.values)
-        }
-        for continuation in continuations { continuation.finish() }
-    }
+    func end() { hub.finish() }
 }
