@@ -30,6 +30,7 @@ public final class CurlTransport: Transport {
     private let tls: TLSMaterial
     private let addressGuard: AddressGuard?
     private let keepsCookies: Bool
+    private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
     public let executor: EngineExecutor
@@ -188,34 +189,18 @@ public final class CurlTransport: Transport {
         plan.headerLines = try headerLines.lines(
             for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
         if request.hasStandardTransfer { return plan }
-        if request.streamsBody {
-            plan.timeout = 0
-            plan.maxBodySize = .max
-        }
-        if let timeout = try RequestCheck.milliseconds(request.timeout, "timeout") { plan.timeout = timeout }
-        if let timeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout") {
-            plan.connectTimeout = timeout
-        }
-        if let timeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout") {
-            plan.idleTimeout = timeout
-        }
-        if let maxBodySize = request.maxBodySize {
-            guard maxBodySize >= 0 else {
-                throw .invalidRequest("maxBodySize is \(maxBodySize); it cannot be negative")
-            }
-            plan.maxBodySize = maxBodySize
-        }
-        try RequestCheck.credentials(request.authentication)
-        try RequestCheck.unixSocket(request.unixSocketPath)
-        if let limit = request.maxConnectionsPerHost {
-            guard limit > 0 else { throw RequestCheck.tooFewConnections(limit) }
-            plan.maxConnectionsPerHost = limit
-        }
-        if !request.pinnedPublicKeys.isEmpty {
-            plan.pins = try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
-        }
-        plan.needsReset = RequestCheck.needsReset(request)
+        try settings(of: request).apply(to: &plan)
         return plan
+    }
+
+    /// What a request's own settings come to. Those of the last one are kept: the calls of a route have the same.
+    private func settings(of request: HTTPRequest) throws(NetworkError) -> TransferSettings {
+        if let known = lastSettings.withLock({ $0 }), known.request.sharesSettings(with: request) {
+            return known.settings
+        }
+        let settings = try TransferSettings(request)
+        lastSettings.withLock { $0 = (request.settingsAlone, settings) }
+        return settings
     }
 
     /// Which fields of a request are not sent as they are, and what becomes of its cookies instead.

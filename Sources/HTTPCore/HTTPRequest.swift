@@ -228,6 +228,16 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.secretHeaders = newValue } }
     }
 
+    /// A request that has the same settings and nothing else of this one.
+    package var settingsAlone: HTTPRequest {
+        var request = HTTPRequest("GET", "")
+        request.options = options
+        return request
+    }
+
+    /// Whether the settings of two requests come from one and the same place, as those of a route's calls do.
+    package func sharesSettings(with other: HTTPRequest) -> Bool { options.isSame(as: other.options) }
+
     /// Whether there is no setting at all besides method, URL, headers and body.
     package var hasNoSettings: Bool { options.isStandard }
 
@@ -289,6 +299,8 @@ private struct OptionsBox: Sendable, Hashable {
     var value: RequestOptions { storage.value }
 
     var isStandard: Bool { storage === Storage.standard }
+
+    func isSame(as other: OptionsBox) -> Bool { storage === other.storage }
 
     /// Whether no setting that the engine reads was set.
     var hasStandardTransfer: Bool { !storage.concernsTransfer }

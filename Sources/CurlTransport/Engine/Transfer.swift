@@ -223,3 +223,43 @@ struct TransferPlan: Sendable {
     /// The coded bytes of a body that may be decoded before the ratio is looked at.
     static let decompressionGrace: Int64 = 32 << 20
 }
+
+/// What a request's own settings change of the standard plan, checked.
+struct TransferSettings: Sendable {
+    private let timeout: Int64?
+    private let connectTimeout: Int64?
+    private let idleTimeout: Int64?
+    private let maxBodySize: Int64?
+    private let maxConnectionsPerHost: Int?
+    private let pins: String?
+    private let needsReset: Bool
+
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
+    init(_ request: HTTPRequest) throws(NetworkError) {
+        timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (request.streamsBody ? 0 : nil)
+        connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
+        idleTimeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout")
+        if let size = request.maxBodySize, size < 0 {
+            throw .invalidRequest("maxBodySize is \(size); it cannot be negative")
+        }
+        maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
+        try RequestCheck.credentials(request.authentication)
+        try RequestCheck.unixSocket(request.unixSocketPath)
+        maxConnectionsPerHost = request.maxConnectionsPerHost
+        if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
+        pins =
+            request.pinnedPublicKeys.isEmpty
+            ? nil : try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
+        needsReset = RequestCheck.needsReset(request)
+    }
+
+    func apply(to plan: inout TransferPlan) {
+        if let timeout { plan.timeout = timeout }
+        if let connectTimeout { plan.connectTimeout = connectTimeout }
+        if let idleTimeout { plan.idleTimeout = idleTimeout }
+        if let maxBodySize { plan.maxBodySize = maxBodySize }
+        if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
+        if let pins { plan.pins = pins }
+        plan.needsReset = needsReset
+    }
+}

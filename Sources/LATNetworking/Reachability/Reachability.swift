@@ -24,24 +24,15 @@ public final class Reachability: Sendable {
         var ledger: Ledger
         var tries: [ProbeTarget: Task<ReachabilityReport, Never>] = [:]
         var channels: [String: Channel] = [:]
-        var kindContinuations: [UInt64: AsyncStream<InterfaceKind>.Continuation] = [:]
-        var kind: InterfaceKind?
-        var lastIdentifier: UInt64 = 0
         var isWatching = false
         var isOver = false
-
-        mutating func nextIdentifier() -> UInt64 {
-            lastIdentifier += 1
-            return lastIdentifier
-        }
     }
 
     /// Those who follow one target.
     private struct Channel {
         var target: ProbeTarget?
-        var last = ReachabilityStatus.unknown
-        var continuations: [UInt64: AsyncStream<ReachabilityStatus>.Continuation] = [:]
-        var monitor: Task<Void, Never>?
+        let status: LatestValue<ReachabilityStatus>
+        let monitor: Task<Void, Never>
     }
 
     private enum Step {
@@ -57,6 +48,7 @@ public final class Reachability: Sendable {
     private let table: @Sendable () -> DomainTable?
     private let deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let state: Mutex<State>
+    private let kind = LatestValue(InterfaceKind.none)
 
     init(
         _ configuration: ReachabilityConfiguration, engines: LazyEngine, table: @escaping @Sendable () -> DomainTable?,
@@ -114,22 +106,9 @@ public final class Reachability: Sendable {
 
     /// How this machine is connected, now and whenever it changes. Ends with the manager.
     public var interfaceUpdates: AsyncStream<InterfaceKind> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            watchNetwork()
-            let kind = currentStatus
-            let identifier = state.withLock { state -> UInt64? in
-                guard !state.isOver else { return nil }
-                let identifier = state.nextIdentifier()
-                state.kindContinuations[identifier] = continuation
-                state.kind = kind
-                continuation.yield(kind)
-                return identifier
-            }
-            guard let identifier else { return continuation.finish() }
-            continuation.onTermination = { [weak self] _ in
-                self?.state.withLock { _ = $0.kindContinuations.removeValue(forKey: identifier) }
-            }
-        }
+        watchNetwork()
+        publishKind()
+        return kind.values()
     }
 
     // MARK: Following
@@ -140,23 +119,16 @@ public final class Reachability: Sendable {
     ///
     /// - Parameter target: the name of a domain of the table, or an absolute URL.
     public func updates(of target: String) -> AsyncStream<ReachabilityStatus> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let current = currentStatus(of: target)
-            let key = try? ProbeTarget(target, in: table(), configuration)
-            let identifier = state.withLock { state -> UInt64? in
-                guard !state.isOver else { return nil }
-                let identifier = state.nextIdentifier()
-                var channel = state.channels[target] ?? Channel(target: key, last: current)
-                channel.continuations[identifier] = continuation
-                continuation.yield(channel.last)
-                if channel.monitor == nil {
-                    channel.monitor = Self.monitor(target, of: self)
-                }
-                state.channels[target] = channel
-                return identifier
-            }
-            guard let identifier else { return continuation.finish() }
-            continuation.onTermination = { [weak self] _ in self?.unfollow(target, identifier) }
+        let current = currentStatus(of: target)
+        let key = try? ProbeTarget(target, in: table(), configuration)
+        return state.withLock { state in
+            guard !state.isOver else { return AsyncStream { $0.finish() } }
+            if let channel = state.channels[target] { return channel.status.values() }
+            let channel = Channel(
+                target: key, status: LatestValue(current) { [weak self] in self?.unfollow(target) },
+                monitor: Self.monitor(target, of: self))
+            state.channels[target] = channel
+            return channel.status.values()
         }
     }
 
@@ -209,21 +181,20 @@ public final class Reachability: Sendable {
 
 extension Reachability {
     private func end() {
-        let (tries, channels, kinds) = state.withLock { state in
+        let (tries, channels) = state.withLock { state in
             defer {
                 state.tries = [:]
                 state.channels = [:]
-                state.kindContinuations = [:]
                 state.isOver = true
             }
-            return (state.tries, state.channels, state.kindContinuations)
+            return (state.tries, state.channels)
         }
         for task in tries.values { task.cancel() }
         for channel in channels.values {
-            channel.monitor?.cancel()
-            for continuation in channel.continuations.values { continuation.finish() }
+            channel.monitor.cancel()
+            channel.status.finish()
         }
-        for continuation in kinds.values { continuation.finish() }
+        kind.finish()
     }
 
     /// Takes an answer that holds, joins a try, or begins one.
@@ -235,7 +206,7 @@ extension Reachability {
             var report = ReachabilityReport(target: text)
             report.status = .unreachable(reason: .unknownName)
             report.error = error
-            publish(report.status, to: text)
+            state.withLock { state in state.channels[text].map { Self.publish(report.status, to: $0) } }
             return .known(report)
         }
         watchNetwork()
@@ -278,20 +249,13 @@ extension Reachability {
         }
     }
 
-    /// Under the lock, so that everybody hears the same in the same order; a continuation only stores the value.
+    /// Under the lock, so that everybody hears the same in the same order.
     private static func publish(_ status: ReachabilityStatus, of target: ProbeTarget, _ state: inout State) {
-        for (name, channel) in state.channels where channel.target == target && status.isNews(after: channel.last) {
-            state.channels[name]?.last = status
-            for continuation in channel.continuations.values { continuation.yield(status) }
-        }
+        for channel in state.channels.values where channel.target == target { publish(status, to: channel) }
     }
 
-    private func publish(_ status: ReachabilityStatus, to name: String) {
-        state.withLock { state in
-            guard let channel = state.channels[name], status.isNews(after: channel.last) else { return }
-            state.channels[name]?.last = status
-            for continuation in channel.continuations.values { continuation.yield(status) }
-        }
+    private static func publish(_ status: ReachabilityStatus, to channel: Channel) {
+        if status.isNews(after: channel.status.current) { channel.status.send(status) }
     }
 
     /// Tries again and again while somebody follows; holds on to nothing in between.
@@ -313,12 +277,12 @@ extension Reachability {
         }
     }
 
-    private func unfollow(_ name: String, _ identifier: UInt64) {
+    /// Nobody follows a target any more, unless somebody has begun to meanwhile.
+    private func unfollow(_ name: String) {
         state.withLock { state in
-            guard var channel = state.channels[name] else { return }
-            channel.continuations[identifier] = nil
-            if channel.continuations.isEmpty { channel.monitor?.cancel() }
-            state.channels[name] = channel.continuations.isEmpty ? nil : channel
+            guard let channel = state.channels[name], !channel.status.hasReaders else { return }
+            channel.monitor.cancel()
+            state.channels[name] = nil
         }
     }
 
@@ -345,11 +309,9 @@ extension Reachability {
     }
 
     private func publishKind() {
-        let kind = currentStatus
-        state.withLock { state in
-            guard kind != state.kind else { return }
-            state.kind = kind
-            for continuation in state.kindContinuations.values { continuation.yield(kind) }
+        let current = currentStatus
+        state.withLock { _ in
+            if kind.current != current { kind.send(current) }
         }
     }
 }

@@ -78,8 +78,16 @@ final class LatestValue<Value: Sendable>: Sendable {
     }
 
     private let state: Mutex<State>
+    private let idle: (@Sendable () -> Void)?
 
-    init(_ value: Value) { state = Mutex(State(current: value)) }
+    /// - Parameter idle: called when the last reader has left, which another may follow at once. Default `nil`.
+    init(_ value: Value, idle: (@Sendable () -> Void)? = nil) {
+        state = Mutex(State(current: value))
+        self.idle = idle
+    }
+
+    /// Whether anybody reads.
+    var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
 
     var current: Value { state.withLock(\.current) }
 
@@ -93,13 +101,15 @@ final class LatestValue<Value: Sendable>: Sendable {
         }
     }
 
-    /// The last value; readers end after it.
-    func finish(_ value: Value) {
+    /// The last value; readers end after it, `nil` for at once.
+    func finish(_ value: Value? = nil) {
         let readers = state.withLock { state -> [AsyncStream<Value>.Continuation] in
             guard !state.isOver else { return [] }
-            state.current = value
             state.isOver = true
-            for reader in state.readers.values { reader.yield(value) }
+            if let value {
+                state.current = value
+                for reader in state.readers.values { reader.yield(value) }
+            }
             defer { state.readers = [:] }
             return Array(state.readers.values)
         }
@@ -125,7 +135,11 @@ final class LatestValue<Value: Sendable>: Sendable {
     }
 
     private func forget(_ number: Int) {
-        let reader = state.withLock { $0.readers.removeValue(forKey: number) }
+        let (reader, isLast) = state.withLock { state in
+            let reader = state.readers.removeValue(forKey: number)
+            return (reader, reader != nil && state.readers.isEmpty)
+        }
         _ = reader  // let go of outside the lock
+        if isLast { idle?() }
     }
 }
