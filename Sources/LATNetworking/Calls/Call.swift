@@ -256,8 +256,8 @@ final class CallRow: Sendable {
     let mirrorKey: String
     /// Parameters that do not count for the cache.
     let volatileParameters: Set<String>
-    /// Says whether an answer is a success, and so may be stored; `nil` when any answer of status 2xx is.
-    let verdict: ReplyDecoder?
+    /// Says whether an answer is a success, and decodes it.
+    let decoder: ReplyDecoder
 
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
@@ -268,8 +268,11 @@ final class CallRow: Sendable {
         self.path = path
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
-        verdict = decoder.envelope != nil || decoder.judge != nil ? decoder : nil
+        self.decoder = decoder
     }
+
+    /// Says whether an answer may be stored; `nil` when any answer of status 2xx may.
+    var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
 }
 
 extension Call {

@@ -108,7 +108,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
     func run<Value>(
         _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
-        _ conclude: (HTTPResponse, HTTPRequest) throws -> Value
+        _ conclude: (HTTPResponse, Call) throws -> Value
     ) async throws -> Value {
         let alarm = enter(call)
         defer { leave(call, alarm) }
@@ -157,7 +157,7 @@ extension CentralRequestManager {
     ///   - conclude: as in ``run(_:_:observed:_:)``.
     func start<Value: Sendable>(
         _ gate: ProgressGate? = nil, on executor: CallbackExecutor? = nil, _ make: () throws(NetworkError) -> Call,
-        conclude: @escaping @Sendable (HTTPResponse, HTTPRequest) throws -> Value,
+        conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
         deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
     ) -> RequestTask {
         let executor = executor ?? callbacks
@@ -185,7 +185,7 @@ extension CentralRequestManager {
     /// Runs a call in a task of its own and delivers its end where the executor says.
     private func start<Value: Sendable>(
         _ call: Call, _ gate: ProgressGate?, _ executor: CallbackExecutor,
-        conclude: @escaping @Sendable (HTTPResponse, HTTPRequest) throws -> Value,
+        conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
         deliver: @escaping @Sendable (Result<Value, NetworkError>) -> Void
     ) {
         // In the registry before it begins: a cancellation that comes right after finds it.
@@ -256,13 +256,13 @@ extension CentralRequestManager {
 
     /// Sends a call's request until its outcome is final, tells the observers, and returns or throws it.
     private func outcome<Value>(
-        of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, HTTPRequest) throws -> Value
+        of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, Call) throws -> Value
     ) async throws -> (Value, HTTPResponse) {
         var replays = 0
         while true {
             do {
                 let response = try await corridor.send(call)
-                let value = try conclude(response, call.request)
+                let value = try conclude(response, call)
                 if isObserved {
                     for observer in configuration.outcomeObservers { await observer(.success(response), call.request) }
                 }

@@ -135,7 +135,7 @@ public final class CentralRequestManager: Sendable {
         let call = try await made { () throws(NetworkError) in
             try self.call(method, url, headers, parts, progress: gate?.handler)
         }
-        return try await run(call, gate) { response, request in try Verdict.check(response, to: request) }
+        return try await run(call, gate) { response, call in try Verdict.check(response, to: call.request) }
     }
 
     /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
@@ -163,8 +163,8 @@ public final class CentralRequestManager: Sendable {
                 cached: { [self] response, call in
                     deliver(cached: call) { success(RequestTask(call), response) }
                 })
-        } conclude: { response, request in
-            try Verdict.check(response, to: request)
+        } conclude: { response, call in
+            try Verdict.check(response, to: call.request)
         } deliver: { task, result in
             switch result {
             case .success(let response): success(task, response)

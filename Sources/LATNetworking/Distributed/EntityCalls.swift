@@ -1,6 +1,5 @@
 import DomainTableFormat
 public import HTTPCore
-import Synchronization
 
 extension CentralRequestManager {
     /// Makes the call of an entity: looks its route up, fills the address, puts parameters and files in.
@@ -9,8 +8,8 @@ extension CentralRequestManager {
     ///   parameter without a value, and for parameters and files that do not fit together.
     func call(
         _ entity: EntityPlan, progress: ProgressHandler? = nil,
-        cached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)? = nil
-    ) throws(NetworkError) -> (call: Call, decoder: ReplyDecoder) {
+        cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
+    ) throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try uncheckedCall(entity, progress, cached)
         } catch {
@@ -20,8 +19,8 @@ extension CentralRequestManager {
 
     private func uncheckedCall(
         _ entity: EntityPlan, _ progress: ProgressHandler?,
-        _ cached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)?
-    ) throws(NetworkError) -> (call: Call, decoder: ReplyDecoder) {
+        _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
+    ) throws(NetworkError) -> Call {
         let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
         var members = entity.content.parameters
         let names = plan.pathParameters
@@ -50,12 +49,9 @@ extension CentralRequestManager {
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)
 
-        let decoder = plan.decoder
         details.entity = entity.content.reference
-        if let cached, (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
-            details.deliversCached = { [request] response, call in cached(response, request, decoder, call) }
-        }
-        return (makeCall(request, details, progress: progress), decoder)
+        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
+        return makeCall(request, details, progress: progress)
     }
 
     /// Sends an entity's request and decodes its answer.
@@ -64,22 +60,17 @@ extension CentralRequestManager {
         cached: (@Sendable (Reply<Model>) -> Void)? = nil
     ) async throws -> Reply<Model> {
         let gate = progress.map { ProgressGate($0, callbacks) }
-        var deliversCached: (@Sendable (HTTPResponse, HTTPRequest, ReplyDecoder, Call) -> Void)?
+        var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
         if let cached {
-            deliversCached = { response, request, decoder, _ in
+            deliversCached = { response, call in
                 // An entry that no longer fits the model counts as none.
-                if let reply = try? decoder.reply(model, from: response, to: request) { cached(reply) }
+                if let reply = try? call.reply(model, from: response) { cached(reply) }
             }
         }
-        let call: Call
-        let decoder: ReplyDecoder
-        do throws(NetworkError) {
-            (call, decoder) = try self.call(entity, progress: gate?.handler, cached: deliversCached)
-        } catch {
-            await tell(error, error.request ?? HTTPRequest("GET", ""))
-            throw error
+        let call = try await made { () throws(NetworkError) in
+            try self.call(entity, progress: gate?.handler, cached: deliversCached)
         }
-        return try await run(call, gate) { try decoder.reply(model, from: $0, to: $1) }
+        return try await run(call, gate) { try $1.reply(model, from: $0) }
     }
 
     /// Starts an entity's request in closure form.
@@ -94,21 +85,27 @@ extension CentralRequestManager {
         deliver: @escaping @Sendable (RequestTask, Result<Reply<Model>, NetworkError>) -> Void
     ) -> RequestTask {
         let gate = progress.map { ProgressGate($0, callbacks) }
-        let found = Mutex(ReplyDecoder())
         return start(gate, on: executor) { () throws(NetworkError) in
-            let made = try call(
+            try call(
                 try entity.get(), progress: gate?.handler,
-                cached: { [self] response, request, decoder, call in
-                    guard let reply = try? refine(decoder.reply(model, from: response, to: request)) else { return }
+                cached: { [self] response, call in
+                    guard let reply = try? refine(call.reply(model, from: response)) else { return }
                     self.deliver(cached: call) { deliver(RequestTask(call), .success(reply)) }
                 })
-            found.withLock { $0 = made.decoder }
-            return made.call
-        } conclude: { response, request in
-            try refine(found.withLock { $0 }.reply(model, from: response, to: request))
+        } conclude: { response, call in
+            try refine(call.reply(model, from: response))
         } deliver: { task, result in
             deliver(task, result)
         }
+    }
+}
+
+extension Call {
+    /// Decodes an answer as the call's route says.
+    fileprivate func reply<Model: Decodable & Sendable>(
+        _ model: Model.Type, from response: HTTPResponse
+    ) throws -> Reply<Model> {
+        try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
     }
 }
 

@@ -52,7 +52,6 @@ final class RoutePlan: Sendable {
     let row: CallRow
     let simulation: Simulation?
     let encoding: ParameterEncoding
-    let decoder: ReplyDecoder
     /// Parameters that the rows set, where a call does not.
     let parameters: EncodedMembers
     /// The names of the path's parameters.
@@ -87,7 +86,6 @@ final class RoutePlan: Sendable {
             parameters = EncodedMembers(settings.parameters)
             var decoder = ReplyDecoder(judge: standard.successJudge)
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
-            self.decoder = decoder
             row = CallRow(
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []), decoder)
@@ -99,8 +97,8 @@ final class RoutePlan: Sendable {
         simulation = standard.simulation
         encoding = standard.parameterEncoding
         parameters = EncodedMembers()
-        decoder = ReplyDecoder(judge: standard.successJudge)
-        row = CallRow(path: Simulation.path(of: url, withQuery: false), decoder)
+        row = CallRow(
+            path: Simulation.path(of: url, withQuery: false), ReplyDecoder(judge: standard.successJudge))
         let template = try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL))
         pathParameters = template.parameters
         target = .url(template)

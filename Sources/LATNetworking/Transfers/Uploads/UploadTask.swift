@@ -133,8 +133,8 @@ extension CentralRequestManager {
         UploadTask(monitor) { outcome in
             start(on: .immediate) { () throws(NetworkError) in
                 try call(method, url, headers, parts)
-            } conclude: { response, request in
-                try Verdict.check(response, to: request)
+            } conclude: { response, call in
+                try Verdict.check(response, to: call.request)
             } deliver: { _, result in
                 outcome(result)
             }
