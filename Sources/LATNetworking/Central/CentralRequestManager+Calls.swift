@@ -300,9 +300,11 @@ extension CentralRequestManager {
     private func isReplayed(
         _ error: NetworkError, _ call: Call, _ replays: Int
     ) async throws(NetworkError) -> Bool {
-        guard let resolver = configuration.resolver, replays < configuration.maxReplays, !call.isCancelled,
-            error.kind != .cancelled, call.isReplayable
+        guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
+            call.isReplayable
         else { return false }
+        // What might be sent again is not the end of a call that was cancelled meanwhile.
+        guard !call.isCancelled else { throw call.cancellation }
         do {
             return try await corridor.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
                 == .replay
