@@ -140,7 +140,7 @@ public final class CurlTransport: Transport {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            var plan = try plan(for: request, target)
+            var plan = try plan(for: request, target, owner?.bodyHandler)
             plan.progress = owner?.progressHandler
             let pipe = request.streamsBody ? BodyPipe() : nil
             let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
@@ -168,7 +168,9 @@ public final class CurlTransport: Transport {
         }
     }
 
-    func plan(for request: HTTPRequest, _ target: Target) throws(NetworkError) -> TransferPlan {
+    func plan(
+        for request: HTTPRequest, _ target: Target, _ handler: BodyHandler? = nil
+    ) throws(NetworkError) -> TransferPlan {
         var plan = standardPlan
         var proxies = proxies
         if let policy = request.proxy {
@@ -184,7 +186,7 @@ public final class CurlTransport: Transport {
             }
         }
         plan.pins = tls.pins(forHost: target.host)
-        plan.body = try preparedBody(of: request)
+        plan.body = try preparedBody(of: request, handler)
         plan.decompresses = RequestCheck.decompresses(request)
         plan.headerLines = try headerLines.lines(
             for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
@@ -218,10 +220,12 @@ public final class CurlTransport: Transport {
 
     private func isTunnel(_ request: HTTPRequest) -> Bool { request.url.lowercased().hasPrefix("https:") }
 
-    private func preparedBody(of request: HTTPRequest) throws(NetworkError) -> PreparedBody? {
+    private func preparedBody(
+        of request: HTTPRequest, _ handler: BodyHandler?
+    ) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {
             guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
-            return try PreparedBody(body)
+            return try PreparedBody(body, handler)
         }
         switch request.method {
         // These say that they bring nothing with Content-Length: 0 (RFC 9110 §8.6).

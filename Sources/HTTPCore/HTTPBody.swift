@@ -25,8 +25,6 @@ public struct HTTPBody: Sendable, Hashable {
 
     package var content: Content
     package var contentType: String?
-    /// Is told what is read of a file, of a stream or of longer data while it is sent.
-    package var meter: BodyMeter?
 
     /// The call's parameters as a JSON object, also where the manager's default is another.
     public static var json: HTTPBody { HTTPBody(content: .parameters(.json)) }
@@ -86,17 +84,6 @@ public struct HTTPBody: Sendable, Hashable {
     /// Parts as `multipart/form-data` (RFC 7578), streamed in constant memory.
     public static func multipart(_ files: [UploadFile]) -> HTTPBody {
         HTTPBody(content: .multipart(files))
-    }
-
-    /// The meter does not count.
-    public static func == (lhs: HTTPBody, rhs: HTTPBody) -> Bool {
-        lhs.content == rhs.content && lhs.contentType == rhs.contentType
-    }
-
-    /// Hashes what is compared.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(content)
-        hasher.combine(contentType)
     }
 
     /// Whether the body can be sent a second time.
@@ -159,26 +146,4 @@ package final class BodyStream: Sendable, Hashable {
         var iterator = chunks.makeAsyncIterator()
         return { try await iterator.next() }
     }
-}
-
-/// Is told what a transport reads of a body, or of one part of it, while it is sent: on the transport's thread, for
-/// every piece, so it has to be quick.
-package final class BodyMeter: Sendable {
-    /// What happened to the bytes.
-    package enum Event: Hashable, Sendable {
-        /// So many more were read.
-        case read(Int)
-        /// There are no more.
-        case end
-        /// They will be read again from the first.
-        case rewound
-    }
-
-    private let handler: @Sendable (Event) -> Void
-
-    /// Makes a meter that calls a function.
-    package init(_ handler: @escaping @Sendable (Event) -> Void) { self.handler = handler }
-
-    /// Tells of an event.
-    package func note(_ event: Event) { handler(event) }
 }

@@ -26,8 +26,6 @@ public struct UploadFile: Sendable, Hashable {
     /// The media type of the part; `nil` for plain fields.
     public var contentType: String?
     package var source: Source
-    /// Is told what is read of the part while it is sent.
-    package var meter: BodyMeter?
 
     /// A part from memory; a file when it has a file name, else a field.
     public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {
@@ -73,19 +71,6 @@ public struct UploadFile: Sendable, Hashable {
     ) where S.Element == Data {
         let stream = BodyStream(length: length, isReplayable: true) { BodyStream.iterate(makeChunks()) }
         self.init(name: name, fileName: fileName, contentType: contentType, source: .stream(stream))
-    }
-
-    /// Equal when names, type and bytes or path are; a stream equals only its own copies.
-    public static func == (lhs: UploadFile, rhs: UploadFile) -> Bool {
-        lhs.name == rhs.name && lhs.fileName == rhs.fileName && lhs.contentType == rhs.contentType
-            && lhs.source == rhs.source
-    }
-
-    /// Hashes what is compared.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(name)
-        hasher.combine(fileName)
-        hasher.combine(source)
     }
 
     package var isReplayable: Bool {

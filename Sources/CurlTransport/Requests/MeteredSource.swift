@@ -1,18 +1,20 @@
 import HTTPCore
 
-/// A source whose meter is told of every read.
+/// A source that tells of every read.
 final class MeteredSource: BodySource {
     private let source: any BodySource
-    private let meter: BodyMeter
+    private let handler: BodyHandler
+    private let file: Int?
 
-    /// The source itself when there is no meter.
-    static func of(_ source: any BodySource, _ meter: BodyMeter?) -> any BodySource {
-        meter.map { MeteredSource(source, $0) } ?? source
+    /// The source itself when nobody wants to know.
+    static func of(_ source: any BodySource, _ handler: BodyHandler?, file: Int? = nil) -> any BodySource {
+        handler.map { MeteredSource(source, $0, file) } ?? source
     }
 
-    private init(_ source: any BodySource, _ meter: BodyMeter) {
+    private init(_ source: any BodySource, _ handler: @escaping BodyHandler, _ file: Int?) {
         self.source = source
-        self.meter = meter
+        self.handler = handler
+        self.file = file
     }
 
     var length: Int64? { source.length }
@@ -20,8 +22,8 @@ final class MeteredSource: BodySource {
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
         let result = source.read(into: buffer)
         switch result {
-        case .bytes(let count): meter.note(.read(count))
-        case .end: meter.note(.end)
+        case .bytes(let count): handler(.read(count), file)
+        case .end: handler(.end, file)
         case .pause, .failed: break
         }
         return result
@@ -29,13 +31,13 @@ final class MeteredSource: BodySource {
 
     func rewind() -> Bool {
         guard source.rewind() else { return false }
-        meter.note(.rewound)
+        handler(.rewound, file)
         return true
     }
 
     func start(wake: @escaping @Sendable () -> Void) {
         // A redirect or a retry is a transfer of its own, with a source of its own for the same file.
-        meter.note(.rewound)
+        handler(.rewound, file)
         source.start(wake: wake)
     }
 

@@ -20,9 +20,10 @@ enum PreparedBody: Sendable {
     /// Bodies up to this size go to libcurl in one piece; above, progress and idle time want to be watched.
     static let wholeBodyLimit = 64 << 10
 
+    /// - Parameter handler: is told what is read of the files.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read. Nothing was sent then.
-    init(_ body: HTTPBody) throws(NetworkError) {
+    init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
             // The face that takes parameters turns this into bytes; alone it has nothing to encode.
@@ -37,20 +38,24 @@ enum PreparedBody: Sendable {
                     .invalidRequest, message: "the body does not encode: \(Self.reason(error))", underlying: error)
             }
         case .data(let data):
-            self = .init(data: data, body.meter)
+            self = .init(data: data, handler)
         case .file(let path):
-            self = .source(MeteredSource.of(try FileSource(path: path), body.meter))
+            self = .source(MeteredSource.of(try FileSource(path: path), handler))
         case .stream(let stream):
-            self = .source(MeteredSource.of(StreamSource(stream), body.meter))
+            self = .source(MeteredSource.of(StreamSource(stream), handler))
         case .multipart(let files):
             var parts: [Part] = []
-            for file in files { parts.append(try Part(file)) }
+            var fileCount = 0
+            for file in files {
+                parts.append(try Part(file, file.fileName == nil ? nil : handler, number: fileCount))
+                if file.fileName != nil { fileCount += 1 }
+            }
             self = .multipart(parts)
         }
     }
 
-    private init(data: Data, _ meter: BodyMeter? = nil) {
-        self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), meter))
+    private init(data: Data, _ handler: BodyHandler? = nil) {
+        self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), handler))
     }
 
     /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
@@ -84,7 +89,7 @@ enum PreparedBody: Sendable {
 }
 
 extension PreparedBody.Part {
-    init(_ file: UploadFile) throws(NetworkError) {
+    fileprivate init(_ file: UploadFile, _ handler: BodyHandler?, number: Int) throws(NetworkError) {
         name = file.name
         fileName = file.fileName
         contentType = file.contentType
@@ -100,6 +105,6 @@ extension PreparedBody.Part {
             case .stream(let stream): StreamSource(stream)
             case .path(let path): try FileSource(path: path)
             }
-        self.source = MeteredSource.of(source, file.meter)
+        self.source = MeteredSource.of(source, handler, file: number)
     }
 }

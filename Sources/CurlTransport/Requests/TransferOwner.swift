@@ -12,11 +12,35 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// Is told how far a transfer is, on the engine's thread; `nil` when nobody wants to know.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
+    /// Is told what is read of the body's files, on the engine's thread and for every piece, so it has to be quick; `nil`
+    /// when nobody wants to know.
+    var bodyHandler: BodyHandler? { get }
+
     /// Tells a transfer of every change of ``standing`` from now on.
     func attach(_ listener: any TransferListener)
 
     /// Ends what ``attach(_:)`` began.
     func detach(_ listener: any TransferListener)
+}
+
+extension TransferOwner {
+    /// Nobody wants to know.
+    package var bodyHandler: BodyHandler? { nil }
+}
+
+/// Is told what is read of a body that is longer than a few KiB.
+///
+/// - Parameter file: counts the parts of a multipart body that have a file name; `nil` for a body that is one piece.
+package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
+
+/// What happens to the bytes of a file that is sent.
+package enum BodyEvent: Hashable, Sendable {
+    /// So many more were read.
+    case read(Int)
+    /// There are no more.
+    case end
+    /// They will be read again from the first.
+    case rewound
 }
 
 /// What an owner's transfers are to do.

@@ -16,6 +16,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// What the call knows of its request beside what is sent.
     let details: CallDetails
     let progressHandler: (@Sendable (TransferProgress) -> Void)?
+    var bodyHandler: BodyHandler? { details.monitor?.handler }
     /// When all has to be over, on the clock of the corridor; `nil` for no such time.
     let deadline: Duration?
     /// Who is told of what happens; `nil` while nobody watches.
@@ -242,6 +243,8 @@ struct CallDetails: Sendable {
     var filledPath: String?
     /// The entity, to cancel the call by.
     var entity: EntityReference?
+    /// Counts what is read of the files of an upload.
+    var monitor: UploadMonitor?
     /// Is handed what the cache has before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
 }

@@ -1,3 +1,4 @@
+import Platform
 import Synchronization
 
 /// Who waits for changes of a store, and how they are told.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// The file of preferences: read, and replaced as a whole under a lock that all processes share.
 ///
@@ -77,8 +78,8 @@ struct PreferenceFile: Sendable {
         }
     }
 
-    /// Puts new content in place of the old, whole or not at all: temporary file, `fsync`, `rename`, `fsync` of the
-    /// folder. Only under ``locked(_:)``.
+    /// Puts new content in place of the old, whole or not at all: temporary file, `fdatasync`, `rename`, `fsync` of
+    /// the folder. Only under ``locked(_:)``.
     func replace(by values: [String: JSONValue]) throws -> Stamp? {
         let advice = "the file is as it was; make room, or look at the rights of its folder"
         let data: Data
@@ -88,42 +89,15 @@ struct PreferenceFile: Sendable {
             throw NetworkError.storage(
                 .value, "write \(path)", "a value cannot be JSON: \(error); the file is as it was")
         }
-        let temporary = path + ".tmp"
         var status = stat()
         let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o600
-        // One that a process left when it was killed holds nothing that counts: only the owner of the lock writes it.
-        _ = unlink(temporary)
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
-        guard descriptor >= 0 else { throw failure("write", errno, advice) }
-        var code: Int32 = 0
-        data.withUnsafeBytes { bytes in
-            var rest = bytes
-            while let address = rest.baseAddress, !rest.isEmpty, code == 0 {
-                let count = write(descriptor, address, rest.count)
-                if count >= 0 {
-                    rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-                } else if errno != EINTR {
-                    code = errno
-                }
-            }
+        do throws(SystemError) {
+            try AtomicFile.write(data, to: path, mode: mode)
+        } catch {
+            throw failure("write", error.code, advice)
         }
-        // Not only what the mask of new files leaves.
-        if code == 0, fchmod(descriptor, mode) != 0 || fsync(descriptor) != 0 { code = errno }
-        if close(descriptor) != 0, code == 0 { code = errno }
-        if code == 0, rename(temporary, path) != 0 { code = errno }
-        guard code == 0 else {
-            _ = unlink(temporary)
-            throw failure("write", code, advice)
-        }
-        syncFolder()
+        AtomicFile.synchronizeFolder(PathParts(path).folder)
         return stamp
-    }
-
-    private func syncFolder() {
-        let descriptor = open(PathParts(path).folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        _ = fsync(descriptor)
-        close(descriptor)
     }
 
     /// Renames a damaged file, so that nothing overwrites it.

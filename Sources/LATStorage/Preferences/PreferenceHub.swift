@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Who waits for changes of preferences.

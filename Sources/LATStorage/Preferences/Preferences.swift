@@ -1,5 +1,6 @@
 import FoundationEssentials
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Settings with types and defaults, kept in a file of JSON.

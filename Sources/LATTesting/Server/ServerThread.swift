@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 import Synchronization
 
 /// The thread that runs a ``ServerLoop``, and the two ways to wait for its end.
@@ -11,27 +12,12 @@ final class ServerThread: Sendable {
 
     /// - Throws: ``MockServerError`` when the system gives no thread; the loop's descriptors are then still open.
     init(running loop: ServerLoop) throws {
-        // Signals are for the threads of the process under test.
-        var all = sigset_t()
-        var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
-        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
-
-        end = EndSignal()
-        let box = Unmanaged.passRetained(Work(loop: loop, end: end))
-        var thread = pthread_t()
-        let result = pthread_create(
-            &thread, nil,
-            { argument in
-                if let argument { ServerThread.run(Unmanaged<Work>.fromOpaque(argument).takeRetainedValue()) }
-                return nil
-            }, box.toOpaque())
-        guard result == 0 else {
-            box.release()
-            errno = result
+        let end = EndSignal()
+        let work = Work(loop: loop, end: end)
+        guard let thread = BackgroundThread.make("MockServer", { ServerThread.run(work) }) else {
             throw MockServerError.systemCall("pthread_create")
         }
+        self.end = end
         self.thread = thread
     }
 
@@ -57,21 +43,14 @@ final class ServerThread: Sendable {
     }
 
     private static func run(_ work: Work) {
-        setName("MockServer")
         let end = work.end
         // The loop is gone, with all it holds, when the end is told.
         work.runAndRelease()
         end.signal()
     }
 
-    private static func setName(_ name: String) {
-        let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        _ = name.withCString { write(descriptor, $0, strlen($0)) }
-        close(descriptor)
-    }
-
-    private final class Work {
+    /// `@unchecked Sendable`: made on one thread and handed to the new one, which alone uses it from then on.
+    private final class Work: @unchecked Sendable {
         private var loop: ServerLoop?
         let end: EndSignal
 

@@ -81,6 +81,21 @@ import Testing
         }
     }
 
+    /// What is sealed is a little longer than the file: the numbers stay within its size.
+    @Test func sealedFileStaysWithinItsSize() async throws {
+        let sealer = try AESGCMSealer(keys: ["k": Data(count: 32)], current: "k")
+        let manager = try CentralRequestManager.make { $0.sealer = sealer }
+        server.fallback { _ in .text("no", status: 500) }
+        let upload = manager.upload(
+            server.url(), body: .file(try directory.writePattern(byteCount: 300_000, to: "a.bin")))
+        var events: [UploadProgress] = []
+        for await progress in upload.progress { events.append(progress) }
+        _ = await #expect(throws: NetworkError.self) { try await upload.value }
+        #expect(events.allSatisfy { $0.completed <= 300_000 })
+        #expect(events.last?.completed == 300_000)
+        #expect(server.requests.last.map { $0.body.count > 300_000 } == true)
+    }
+
     @Test func everyReaderGetsTheEndAlsoALateOne() async throws {
         server.fallback { _ in .status(204) }
         let manager = try CentralRequestManager.make()

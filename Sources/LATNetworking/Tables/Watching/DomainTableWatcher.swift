@@ -1,6 +1,7 @@
 import DomainTableFormat
 import Glibc
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// A table that follows its file while the program runs.
@@ -85,7 +86,7 @@ public final class DomainTableWatcher: Sendable {
         }
         lifeline = Mutex(ends[0])
         let loop = WatchLoop(path: path, bytes: bytes, watch: watch, lifeline: ends[1], state: state)
-        guard WatchThread.start({ loop.run() }) else {
+        guard BackgroundThread.start("lat-table", { loop.run() }) else {
             close(ends[0])
             lifeline.withLock { $0 = -1 }
             throw Self.systemError("pthread_create", "end other threads, or raise the limit")

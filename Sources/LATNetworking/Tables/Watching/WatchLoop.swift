@@ -1,6 +1,7 @@
 import DomainTableFormat
 import Glibc
 import HTTPCore
+import Platform
 
 /// What the watcher's thread does: wait, read, check, swap.
 ///
@@ -22,7 +23,7 @@ final class WatchLoop: @unchecked Sendable {
         case unreadable(String)
     }
 
-    init(path: String, bytes: [UInt8], watch: consuming FileWatch, lifeline: Int32, state: WatchState) {
+    init(path: String, bytes: [UInt8], watch: FileWatch, lifeline: Int32, state: WatchState) {
         self.path = path
         self.bytes = bytes
         self.watch = watch
@@ -31,7 +32,6 @@ final class WatchLoop: @unchecked Sendable {
     }
 
     deinit {
-        watch.end()
         close(lifeline)
         state.end()
     }
@@ -50,12 +50,7 @@ final class WatchLoop: @unchecked Sendable {
             let (seconds, attoseconds) = (due - .now).components
             milliseconds = Int32(max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
         }
-        var descriptors = [
-            pollfd(fd: lifeline, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: watch.descriptor, events: Int16(POLLIN), revents: 0),
-        ]
-        _ = poll(&descriptors, 2, milliseconds)
-        return descriptors[0].revents == 0
+        return watch.wait(lifeline: lifeline, milliseconds: milliseconds)
     }
 
     private func reload() {
@@ -110,56 +105,6 @@ final class WatchLoop: @unchecked Sendable {
             standing = .broken
             state.report(.rejected(error))
         }
-    }
-}
-
-/// A detached thread with a name, deaf to the signals of the process.
-enum WatchThread {
-    private final class Start: Sendable {
-        let body: @Sendable () -> Void
-
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-
-    /// Runs `body` on a new thread. `false` when the system has none left.
-    static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
-        // A thread begins with the signals of the one that makes it.
-        var all = sigset_t()
-        var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
-        let hasStarted = create(Start(body))
-        pthread_sigmask(SIG_SETMASK, &previous, nil)
-        return hasStarted
-    }
-
-    private static func create(_ start: Start) -> Bool {
-        let context = Unmanaged.passRetained(start)
-        var thread = pthread_t()
-        let result = pthread_create(
-            &thread, nil,
-            { argument in
-                if let argument { WatchThread.run(Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()) }
-                return nil
-            }, context.toOpaque())
-        guard result == 0 else {
-            context.release()
-            return false
-        }
-        pthread_detach(thread)
-        return true
-    }
-
-    private static func run(_ start: Start) {
-        setName("lat-table")
-        start.body()
-    }
-
-    private static func setName(_ name: String) {
-        let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        _ = name.withCString { write(descriptor, $0, strlen($0)) }
-        close(descriptor)
     }
 }
 

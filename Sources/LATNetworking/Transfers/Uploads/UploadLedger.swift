@@ -1,4 +1,4 @@
-import HTTPCore
+import CurlTransport
 
 /// Keeps count of an upload: what was read of which file, and what that makes of the whole. A value, no I/O.
 struct UploadLedger: Sendable {
@@ -28,13 +28,15 @@ struct UploadLedger: Sendable {
     }
 
     /// Takes in what happened to a file, at a time from the upload's start. After the end nothing counts.
-    mutating func note(_ event: BodyMeter.Event, of index: Int, at time: Duration) {
+    mutating func note(_ event: BodyEvent, of index: Int, at time: Duration) {
         guard hasSucceeded == nil, entries.indices.contains(index) else { return }
         switch event {
         case .read(let count):
             entries[index].hasBegun = true
             entries[index].position += Int64(count)
-            entries[index].completed = max(entries[index].completed, entries[index].position)
+            // A sealed file is a little longer than the file.
+            let position = min(entries[index].position, entries[index].total ?? .max)
+            entries[index].completed = max(entries[index].completed, position)
             current = max(current, index)
             if time >= Self.warmUp, rate.isDue(at: time) {
                 rate.note(completed - metered, at: time)

@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import Glibc
 import HTTPCore
@@ -24,8 +25,11 @@ final class UploadMonitor: Sendable {
 
     init(_ items: [UploadItem]) { state = Mutex(State(ledger: UploadLedger(items))) }
 
-    /// The meter of a file.
-    func meter(_ index: Int) -> BodyMeter { BodyMeter { [self] in note($0, of: index) } }
+    /// The files of a multipart body; plain fields do not count.
+    convenience init(_ parts: [UploadFile]) { self.init(parts.filter { $0.fileName != nil }.map { UploadItem($0) }) }
+
+    /// What the call tells of the bytes it reads.
+    var handler: BodyHandler { { [self] event, file in note(event, of: file ?? 0) } }
 
     /// How far the upload is, and after how many changes.
     var snapshot: (progress: UploadProgress, version: Int) { state.withLock { ($0.ledger.progress, $0.version) } }
@@ -41,7 +45,7 @@ final class UploadMonitor: Sendable {
         for waiter in waiters { waiter.end(.success(())) }
     }
 
-    private func note(_ event: BodyMeter.Event, of index: Int) {
+    private func note(_ event: BodyEvent, of index: Int) {
         let time = ContinuousClock.now - start
         let waiters = state.withLock { state -> [Waiter<Void>] in
             guard !state.isOver else { return [] }
@@ -103,21 +107,6 @@ public struct UploadUpdates: AsyncSequence, Sendable {
             }
             return nil
         }
-    }
-}
-
-/// The files of an upload, each with a meter that reports to one monitor. Plain fields have none.
-struct MeteredParts: Sendable {
-    let files: [UploadFile]
-    let monitor: UploadMonitor
-
-    init(_ parts: [UploadFile]) {
-        let indices = parts.indices.filter { parts[$0].fileName != nil }
-        let monitor = UploadMonitor(indices.map { UploadItem(parts[$0]) })
-        var files = parts
-        for (number, index) in indices.enumerated() { files[index].meter = monitor.meter(number) }
-        self.files = files
-        self.monitor = monitor
     }
 }
 

@@ -88,13 +88,11 @@ extension CentralRequestManager {
         _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
-        let parts = MeteredParts(files)
         // An empty form is a form too.
-        return upload(
-            method, url, headers,
-            CallParts(
-                parameters: parameters, files: parts.files, body: files.isEmpty ? .multipart([]) : nil,
-                timeout: timeout ?? UploadLimits.timeout), parts.monitor)
+        let parts = CallParts(
+            parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
+            timeout: timeout ?? UploadLimits.timeout)
+        return upload(method, url, headers, parts, UploadMonitor(files))
     }
 
     /// Uploads one body as it is: a file, data or a stream.
@@ -119,18 +117,16 @@ extension CentralRequestManager {
             return upload(
                 url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
         }
-        let monitor = UploadMonitor([UploadItem(body)])
-        var body = body
-        body.meter = monitor.meter(0)
-        return upload(
-            method, url, headers,
-            CallParts(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout), monitor)
+        let parts = CallParts(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
+        return upload(method, url, headers, parts, UploadMonitor([UploadItem(body)]))
     }
 
     private func upload(
         _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ monitor: UploadMonitor
     ) -> UploadTask<HTTPResponse> {
-        UploadTask(monitor) { outcome in
+        var parts = parts
+        parts.monitor = monitor
+        return UploadTask(monitor) { [parts] outcome in
             start(on: .immediate) { () throws(NetworkError) in
                 try call(method, url, headers, parts)
             } conclude: { response, call in
@@ -155,16 +151,16 @@ extension EntityRequest {
     @discardableResult
     public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
         let call = call
-        let plan = Result { () throws(NetworkError) in try call.plan() }
-        let parts = MeteredParts((try? plan.get())?.content.files ?? [])
-        let metered = plan.map { plan in
+        var plan = Result { () throws(NetworkError) in try call.plan() }
+        let monitor = UploadMonitor((try? plan.get())?.content.files ?? [])
+        plan = plan.map { plan in
             var plan = plan
-            plan.content.files = parts.files
+            plan.monitor = monitor
             plan.standardTimeout = UploadLimits.timeout
             return plan
         }
-        return UploadTask(parts.monitor) { outcome in
-            manager.start(metered, as: Model.self, on: .immediate) { _, result in outcome(result) }
+        return UploadTask(monitor) { [plan] outcome in
+            manager.start(plan, as: Model.self, on: .immediate) { _, result in outcome(result) }
         }
     }
 }

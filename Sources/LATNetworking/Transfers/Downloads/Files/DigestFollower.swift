@@ -82,14 +82,14 @@ enum FileDigest {
     /// As hexadecimal digits, in lower case.
     static func hexadecimal(_ path: String, _ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw StorageFailure.system("read", path) }
+        guard descriptor >= 0 else { throw DownloadFiles.system("read", path) }
         defer { close(descriptor) }
         var digest = MessageDigest(algorithm)
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         while true {
             let count = read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw StorageFailure.system("read", path) }
+            guard count >= 0 else { throw DownloadFiles.system("read", path) }
             if count == 0 { break }
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         }

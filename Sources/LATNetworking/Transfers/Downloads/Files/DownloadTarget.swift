@@ -2,6 +2,7 @@ import Cryptography
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// Where a download goes: its folder, its name, and the files beside it while it is not whole.
 struct DownloadTarget: Sendable {
@@ -41,10 +42,10 @@ struct DownloadTarget: Sendable {
             let mark = (try? MessageDigest.of(Data(identity.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? ""
             part = Self.join(folder, "\(fallbackName).\(mark.prefix(12)).part")
         } else {
-            if exists, status.st_mode & S_IFMT != S_IFREG { throw StorageFailure.notRegular(path) }
+            if exists, status.st_mode & S_IFMT != S_IFREG { throw DownloadFiles.notRegular(path) }
             let slash = resolved.lastIndex(of: "/")
             let last = String(slash.map { resolved[resolved.index(after: $0)...] } ?? resolved[...])
-            guard !last.isEmpty else { throw StorageFailure.missingFolder(path, isFolder: false) }
+            guard !last.isEmpty else { throw DownloadFiles.missingFolder(path, isFolder: false) }
             folder = slash.map { $0 == resolved.startIndex ? "/" : String(resolved[..<$0]) } ?? "."
             name = last
             part = Self.join(folder, Self.stem(last) + ".part")
@@ -89,11 +90,11 @@ struct DownloadTarget: Sendable {
                 unlink(part)
                 return AtomicFile.synchronizeFolder(folder)
             }
-            if errno == EEXIST { throw StorageFailure.exists(path) }
+            if errno == EEXIST { throw DownloadFiles.exists(path) }
             // A file system without hard links: the next best.
-            guard case .nothing = Self.existing(at: path) else { throw StorageFailure.exists(path) }
+            guard case .nothing = Self.existing(at: path) else { throw DownloadFiles.exists(path) }
         }
-        guard rename(part, path) == 0 else { throw StorageFailure.system("given its name", path) }
+        guard rename(part, path) == 0 else { throw DownloadFiles.system("given its name", path) }
         AtomicFile.synchronizeFolder(folder)
     }
 
@@ -107,9 +108,9 @@ struct DownloadTarget: Sendable {
 
     private static func check(_ folder: String) throws(NetworkError) {
         var status = stat()
-        guard stat(folder, &status) == 0 else { throw StorageFailure.missingFolder(folder, isFolder: false) }
-        guard status.st_mode & S_IFMT == S_IFDIR else { throw StorageFailure.missingFolder(folder, isFolder: true) }
-        guard access(folder, W_OK | X_OK) == 0 else { throw StorageFailure.notWritable(folder) }
+        guard stat(folder, &status) == 0 else { throw DownloadFiles.missingFolder(folder, isFolder: false) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw DownloadFiles.missingFolder(folder, isFolder: true) }
+        guard access(folder, W_OK | X_OK) == 0 else { throw DownloadFiles.notWritable(folder) }
     }
 
     /// A name that has room for `.part.journal.new` behind it.
@@ -140,8 +141,8 @@ enum ExistingFile {
     static func isKept(at path: String, _ options: DownloadOptions) throws(NetworkError) -> Bool {
         switch (options.existingFile, DownloadTarget.existing(at: path)) {
         case (_, .nothing), (.overwrite, .file): return false
-        case (_, .other): throw StorageFailure.notRegular(path)
-        case (.fail, .file): throw StorageFailure.exists(path)
+        case (_, .other): throw DownloadFiles.notRegular(path)
+        case (.fail, .file): throw DownloadFiles.exists(path)
         case (.skip, .file):
             guard let expected = options.digest else { return true }
             return try FileDigest.hexadecimal(path, expected.algorithm.function) == expected.hexadecimal.lowercased()

@@ -18,16 +18,16 @@ final class PartFile: Sendable {
         self.path = path
         while true {
             let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o666)
-            guard descriptor >= 0 else { throw StorageFailure.system("opened", path) }
+            guard descriptor >= 0 else { throw DownloadFiles.system("opened", path) }
             var status = stat()
             guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
                 close(descriptor)
-                throw StorageFailure.notRegular(path)
+                throw DownloadFiles.notRegular(path)
             }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
                 let code = errno
                 close(descriptor)
-                throw code == EWOULDBLOCK ? StorageFailure.inUse(target) : StorageFailure.system("locked", path, code)
+                throw code == EWOULDBLOCK ? DownloadFiles.inUse(target) : DownloadFiles.system("locked", path, code)
             }
             // Between opening and locking, whoever had it may have given it its final name, or removed it.
             var named = stat()
@@ -51,7 +51,7 @@ final class PartFile: Sendable {
         while written < bytes.count, let base = bytes.baseAddress {
             let count = pwrite(descriptor, base + written, bytes.count - written, off_t(offset) + off_t(written))
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw StorageFailure.system("written", path, count == 0 ? EIO : errno) }
+            guard count > 0 else { throw DownloadFiles.system("written", path, count == 0 ? EIO : errno) }
             written += count
         }
     }
@@ -61,7 +61,7 @@ final class PartFile: Sendable {
         while true {
             let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(offset))
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw StorageFailure.system("read", path) }
+            guard count >= 0 else { throw DownloadFiles.system("read", path) }
             return count
         }
     }
@@ -72,13 +72,13 @@ final class PartFile: Sendable {
             if errno == EINTR { continue }
             // A file system that has nothing to synchronise says so.
             if errno == EINVAL || errno == ENOSYS { return }
-            throw StorageFailure.system("synchronised", path)
+            throw DownloadFiles.system("synchronised", path)
         }
     }
 
     /// Makes the file this long.
     func truncate(to size: Int64) throws(NetworkError) {
-        guard ftruncate(descriptor, off_t(size)) == 0 else { throw StorageFailure.system("cut", path) }
+        guard ftruncate(descriptor, off_t(size)) == 0 else { throw DownloadFiles.system("cut", path) }
     }
 
     /// Takes the space for the whole file now (posix_fallocate(3)), so that it cannot run out later.
@@ -86,7 +86,7 @@ final class PartFile: Sendable {
         guard size > 0 else { return }
         let code = posix_fallocate(descriptor, 0, off_t(size))
         guard code == 0 || code == EOPNOTSUPP || code == EINVAL else {
-            throw StorageFailure.system("given its \(size) bytes", path, code)
+            throw DownloadFiles.system("given its \(size) bytes", path, code)
         }
     }
 

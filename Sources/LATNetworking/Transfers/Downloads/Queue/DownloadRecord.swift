@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 public import HTTPCore
+import Platform
 
 /// A download in the hands of a ``DownloadManager``, as it is at one moment.
 public struct DownloadItem: Sendable, Identifiable {
@@ -174,7 +175,7 @@ final class DownloadFolder: Sendable {
         }
         let name = path + "/.lock"
         let lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard lock >= 0 else { throw StorageFailure.system("opened", name) }
+        guard lock >= 0 else { throw DownloadFiles.system("opened", name) }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
             close(lock)
             throw NetworkError(
@@ -196,7 +197,7 @@ final class DownloadFolder: Sendable {
         var records: [DownloadRecord] = []
         var unreadable: [String] = []
         for name in names where name.hasSuffix(".download") {
-            if let data = AtomicFile.read(path + "/" + name), let record = DownloadRecord(decoding: data),
+            if let data = DownloadFiles.read(path + "/" + name), let record = DownloadRecord(decoding: data),
                 record.fileName == name
             {
                 records.append(record)
@@ -209,7 +210,7 @@ final class DownloadFolder: Sendable {
 
     func save(_ record: DownloadRecord) throws(NetworkError) {
         do {
-            try AtomicFile.write(try record.encoded(), to: path + "/" + record.fileName)
+            try DownloadFiles.write(try record.encoded(), to: path + "/" + record.fileName)
         } catch let error as NetworkError {
             throw error
         } catch {

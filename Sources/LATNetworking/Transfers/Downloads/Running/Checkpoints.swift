@@ -83,6 +83,6 @@ final class Checkpoints: Sendable {
         } catch {
             throw NetworkError(.storage, message: "the journal cannot be put into words: \(error)", underlying: error)
         }
-        try AtomicFile.write(data, to: path)
+        try DownloadFiles.write(data, to: path)
     }
 }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import Platform
 
 /// One session: the connections of a download from the first question to the last byte, or to whatever ends it.
 extension DownloadJob {
@@ -189,7 +190,7 @@ extension DownloadJob {
         guard let total else { return }
         let needed = total - max(done, file.allocatedSize)
         if needed > 0, let free = target.freeSpace, free < needed {
-            throw StorageFailure.tooLittleSpace(target.folder, needed: needed, free: free)
+            throw DownloadFiles.tooLittleSpace(target.folder, needed: needed, free: free)
         }
         if order.options.reservesSpace { try file.reserve(total) }
     }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// One download from its first look at the target to the file's name: carries out what ``DownloadPlan`` decides.
@@ -61,7 +62,7 @@ final class DownloadJob: Sendable {
     private static func journal(
         of order: DownloadOrder, _ target: DownloadTarget, _ file: PartFile
     ) -> DownloadJournal? {
-        guard order.options.resumesEarlierRun, order.mayUseRanges, let data = AtomicFile.read(target.journal),
+        guard order.options.resumesEarlierRun, order.mayUseRanges, let data = DownloadFiles.read(target.journal),
             let journal = try? DownloadJournal(decoding: data), journal.identity == order.identity,
             journal.validator != nil, journal.done.upperBound <= file.size
         else { return nil }

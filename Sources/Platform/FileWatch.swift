@@ -1,18 +1,21 @@
-import Glibc
+internal import Glibc
 
 /// Tells when what a path leads to may have changed: `inotify(7)` on the folder of the file, and on every folder in which
 /// a symbolic link on the way lies. So a rename over the file and the switch of a link are seen as well as a write.
 /// Belongs to one thread at a time.
-struct FileWatch: ~Copyable {
+package struct FileWatch {
     /// What has happened since the last look.
-    struct Changes: OptionSet {
-        let rawValue: Int
+    package struct Changes: OptionSet, Sendable {
+        package let rawValue: Int
+
+        package init(rawValue: Int) { self.rawValue = rawValue }
+
         /// The path may lead to something else now, or a writer is done.
-        static let changed = Changes(rawValue: 1)
+        package static let changed = Changes(rawValue: 1)
         /// Somebody has written.
-        static let written = Changes(rawValue: 2)
+        package static let written = Changes(rawValue: 2)
         /// Somebody has written and is not done yet.
-        static let unfinished = Changes(rawValue: 4)
+        package static let unfinished = Changes(rawValue: 4)
 
         mutating func add(_ mask: UInt32, isNewFile: Bool) {
             if mask & UInt32(IN_MODIFY) != 0 || isNewFile {
@@ -25,7 +28,7 @@ struct FileWatch: ~Copyable {
         }
     }
 
-    private(set) var descriptor: Int32
+    private let inotify: Inotify
     private let path: String
     /// For each watched folder the names in it that are on the way.
     private var names: [Int32: Set<String>] = [:]
@@ -36,10 +39,9 @@ struct FileWatch: ~Copyable {
         | UInt32(IN_CLOSE_WRITE) | UInt32(IN_ATTRIB) | UInt32(IN_DELETE_SELF) | UInt32(IN_MOVE_SELF)
 
     /// `nil`, with `errno`, when the system gives no descriptor.
-    init?(path: String) {
-        let descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
-        guard descriptor >= 0 else { return nil }
-        self.descriptor = descriptor
+    package init?(path: String) {
+        guard let inotify = Inotify() else { return nil }
+        self.inotify = inotify
         if path.hasPrefix("/") {
             self.path = path
         } else {
@@ -50,60 +52,42 @@ struct FileWatch: ~Copyable {
         arm()
     }
 
-    deinit { if descriptor >= 0 { close(descriptor) } }
-
-    /// Watches no longer.
-    mutating func end() {
-        if descriptor >= 0 { close(descriptor) }
-        descriptor = -1
+    /// Waits for something to happen, as ``Inotify/wait(lifeline:milliseconds:)``.
+    package func wait(lifeline: Int32, milliseconds: Int32) -> Bool {
+        inotify.wait(lifeline: lifeline, milliseconds: milliseconds)
     }
 
     /// Watches what is on the way now, and no longer what is not.
-    mutating func arm() {
+    package mutating func arm() {
         // A link may be switched while its folder is not watched yet; then the way is another when all are.
         for _ in 0..<8 {
             let way = way()
             var watched: [Int32: Set<String>] = [:]
             for (folder, name) in way {
-                let watch = inotify_add_watch(descriptor, folder, Self.events | UInt32(IN_ONLYDIR))
-                if watch >= 0 { watched[watch, default: []].insert(name) }
+                if let watch = inotify.add(folder, Self.events) { watched[watch, default: []].insert(name) }
             }
-            for watch in names.keys where watched[watch] == nil { inotify_rm_watch(descriptor, watch) }
+            for watch in names.keys where watched[watch] == nil { inotify.remove(watch) }
             let isSettled = watched == names
             names = watched
             if isSettled { return }
         }
     }
 
-    /// Takes all events that are there.
-    mutating func takeChanges() -> Changes {
+    /// Takes all that has happened.
+    package mutating func takeChanges() -> Changes {
         var changes: Changes = []
-        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: MemoryLayout<inotify_event>.alignment) { buffer in
-            while true {
-                let count = read(descriptor, buffer.baseAddress, buffer.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return }
-                var offset = 0
-                while offset + MemoryLayout<inotify_event>.size <= count {
-                    let event = buffer.loadUnaligned(fromByteOffset: offset, as: inotify_event.self)
-                    let start = offset + MemoryLayout<inotify_event>.size
-                    let end = min(start + Int(event.len), count)
-                    let name = String(decoding: buffer[start..<end].prefix { $0 != 0 }, as: UTF8.self)
-                    if concernsPath(event, name) {
-                        let isNew = event.mask & UInt32(IN_CREATE) != 0 && isRegularFile(name)
-                        changes.add(event.mask, isNewFile: isNew)
-                    }
-                    offset = end
-                }
-            }
+        inotify.forEachEvent { event in
+            guard concernsPath(event) else { return }
+            let isNew = event.mask & UInt32(IN_CREATE) != 0 && isRegularFile(event.name)
+            changes.add(event.mask, isNewFile: isNew)
         }
         return changes
     }
 
-    private func concernsPath(_ event: inotify_event, _ name: String) -> Bool {
-        if event.mask & UInt32(IN_Q_OVERFLOW) != 0 { return true }
-        guard let watched = names[event.wd] else { return false }
-        return watched.contains(name)
+    private func concernsPath(_ event: Inotify.Event) -> Bool {
+        if event.isOverflow { return true }
+        guard let watched = names[event.watch] else { return false }
+        return watched.contains(event.name)
             || event.mask & UInt32(IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT) != 0
     }
 

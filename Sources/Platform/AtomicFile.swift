@@ -1,0 +1,84 @@
+package import Glibc
+
+/// The system's word for what failed.
+package struct SystemError: Error, Hashable, Sendable {
+    /// The number in `errno`.
+    package let code: Int32
+
+    /// Makes an error.
+    package init(_ code: Int32 = errno) { self.code = code }
+
+    /// The system's text.
+    package var text: String { String(cString: strerror(code)) }
+}
+
+/// Files that are there whole or not at all.
+package enum AtomicFile {
+    /// Writes a file beside (`.new` behind its name), synchronises it and gives it its name.
+    ///
+    /// - Parameter mode: who may read and write it, whatever the process's mask says. Default: its owner alone.
+    /// - Throws: ``SystemError``; the file is then as before, and nothing is beside it.
+    package static func write(
+        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600
+    ) throws(SystemError) {
+        let temporary = path + ".new"
+        // What a process left there that was killed holds nothing that counts.
+        unlink(temporary)
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw SystemError() }
+        let code =
+            bytes.withContiguousStorageIfAvailable { fill(descriptor, UnsafeRawBufferPointer($0), mode) }
+            ?? Array(bytes).withUnsafeBytes { fill(descriptor, $0, mode) }
+        close(descriptor)
+        guard code == 0, rename(temporary, path) == 0 else {
+            let failure = SystemError(code == 0 ? errno : code)
+            unlink(temporary)
+            throw failure
+        }
+    }
+
+    private static func fill(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t) -> Int32 {
+        var written = 0
+        while written < bytes.count, let base = bytes.baseAddress {
+            let count = Glibc.write(descriptor, base + written, bytes.count - written)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return errno }
+            written += count
+        }
+        guard fchmod(descriptor, mode) == 0 else { return errno }
+        // EINVAL: what cannot be synchronised.
+        return fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno
+    }
+
+    /// Removes a file and what a write may have left half done.
+    package static func remove(_ path: String) {
+        unlink(path)
+        unlink(path + ".new")
+    }
+
+    /// Returns when the names in a folder would survive a power cut.
+    package static func synchronizeFolder(_ path: String) {
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        fsync(descriptor)
+        close(descriptor)
+    }
+}
+
+/// A path in its two parts.
+package struct PathParts {
+    /// The folder; `.` for a name alone.
+    package let folder: String
+    /// What is behind the last slash.
+    package let name: String
+
+    /// Takes a path apart.
+    package init(_ path: String) {
+        guard let slash = path.lastIndex(of: "/") else {
+            (folder, name) = (".", path)
+            return
+        }
+        folder = slash == path.startIndex ? "/" : String(path[..<slash])
+        name = String(path[path.index(after: slash)...])
+    }
+}

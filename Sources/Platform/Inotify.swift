@@ -1,0 +1,68 @@
+internal import Glibc
+
+/// The events of `inotify(7)`, as values. It ends, with its descriptor, when it is released.
+package final class Inotify: Sendable {
+    /// Something has happened in a watched folder.
+    package struct Event {
+        /// The number of the folder's watch.
+        package let watch: Int32
+        /// What has happened: the bits of `IN_…`.
+        package let mask: UInt32
+        /// To what in the folder; empty for the folder itself.
+        package let name: String
+
+        /// Whether events were lost: anything may have happened.
+        package var isOverflow: Bool { mask & UInt32(IN_Q_OVERFLOW) != 0 }
+    }
+
+    private let descriptor: Int32
+
+    /// `nil`, with `errno`, when the system gives no descriptor.
+    package init?() {
+        descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        guard descriptor >= 0 else { return nil }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Watches a folder. `nil` when that is not possible.
+    package func add(_ folder: String, _ events: UInt32) -> Int32? {
+        let watch = inotify_add_watch(descriptor, folder, events | UInt32(IN_ONLYDIR))
+        return watch < 0 ? nil : watch
+    }
+
+    /// Watches a folder no longer.
+    package func remove(_ watch: Int32) { inotify_rm_watch(descriptor, watch) }
+
+    /// Waits until there are events, or for so many milliseconds; -1 for any time.
+    ///
+    /// - Parameter lifeline: a descriptor whose other end is closed when the waiting is to end.
+    /// - Returns: whether the other end is still open.
+    package func wait(lifeline: Int32, milliseconds: Int32) -> Bool {
+        var descriptors = [
+            pollfd(fd: lifeline, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        _ = poll(&descriptors, 2, milliseconds)
+        return descriptors[0].revents == 0
+    }
+
+    /// Takes all events that are there.
+    package func forEachEvent(_ body: (Event) -> Void) {
+        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: MemoryLayout<inotify_event>.alignment) { buffer in
+            while true {
+                let count = read(descriptor, buffer.baseAddress, buffer.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                var offset = 0
+                while offset + MemoryLayout<inotify_event>.size <= count {
+                    let event = buffer.loadUnaligned(fromByteOffset: offset, as: inotify_event.self)
+                    let start = offset + MemoryLayout<inotify_event>.size
+                    offset = min(start + Int(event.len), count)
+                    let name = String(decoding: buffer[start..<offset].prefix { $0 != 0 }, as: UTF8.self)
+                    body(Event(watch: event.wd, mask: event.mask, name: name))
+                }
+            }
+        }
+    }
+}
