@@ -24,7 +24,7 @@ let package = Package(
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
         .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "Cryptography", "Platform"]),
-        .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography"]),
+        .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",
             dependencies: [

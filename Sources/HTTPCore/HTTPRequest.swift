@@ -46,10 +46,19 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// Whether the answer to a method other than GET and HEAD is stored and looked up too; its body is then part of the
-    /// key, and has to be data, a value or parameters. Default `false`: the manager's choice.
+    /// key, and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` go to the server all the same. Default
+    /// `false`: the manager's choice.
     public var cachesUnsafeMethods: Bool {
         get { options.value.cachesUnsafeMethods }
         set { options.modify { $0.cachesUnsafeMethods = newValue } }
+    }
+
+    /// The user, or whatever else, whose answers are stored and found: those of other partitions are never used, and with a
+    /// partition credentials do not tell answers apart. Default `nil`: the manager's, and without any an answer to a
+    /// request with credentials is for the same ones only.
+    public var cachePartition: String? {
+        get { options.value.cachePartition }
+        set { options.modify { $0.cachePartition = newValue } }
     }
 
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``: the manager's rule.
@@ -263,6 +272,7 @@ public struct HTTPRequest: Sendable, Hashable {
 private struct RequestOptions: Sendable, Hashable {
     var cachePolicy: CachePolicy?
     var cachesUnsafeMethods = false
+    var cachePartition: String?
     var redirects = RedirectPolicy.automatic
     var decompresses = true
     var retries: Int?

@@ -91,6 +91,7 @@ package struct SettingsEntry: Sendable {
     package var simulate: Located<Simulation>?
     package var envelope: Located<EnvelopeChoice>?
     package var volatileParameters: Located<[String]>?
+    package var cachePartition: Located<String>?
     package var sealer: Located<Sealer>?
     package var secretHeaders: Located<[String]>?
     /// A `nil` value removes the field.

@@ -19,6 +19,7 @@ extension TableReader {
         entry.simulate = simulation(row["simulate"])
         entry.envelope = envelope(row["envelope"])
         entry.volatileParameters = names(row["volatileParameters"], "volatileParameters")
+        entry.cachePartition = cachePartition(row["cachePartition"])
         entry.sealer = sealer(row["sealer"])
         entry.secretHeaders = secretHeaders(row["secretHeaders"])
         if let node = row["headers"] { entry.headers = headers(node) }
@@ -83,6 +84,16 @@ extension TableReader {
             return nil
         }
         return located(.url(proxy.value), node)
+    }
+
+    private mutating func cachePartition(_ node: JSON5Node?) -> Located<String>? {
+        let expected = "the name of a cache partition"
+        guard let node, let name = text(node, "cachePartition", expected) else { return nil }
+        guard !name.value.isEmpty else {
+            reportType(node, "\"cachePartition\"", expected)
+            return nil
+        }
+        return name
     }
 
     private mutating func sealer(_ node: JSON5Node?) -> Located<SettingsEntry.Sealer>? {

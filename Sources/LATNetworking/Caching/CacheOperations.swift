@@ -12,14 +12,24 @@ struct CacheOperations: Sendable {
     let version: Int
     /// Whether responses to other methods than GET and HEAD are stored without being asked for.
     let cachesUnsafeMethods: Bool
+    /// The fields that hold credentials.
+    let secretFields: SecretHeaders
+    /// The cookies that are put on requests; `nil` when none are kept.
+    let cookies: CookieJar?
     /// The most bytes of a collected body.
     let maxBodySize: Int64
+    /// Whether a stale answer stands in whenever the network fails (RFC 9111 §4.2.4).
+    let servesStaleWhenDisconnected: Bool
     let flights = FlightTable()
 
     /// A request's place in the store.
     struct Ticket: Sendable {
         let url: CanonicalURL
         let primary: String
+        let identity: RequestIdentity
+
+        /// Names the request that others may wait for.
+        var flight: String { identity.credentials.map { primary + $0 } ?? primary }
     }
 
     /// Where a request's answer would be.
@@ -27,7 +37,7 @@ struct CacheOperations: Sendable {
     /// - Parameter method: the method whose answer is meant; `nil` for the request's own.
     /// - Returns: `nil` for what is never stored: other methods when nobody asked for them, bodies that can be told
     ///   apart only by sending them.
-    func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) -> Ticket? {
+    func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) async -> Ticket? {
         var body: Data?
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
@@ -39,16 +49,36 @@ struct CacheOperations: Sendable {
         }
         guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
         else { return nil }
-        return Ticket(url: url, primary: primary)
+        let identity = RequestIdentity(
+            of: request, partition: call.details.partition, secretFields: secretFields,
+            cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })
+        return Ticket(url: url, primary: primary, identity: identity)
     }
 
-    /// Whether the answer to a method that is not GET or HEAD is to be stored.
+    /// All cookies that the jar may put on a request, whatever their paths.
+    private func cookieText(for request: HTTPRequest, _ url: CanonicalURL) async -> String? {
+        guard let cookies,
+            // `Cookie: nil` keeps them all back.
+            !request.headers.fields.contains(where: { $0.value == nil && $0.name.equalsIgnoringASCIICase("Cookie") }),
+            let all = try? await cookies.all()
+        else { return nil }
+        let own = all.filter { $0.mayReach(url.host) }
+        guard !own.isEmpty else { return nil }
+        return own.map { "\($0.domain)\($0.path);\($0.name)=\($0.value)" }.sorted().joined(separator: "\n")
+    }
+
+    /// Whether the answer to a method that is not GET or HEAD is to be stored. Those that change what is there
+    /// (RFC 9110 §9.3.4, §9.3.5) have to reach the server each time.
     func storesUnsafe(_ request: HTTPRequest) -> Bool {
-        request.method != .get && request.method != .head && (request.cachesUnsafeMethods || cachesUnsafeMethods)
+        switch request.method {
+        case .get, .head, .put, .patch, .delete: false
+        default: request.cachesUnsafeMethods || cachesUnsafeMethods
+        }
     }
 
     private func primary(_ method: HTTPMethod, _ url: CanonicalURL, _ call: Call, _ body: Data?) -> String? {
-        var rule = KeyRule(volatileParameters: volatileParameters, partition: storage.partition, version: version)
+        var rule = KeyRule(
+            volatileParameters: volatileParameters, partition: call.details.partition, version: version)
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
         return rule.primary(method: method.rawValue, url: url, body: body)
     }
@@ -140,12 +170,12 @@ struct CacheOperations: Sendable {
     ) async -> (response: HTTPResponse, isStored: Bool) {
         guard response.source == .network, isAccepted(response, call),
             var entry = StoredAnswer.entry(
-                response, to: request, url: ticket.url, primary: ticket.primary, varyFields: varyFields,
-                requestTime: requestTime, responseTime: responseTime)
+                response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
+                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime)
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
-        entry.partition = storage.partition
+        if ticket.identity.credentials != nil { storage.identityKey.save() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
                 return (response, false)
@@ -167,10 +197,10 @@ struct CacheOperations: Sendable {
         return (response, false)
     }
 
-    /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked.
+    /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked, and is not stored.
     private func isAccepted(_ response: HTTPResponse, _ call: Call) -> Bool {
-        guard let verdict = call.details.row?.verdict else { return true }
-        return response.body.isStream || !response.isSuccess || verdict.accepts(response)
+        guard let verdict = call.details.row?.verdict, response.isSuccess else { return true }
+        return !response.body.isStream && verdict.accepts(response)
     }
 
     /// Removes what an answer has made wrong (RFC 9111 §4.4).
@@ -185,12 +215,16 @@ struct CacheOperations: Sendable {
             urls.append(url)
         }
         for url in Set(urls.compactMap { CanonicalURL($0) }) {
+            var selections = [CacheSelection.url(url.text)]
             // By key too: the same parameters in another order are the same entry.
-            for method in [HTTPMethod.get, .head] {
-                if let primary = primary(method, url, call, nil) { await remove(.primaryKey(primary)) }
-            }
-            await remove(.url(url.text))
+            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, call, nil) }.map { .primaryKey($0) }
+            for selection in selections where await holds(selection) { await remove(selection) }
         }
+    }
+
+    /// Most requests with effects find nothing, and a look costs less than a removal.
+    private func holds(_ selection: CacheSelection) async -> Bool {
+        await storage.attempt("look up") { try await !$0.entries(selection).isEmpty } ?? false
     }
 
     // MARK: Failures
@@ -201,6 +235,14 @@ struct CacheOperations: Sendable {
         case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .other: true
         default: false
         }
+    }
+}
+
+extension Cookie {
+    /// Whether it is for a host, or for a domain that the host is in.
+    fileprivate func mayReach(_ host: String) -> Bool {
+        let domain = domain.lowercased()
+        return host == domain || includesSubdomains && host.hasSuffix("." + domain)
     }
 }
 

@@ -18,11 +18,9 @@ struct CacheRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
         let policy = request.cachePolicy ?? standard
-        guard let ticket = operations.ticket(for: request, call) else {
+        guard let ticket = await operations.ticket(for: request, call) else {
             if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
-            let response = try await chain.proceed(request)
-            if !request.method.isSafe { await operations.invalidate(after: response, to: request, call) }
-            return response
+            return try await chain.proceed(request)
         }
         switch policy {
         case .networkOnly, .http:
@@ -55,7 +53,7 @@ struct CacheRoom: Room {
         var mayLookAgain = true
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
-            if let entry = TimeToLiveRule.candidate(request, among: await operations.entries(ticket)) {
+            if let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket)) {
                 if TimeToLiveRule.isAlive(entry, timeToLive, at: operations.storage.now()) {
                     if let response = try await operations.response(entry, to: request, isStale: false) {
                         return response
@@ -65,10 +63,10 @@ struct CacheRoom: Room {
                 }
             }
             guard mayWait else { return try await fetch(request, ticket, chain).response }
-            switch operations.flights.join(ticket.primary, since: ended) {
+            switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                return try await operations.flights.lead(ticket.primary, flight) {
+                return try await operations.flights.lead(ticket.flight, flight) {
                     try await fetch(request, ticket, chain)
                 }
             case .follow(let flight):
@@ -100,7 +98,8 @@ struct CacheRoom: Room {
     private func stored(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, isStale: Bool
     ) async throws -> HTTPResponse? {
-        guard let entry = TimeToLiveRule.candidate(request, among: await operations.entries(ticket)) else { return nil }
+        guard let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
+        else { return nil }
         return try await operations.response(entry, to: request, isStale: isStale)
     }
 

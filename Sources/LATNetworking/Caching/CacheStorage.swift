@@ -13,6 +13,13 @@ final class CacheStorage: Sendable {
         var partition: String?
     }
 
+    /// What tells answers of one sender from those of another.
+    let identityKey: IdentityKey
+    private let isPartitioned: Atomic<Bool>
+    private let isOpen = Atomic(false)
+    /// Whether an earlier process has left something.
+    private let isThere: @Sendable () -> Bool
+
     private let make: @Sendable () throws -> any CacheStore
     private let observer: CacheObserver?
     private let state: Mutex<State>
@@ -20,20 +27,31 @@ final class CacheStorage: Sendable {
     let now: @Sendable () -> Date
 
     init(
-        partition: String?, now: @escaping @Sendable () -> Date, observer: CacheObserver?,
+        partition: String?, directory: String?, now: @escaping @Sendable () -> Date, observer: CacheObserver?,
         make: @escaping @Sendable () throws -> any CacheStore
     ) {
         self.make = make
         self.observer = observer
         self.now = now
         state = Mutex(State(partition: partition))
+        isPartitioned = Atomic(partition != nil)
+        identityKey = IdentityKey(directory: directory)
+        isThere = { directory.map(DiskStore.hasEntries) ?? false }
     }
 
-    /// The user whose entries are read and written.
+    /// The user whose entries are read and written by the calls that begin now.
     var partition: String? {
-        get { state.withLock { $0.partition } }
-        set { state.withLock { $0.partition = newValue } }
+        get { isPartitioned.load(ordering: .relaxed) ? state.withLock { $0.partition } : nil }
+        set {
+            state.withLock { state in
+                state.partition = newValue
+                isPartitioned.store(newValue != nil, ordering: .relaxed)
+            }
+        }
     }
+
+    /// Whether there can be an entry that a request makes wrong.
+    var mayHoldEntries: Bool { isOpen.load(ordering: .relaxed) || isThere() }
 
     /// The store.
     ///
@@ -43,6 +61,7 @@ final class CacheStorage: Sendable {
             if let store = state.store { return store }
             let store = try make()
             state.store = store
+            isOpen.store(true, ordering: .relaxed)
             return store
         }
     }

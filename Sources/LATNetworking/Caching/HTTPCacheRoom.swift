@@ -8,16 +8,24 @@ import ResponseCache
 /// It stands inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
 /// has it: a permanent redirect may be kept for long while what it leads to changes every minute. ``CacheStrategy``
 /// decides; this acts.
+///
+/// Under any other policy it is passed by requests with effects alone, which make wrong what is stored (RFC 9111 §4.4).
 struct HTTPCacheRoom: Room {
+    let standard: CachePolicy
     let operations: CacheOperations
     /// The total timeout of a request that names none.
     let timeout: Duration?
     let limits: TimeLimits
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        guard request.cachePolicy ?? standard == .http else {
+            let response = try await chain.proceed(request)
+            await operations.invalidate(after: response, to: request, chain.call)
+            return response
+        }
         // A HEAD is answered from what a GET has brought.
         let method: HTTPMethod? = request.method == .head && request.body == nil ? .get : nil
-        guard let ticket = operations.ticket(for: request, chain.call, method: method) else {
+        guard let ticket = await operations.ticket(for: request, chain.call, method: method) else {
             return try await pass(request, chain)
         }
         return try await serve(request, ticket, chain)
@@ -35,7 +43,7 @@ struct HTTPCacheRoom: Room {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
             let entries = await operations.entries(ticket)
             let forward: CacheStrategy.Forward
-            switch CacheStrategy(request, entries: entries, at: operations.storage.now()) {
+            switch CacheStrategy(request, ticket.identity, entries: entries, at: operations.storage.now()) {
             case .gatewayTimeout:
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
@@ -49,10 +57,10 @@ struct HTTPCacheRoom: Room {
                 forward = decided
             }
             guard mayWait else { return try await exchange(forward, request, ticket, chain).response }
-            switch operations.flights.join(ticket.primary, since: ended) {
+            switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                return try await operations.flights.lead(ticket.primary, flight) {
+                return try await operations.flights.lead(ticket.flight, flight) {
                     try await exchange(forward, request, ticket, chain)
                 }
             case .follow(let flight):
@@ -69,7 +77,7 @@ struct HTTPCacheRoom: Room {
         await operations.invalidate(after: response, to: request, chain.call)
         let content = response.headers["Content-Location"].flatMap { URLReference.resolve($0, against: response.url) }
         guard StorageRule.answersGet(response, to: request, contentURL: content),
-            let ticket = operations.ticket(for: request, chain.call, method: .get)
+            let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
             response, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: response.headers),
@@ -97,10 +105,14 @@ struct HTTPCacheRoom: Room {
 
     /// A stale response in place of an error; `nil` when it may not stand in, or is gone.
     private func standIn(
-        _ forward: CacheStrategy.Forward, _ request: HTTPRequest
+        _ forward: CacheStrategy.Forward, _ request: HTTPRequest, isDisconnected: Bool = false
     ) async throws -> HTTPResponse? {
         let now = operations.storage.now()
-        guard let entry = forward.candidate, CacheStrategy.mayStandIn(entry, for: request, at: now) else { return nil }
+        guard let entry = forward.candidate,
+            CacheStrategy.mayStandIn(
+                entry, for: request, at: now,
+                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected)
+        else { return nil }
         return try await response(.stale(entry, at: now), to: request)
     }
 
@@ -119,13 +131,14 @@ struct HTTPCacheRoom: Room {
         do {
             response = try await chain.proceed(forward.request)
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stale = try await standIn(forward, request) else { throw error }
+            guard let stale = try await standIn(forward, request, isDisconnected: true) else { throw error }
             // There may be other addresses and attempts; when all have failed, this is the answer.
             var answer = stale
             answer.standsInFor = error
             return (answer, false)
         }
         let responseTime = operations.storage.now()
+        await operations.invalidate(after: response, to: request, chain.call)
         if request.method == .head {
             await takeIn(head: response, request, ticket, requestTime, responseTime)
             return (response, false)
@@ -134,7 +147,7 @@ struct HTTPCacheRoom: Room {
             if let confirmed = try await confirmed(entry, by: response, forward, request, requestTime, responseTime) {
                 return (confirmed, true)
             }
-            // The store has lost the body that the server confirmed: fetch it.
+            // The store has lost the body that the server confirmed, or it has confirmed another one: fetch it.
             return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
         }
         if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
@@ -154,17 +167,19 @@ struct HTTPCacheRoom: Room {
             requestTime: requestTime, responseTime: responseTime)
     }
 
-    /// A stored response that the server has confirmed; `nil` when its body is gone. A 304 to conditions of the caller
+    /// A stored response that the server has confirmed; `nil` when its body is gone, or another one is meant. A 304 to conditions of the caller
     /// freshens what is stored and goes to the caller as it is.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
+        let isConfirmed = ValidationRule.confirms(response.headers, entry)
         let isMeant =
-            ValidationRule.confirms(response.headers, entry)
+            isConfirmed
             && (forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified)
         var body: ResponseBody?
         if forward.isConditional {
+            guard isConfirmed else { return nil }
             body = try await operations.body(of: entry, for: request)
             if body == nil { return nil }
         }
@@ -191,7 +206,7 @@ struct HTTPCacheRoom: Room {
         _ responseTime: Date
     ) async {
         guard (200...499).contains(response.status), response.status != 304,
-            let entry = TimeToLiveRule.candidate(request, among: await operations.entries(ticket))
+            let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
         else { return }
         if ValidationRule.matches(head: response, entry) {
             await operations.update(
@@ -206,7 +221,7 @@ struct HTTPCacheRoom: Room {
     private func refresh(
         _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) {
-        guard case .lead(let flight) = operations.flights.join(ticket.primary, since: nil) else { return }
+        guard case .lead(let flight) = operations.flights.join(ticket.flight, since: nil) else { return }
         // The whole, whatever part or condition its reader has asked for.
         var request = request
         request.method = request.method == .head ? .get : request.method
@@ -214,7 +229,8 @@ struct HTTPCacheRoom: Room {
             let own = ["range", "if-range", "if-none-match", "if-modified-since"]
             request.headers.removeAll { own.contains($0.lowercased()) }
         }
-        request.streamsBody = true
+        // What is judged has to be there as a whole.
+        request.streamsBody = chain.call.details.row?.verdict == nil
         request.timeout = request.timeout ?? timeout
         let refreshing = request
         // The reader's call is over when it has its answer; this is one of its own, which nobody watches.
@@ -222,16 +238,20 @@ struct HTTPCacheRoom: Room {
         Task {
             var ending = FlightTable.Ending.notStored
             if case .forward(let forward) = CacheStrategy(
-                refreshing, entries: [entry], at: operations.storage.now(), isRevalidating: true),
-                let response = try? await exchange(forward, refreshing, ticket, chain).response
+                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), isRevalidating: true),
+                let (response, isStored) = try? await exchange(forward, refreshing, ticket, chain)
             {
-                // Reading it stores it.
-                do {
-                    for try await _ in response.body {}
+                if isStored {
                     ending = .stored
-                } catch {}
+                } else {
+                    // Reading a stream stores it.
+                    do {
+                        for try await _ in response.body {}
+                        ending = .stored
+                    } catch {}
+                }
             }
-            operations.flights.end(ticket.primary, flight, ending)
+            operations.flights.end(ticket.flight, flight, ending)
         }
     }
 }

@@ -243,6 +243,8 @@ struct CallDetails: Sendable {
     var filledPath: String?
     /// The entity, to cancel the call by.
     var entity: EntityReference?
+    /// Whose answers are stored and found; read once, so that a user who changes meanwhile gets nothing of this call.
+    var partition: String?
     /// Counts what is read of the files of an upload.
     var monitor: UploadMonitor?
     /// Is handed what the cache has before the network is asked.

@@ -70,6 +70,7 @@ extension CentralRequestManager {
             details.simulation = simulation
             if let address = simulatedAddress(of: request.url) { request.url = address }
         }
+        details.partition = request.cachePartition ?? storage.partition
         let limit = request.deadline ?? configuration.deadline
         return Call(
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },

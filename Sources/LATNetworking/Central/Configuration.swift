@@ -126,17 +126,22 @@ extension CentralRequestManager {
         /// The directory of what is kept on disk. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It
         /// is made at the first write.
         public var cacheDirectory: String?
-        /// The user whose responses are kept, so that none are given to another. Default `nil`: they are everybody's.
-        /// ``CentralRequestManager/Cache/partition`` changes it later.
+        /// The user whose responses are kept, so that none are given to another. Default `nil`: the answer to a request
+        /// with credentials is for the same ones only, all others are everybody's.
+        /// ``CentralRequestManager/Cache/partition`` changes it later, ``HTTPRequest/cachePartition`` for one request.
         public var cachePartition: String?
         /// The app's version of what it stores: with another number nothing stored before is found. Default 1.
         public var cacheVersion = 1
         /// Names of parameters that do not tell requests apart: timestamps, nonces, signatures. Those of the table's rows
         /// come on top. Default none.
         public var volatileParameters: [String] = []
-        /// Whether answers to other methods than GET and HEAD are stored too, under a key that their bodies are part of.
-        /// Default `false`: those of requests that ask for it, see ``HTTPRequest/cachesUnsafeMethods``.
+        /// Whether answers to other methods than GET and HEAD are stored too, under a key that their bodies are part of;
+        /// never those to `PUT`, `PATCH` and `DELETE`. Default `false`: those of requests that ask for it, see ``HTTPRequest/cachesUnsafeMethods``.
         public var cachesUnsafeMethods = false
+        /// Whether ``CachePolicy/http`` gives a stale answer whenever the network fails, and not only for as long as the
+        /// server's `stale-if-error` allows; never against `must-revalidate` or `no-cache` (RFC 9111 §4.2.4). Default
+        /// `false`.
+        public var servesStaleWhenDisconnected = false
         /// Told when the cache's store fails, once for each kind of operation; requests go on without it. Default `nil`:
         /// a line on standard error.
         public var cacheObserver: CacheObserver?

@@ -12,8 +12,7 @@ extension Corridor {
         let timeout = configuration.engine.timeout
         let limits = TimeLimits()
         let clock = limits.clock
-        let sharing = SharingRoom(
-            configuration.duplicates, secrets: configuration.secretHeaders, partition: { storage.partition })
+        let sharing = SharingRoom(configuration.duplicates, secrets: configuration.secretHeaders)
         let barrier = BarrierRoom()
         let composition = CompositionRoom(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
@@ -24,13 +23,18 @@ extension Corridor {
             rule: RedirectRule(
                 secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
+        var cookies: CookieJar?
+        if case .engine(let engine) = sender { cookies = engine.cookies }
         let operations = CacheOperations(
             storage: storage, volatileParameters: Set(configuration.volatileParameters),
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
-            maxBodySize: configuration.engine.maxBodySize)
+            secretFields: configuration.secretHeaders, cookies: cookies,
+            maxBodySize: configuration.engine.maxBodySize,
+            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected)
         let cache = CacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
-        let httpCache = HTTPCacheRoom(operations: operations, timeout: timeout, limits: limits)
+        let httpCache = HTTPCacheRoom(
+            standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let retryPolicy = configuration.effectiveRetryPolicy
 
         var rooms: [Place: any Room] = [
@@ -80,7 +84,7 @@ extension Corridor {
                 cachePolicy: configuration.cachePolicy,
                 composes: !configuration.headers.hasNoFields || hasProvider,
                 hasParameterProvider: configuration.parameterProvider != nil),
-            sharing: sharing, barrier: barrier, redirect: redirect)
+            mayHoldEntries: { storage.mayHoldEntries }, sharing: sharing, barrier: barrier, redirect: redirect)
     }
 }
 

@@ -10,6 +10,8 @@ final class Corridor: Sendable {
     /// The rooms of a request without settings of its own.
     private let standing: RoomSet
     private let furnished: Furniture
+    /// Whether the cache may hold what a request with effects makes wrong.
+    private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
     private let redirect: RedirectRoom
@@ -27,11 +29,13 @@ final class Corridor: Sendable {
 
     /// - Parameter always: the rooms that every request passes.
     init(
-        _ table: RoomTable, always: RoomSet, furnished: Furniture, sharing: SharingRoom, barrier: BarrierRoom,
+        _ table: RoomTable, always: RoomSet, furnished: Furniture,
+        mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
         redirect: RedirectRoom
     ) {
         self.table = table
         self.furnished = furnished
+        self.mayHoldEntries = mayHoldEntries
         self.sharing = sharing
         self.barrier = barrier
         self.redirect = redirect
@@ -72,7 +76,10 @@ final class Corridor: Sendable {
         if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
         if call.details.simulation != nil { rooms.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
-        guard !request.hasNoSettings else { return rooms }
+        guard !request.hasNoSettings else {
+            if isInvalidating(request) { rooms.insert(.httpCache) }
+            return rooms
+        }
         if let retries = request.retries ?? request.retryPolicy?.retries { rooms.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
         if !request.authenticates { rooms.remove(.authentication) }
@@ -89,7 +96,13 @@ final class Corridor: Sendable {
             rooms.formUnion(
                 Self.caches(request.cachePolicy ?? furnished.cachePolicy, isSealed: isSealed, furnished.cachesSealed))
         }
+        if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
         return rooms
+    }
+
+    /// Whether a request makes wrong what may be stored, whatever its policy (RFC 9111 §4.4).
+    private func isInvalidating(_ request: HTTPRequest) -> Bool {
+        request.method != .get && !request.method.isSafe && mayHoldEntries()
     }
 
     private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> RoomSet {

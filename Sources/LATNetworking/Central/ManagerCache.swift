@@ -120,14 +120,16 @@ public enum CacheStorageKind: String, Hashable, Sendable {
 extension CacheStorage {
     /// The storage of a manager, as its configuration says.
     convenience init(_ configuration: CentralRequestManager.Configuration) {
+        let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
+        let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
+        let given =
+            (configuration.cacheStore as? DiskStore ?? (configuration.cacheStore as? TieredStore)?.disk)?.directory
         self.init(
-            partition: configuration.cachePartition, now: configuration.cacheClock,
+            partition: configuration.cachePartition, directory: own ?? given, now: configuration.cacheClock,
             observer: configuration.cacheObserver
         ) {
             if let store = configuration.cacheStore { return store }
-            guard configuration.cacheStorage == .memoryAndDisk,
-                let directory = configuration.cacheDirectory ?? Self.standardDirectory()
-            else { return MemoryStore() }
+            guard let directory = own else { return MemoryStore() }
             return TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
         }
     }

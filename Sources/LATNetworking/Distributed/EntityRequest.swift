@@ -40,6 +40,11 @@ extension EntityRequest {
     /// How a cache may take part.
     public func cache(_ policy: CachePolicy) -> EntityCall<Model> { call.with { $0.options.cachePolicy = policy } }
 
+    /// The user whose answers are stored and found (``HTTPRequest/cachePartition``).
+    public func cachePartition(_ partition: String) -> EntityCall<Model> {
+        call.with { $0.options.cachePartition = partition }
+    }
+
     /// Stores and looks up the answer also when the method is not GET; its body is then part of the key.
     public func cachesUnsafeMethods() -> EntityCall<Model> { call.with { $0.options.cachesUnsafeMethods = true } }
 

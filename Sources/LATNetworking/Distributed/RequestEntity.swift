@@ -56,6 +56,8 @@ public struct RequestOptions: Sendable {
     public var cachePolicy: CachePolicy?
     /// Whether the answer is stored and looked up also when the method is not GET. Default `false`.
     public var cachesUnsafeMethods = false
+    /// The user whose answers are stored and found. Default `nil`: the row's or the manager's.
+    public var cachePartition: String?
     /// How parameters become a body.
     public var parameterEncoding: ParameterEncoding?
     /// How often an idempotent request is repeated after a failure of the network.
@@ -113,6 +115,7 @@ public struct RequestOptions: Sendable {
         if let timeout { request.timeout = timeout }
         if let cachePolicy { request.cachePolicy = cachePolicy }
         if cachesUnsafeMethods { request.cachesUnsafeMethods = true }
+        if let cachePartition { request.cachePartition = cachePartition }
         if redirects != .automatic { request.redirects = redirects }
         if let authentication { request.authentication = authentication }
         if priority != .normal { request.priority = priority }

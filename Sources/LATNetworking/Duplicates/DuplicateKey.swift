@@ -47,8 +47,7 @@ struct DuplicateKey: Hashable, Sendable {
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.
     ///   - secrets: the fields that hold credentials.
-    ///   - partition: the user whose answers the cache keeps.
-    init?(sharing call: Call, composed: HTTPRequest, secrets: SecretHeaders, partition: String?) {
+    init?(sharing call: Call, composed: HTTPRequest, secrets: SecretHeaders) {
         // What is cached is delivered to each caller by itself, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
         self.init(call.request, simulation: call.details.simulation)
@@ -56,7 +55,7 @@ struct DuplicateKey: Hashable, Sendable {
             HTTPHeaders(
                 composed.headers.filter { secrets.contains($0.name) || composed.secretHeaders.contains($0.name) }
                     .map { ($0.name, $0.value) }))
-        self.partition = partition
+        partition = call.details.partition
         rows = [call.details.row?.domain, call.details.row?.server]
     }
 

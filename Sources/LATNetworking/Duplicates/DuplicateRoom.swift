@@ -51,16 +51,11 @@ final class SharingRoom: Room {
 
     private let standard: DuplicatePolicy
     private let secrets: SecretHeaders
-    private let partition: @Sendable () -> String?
     private let state = Mutex(State())
 
-    init(
-        _ standard: DuplicatePolicy, secrets: SecretHeaders = .standard,
-        partition: @escaping @Sendable () -> String? = { nil }
-    ) {
+    init(_ standard: DuplicatePolicy, secrets: SecretHeaders = .standard) {
         self.standard = standard
         self.secrets = secrets
-        self.partition = partition
     }
 
     func policy(for request: HTTPRequest) -> DuplicatePolicy {
@@ -74,9 +69,9 @@ final class SharingRoom: Room {
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
-        guard
-            let key = DuplicateKey(sharing: call, composed: request, secrets: secrets, partition: partition())
-        else { return try await chain.proceed(request) }
+        guard let key = DuplicateKey(sharing: call, composed: request, secrets: secrets) else {
+            return try await chain.proceed(request)
+        }
         let waiter = Waiter<HTTPResponse>()
         let (id, token, shared, isFirst) = join(key, call, waiter)
         shared.call.raisePriority(to: call.priority)

@@ -143,6 +143,7 @@ final class RoutePlan: Sendable {
         if let timeout = settings.idleTimeout { request.idleTimeout = timeout }
         if let retries = settings.retries { request.retries = retries }
         if let policy = settings.cachePolicy { request.cachePolicy = policy }
+        if let partition = settings.cachePartition { request.cachePartition = partition }
         if let redirects = settings.redirects { request.redirects = redirects }
         if let proxy = settings.proxy { request.proxy = proxy }
         if let sealing = settings.sealing { request.sealing = sealing }

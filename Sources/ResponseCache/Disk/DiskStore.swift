@@ -67,6 +67,9 @@ public final class DiskStore: CacheStore {
 
     deinit { core.flush() }
 
+    /// Whether somebody has stored something in a folder, so that there may be entries.
+    package static func hasEntries(_ directory: String) -> Bool { access(DiskLayout(directory).index, F_OK) == 0 }
+
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         // Asked before and after: in between, a use may go from what waits to the disk, behind the back of the look-up.

@@ -60,14 +60,16 @@ package enum CacheStrategy: Sendable {
     ///
     /// - Parameters:
     ///   - request: the request, its URL and fields final.
+    ///   - identity: who asks.
     ///   - entries: what is stored under its primary key, the last one first.
     ///   - isRevalidating: whether this is the request that refreshes a response in the background.
     package init(
-        _ request: HTTPRequest, entries: [CacheEntry], at now: Date, isRevalidating: Bool = false
+        _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
+        isRevalidating: Bool = false
     ) {
         let control = CacheControl(request: request.headers)
         guard !control.noStore,
-            let entry = entries.first(where: { Self.isCandidate($0, for: request) })
+            let entry = entries.first(where: { Self.isCandidate($0, for: request, identity) })
         else {
             self = control.onlyIfCached ? .gatewayTimeout : .forward(Forward(request: request))
             return
@@ -84,9 +86,11 @@ package enum CacheStrategy: Sendable {
     }
 
     /// Whether a stored response belongs to a request and may be used by these rules at all.
-    private static func isCandidate(_ entry: CacheEntry, for request: HTTPRequest) -> Bool {
+    private static func isCandidate(
+        _ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity
+    ) -> Bool {
         guard !VaryRule.matchesNothing(entry.varyFields),
-            VaryRule.variant(entry.varyFields, of: request) == entry.key.variant,
+            VaryRule.variant(entry.varyFields, of: request, identity) == entry.key.variant,
             // What stands for a whole way with its redirects is no answer to one hop.
             StoredAnswer.isSingleHop(entry)
         else { return false }
@@ -162,12 +166,17 @@ package enum CacheStrategy: Sendable {
 
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request says for how
     /// long, and nothing forbids it.
-    package static func mayStandIn(_ entry: CacheEntry, for request: HTTPRequest, at now: Date) -> Bool {
+    ///
+    /// - Parameter atAnyAge: whether nobody has to say for how long: the cache is disconnected, and the app has chosen so
+    ///   (RFC 9111 §4.2.4).
+    package static func mayStandIn(
+        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false
+    ) -> Bool {
         let control = CacheControl(request: request.headers)
         let stored = CacheControl(entry.headers)
         guard !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
             !request.headers.contains("Range"),
-            let window = [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
+            let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }
         let freshness = Freshness(of: entry, control: stored, at: now)
         // A clock that was put back says nothing of the age.

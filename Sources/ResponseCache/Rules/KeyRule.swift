@@ -6,7 +6,7 @@ import HTTPCore
 /// them can be read from it.
 package struct KeyRule: Sendable {
     /// What counts of keys and entries. Another number, and nothing stored before is found.
-    static let schemaVersion = 1
+    static let schemaVersion = 2
 
     /// Names of parameters that do not count: timestamps, nonces.
     package var volatileParameters: Set<String>
@@ -72,6 +72,13 @@ package struct CanonicalURL: Hashable, Sendable {
 
     /// The URL as text.
     package var text: String { query.map { "\(base)?\($0)" } ?? base }
+
+    /// The host, without the port.
+    package var host: String {
+        var host = base[base.index(base.startIndex, offsetBy: base.hasPrefix("https") ? 8 : 7)...].prefix { $0 != "/" }
+        if let colon = host.lastIndex(of: ":"), !host[colon...].contains("]") { host = host[..<colon] }
+        return String(host.filter { $0 != "[" && $0 != "]" })
+    }
 
     /// The parameters of the query by name, repeats of a name in their order.
     var sortedQuery: [String] {
@@ -166,5 +173,10 @@ struct KeyDigest: ~Copyable {
     /// SHA-256 as 64 hexadecimal digits; `nil` where libcrypto has none.
     var text: String? {
         (try? MessageDigest.of(parts, .sha256)).map(MessageDigest.hexadecimal)
+    }
+
+    /// HMAC-SHA256 as 64 hexadecimal digits; `nil` where libcrypto has none.
+    func text(key: Data) -> String? {
+        (try? MessageDigest.hmac(parts, key: key)).map(MessageDigest.hexadecimal)
     }
 }

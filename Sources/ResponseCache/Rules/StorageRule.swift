@@ -9,10 +9,13 @@ package enum StorageRule {
         _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false
     ) -> Bool {
         guard request.method == .get || storesUnsafe, response.status >= 200,
-            // Parts are no whole, and 304 has none (§3.3).
-            response.status != 206, response.status != 304,
-            !CacheControl(request: request.headers).noStore
+            // Parts are no whole, 304 has none (§3.3), and 412 and 416 speak of the request's conditions and ranges alone.
+            ![206, 304, 412, 416].contains(response.status), !CacheControl(request: request.headers).noStore
         else { return false }
+        // The answer to a condition or a range may say something else than the whole would.
+        if request.headers.contains("Range") || ValidationRule.hasConditions(request) {
+            guard StatusRule.isHeuristicallyCacheable(response.status) else { return false }
+        }
         return isUsable(status: response.status, response.headers)
     }
 
@@ -27,9 +30,10 @@ package enum StorageRule {
             return false
         }
         guard !VaryRule.matchesNothing(VaryRule.fields(of: headers)) else { return false }
-        if control.maxAge != nil || headers.contains("Expires") || control.isPublic || control.isPrivate {
-            return true
-        }
+        if control.maxAge != nil || headers.contains("Expires") { return true }
+        // An error that says nothing of its freshness must not take the place of what may stand in for it.
+        if StatusRule.isServerError(status) { return false }
+        if control.isPublic || control.isPrivate { return true }
         // Without a word on freshness: a guess or a question to the server must be possible.
         return StatusRule.isHeuristicallyCacheable(status)
             && (headers.contains("ETag") || headers.contains("Last-Modified") || control.noCache)

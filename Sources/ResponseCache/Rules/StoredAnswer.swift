@@ -16,10 +16,11 @@ package enum StoredAnswer {
     ///   - varyFields: the fields that select it; ``VaryRule/fields(of:)``.
     /// - Returns: `nil` where there is no digest for its key.
     package static func entry(
-        _ response: HTTPResponse, to request: HTTPRequest, url: CanonicalURL, primary: String, varyFields: [String],
-        requestTime: Date, responseTime: Date
+        _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,
+        primary: String, varyFields: [String], requestTime: Date, responseTime: Date
     ) -> CacheEntry? {
-        guard let variant = VaryRule.variant(varyFields, of: request) else { return nil }
+        let varyFields = identity.varyFields(varyFields, of: response.headers)
+        guard let variant = VaryRule.variant(varyFields, of: request, identity) else { return nil }
         var headers = StorageRule.storedHeaders(response.headers)
         if response.version != .http1_1 { headers.append(versionField, response.version.rawValue) }
         if !response.redirects.isEmpty {
@@ -31,6 +32,7 @@ package enum StoredAnswer {
             status: response.status, reason: response.reason, headers: headers, requestTime: requestTime,
             responseTime: responseTime)
         entry.varyFields = varyFields
+        entry.partition = identity.partition
         return entry
     }
 

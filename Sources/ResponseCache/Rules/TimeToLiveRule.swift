@@ -20,9 +20,12 @@ package enum TimeToLiveRule {
 
     /// The last stored success that belongs to a request, however old; entries that are no success or no whole do not
     /// count, whoever stored them.
-    package static func candidate(_ request: HTTPRequest, among entries: [CacheEntry]) -> CacheEntry? {
+    package static func candidate(
+        _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
+    ) -> CacheEntry? {
         entries.first { entry in
-            isStorable(status: entry.status) && VaryRule.variant(entry.varyFields, of: request) == entry.key.variant
+            isStorable(status: entry.status)
+                && VaryRule.variant(entry.varyFields, of: request, identity) == entry.key.variant
         }
     }
 

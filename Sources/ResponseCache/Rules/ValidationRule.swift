@@ -86,10 +86,18 @@ package enum ValidationRule {
     /// Those that tell of the bytes that are stored, which a 304 does not bring (§3.2).
     private static let keptFields: Set<String> = ["content-length", "content-encoding", "content-range", "vary"]
 
-    /// Whether a 304 speaks of the entry that was asked about: a strong validator in it must be the entry's (§4.3.4).
+    /// Whether a 304 speaks of the entry that was asked about (§4.3.4): a strong tag in it must be the entry's, a weak one
+    /// must be like it, and where there is no tag the dates must agree. One without either answers what was asked.
     package static func confirms(_ headers: HTTPHeaders, _ entry: CacheEntry) -> Bool {
-        guard let tag = headers["ETag"], let own = entry.headers["ETag"] else { return true }
-        return tag.hasPrefix("W/") || tag == own || weakly(tag) == weakly(own)
+        if let tag = headers["ETag"]?.trimmingFieldWhitespace,
+            let own = entry.headers["ETag"]?.trimmingFieldWhitespace
+        {
+            return tag.hasPrefix("W/") ? weakly(tag) == weakly(own) : tag == own
+        }
+        guard let modified = headers["Last-Modified"].flatMap(HTTPDate.parse),
+            let own = entry.headers["Last-Modified"].flatMap(HTTPDate.parse)
+        else { return true }
+        return modified == own
     }
 
     /// What the answer to a HEAD says of a stored response (§4.3.5): `true` when it may be updated by it, `false` when

@@ -23,10 +23,16 @@ package enum VaryRule {
 
     /// The digest of the fields of a request, which tells its variant; empty when there are none.
     /// `nil` when there is no digest to be had.
-    package static func variant(_ fields: [String], of request: HTTPRequest) -> String? {
+    package static func variant(
+        _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity = .everybody
+    ) -> String? {
         guard !fields.isEmpty else { return "" }
         var digest = KeyDigest()
-        for name in fields { digest.add(name, value(of: name, in: request)) }
+        for name in fields {
+            digest.add(name, name == RequestIdentity.field ? identity.credentials : value(of: name, in: request))
+            // The jar's cookies go into the same field of the request.
+            if name == "cookie", let cookies = identity.cookies { digest.add(":jar", cookies) }
+        }
         return digest.text
     }
 

@@ -29,6 +29,8 @@ public struct RouteSettings: Sendable {
     @Tracked public var envelope: EnvelopeChoice?
     /// Parameters that do not count when a cached reply is looked up: timestamps, nonces.
     @Tracked public var volatileParameters: [String]?
+    /// Whose answers are stored and found (``HTTPRequest/cachePartition``).
+    @Tracked public var cachePartition: String?
     /// Whether the content is sealed, and by which of the manager's sealers.
     @Tracked public var sealing: SealingPolicy?
     /// Header fields that hold secrets, besides those of every manager. Of `defaults` and domains; they add up.
@@ -93,6 +95,7 @@ public struct RouteSettings: Sendable {
         merged.$simulation = $simulation.over(other.$simulation)
         merged.$envelope = $envelope.over(other.$envelope)
         merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
+        merged.$cachePartition = $cachePartition.over(other.$cachePartition)
         merged.$sealing = $sealing.over(other.$sealing)
         let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
         merged.$secretHeaders = Tracked(

@@ -72,6 +72,7 @@ extension RouteSettings {
             }
         }
         $volatileParameters = Tracked(entry.volatileParameters)
+        $cachePartition = Tracked(entry.cachePartition)
         $sealing = Tracked(entry.sealer) { sealer in
             switch sealer {
             case .none: .unsealed

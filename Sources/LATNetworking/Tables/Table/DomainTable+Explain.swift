@@ -203,6 +203,7 @@ private struct ExplanationList {
             }
         }
         add("volatileParameters", settings.$volatileParameters) { $0.joined(separator: ", ") }
+        add("cachePartition", settings.$cachePartition) { $0 }
         add("sealer", settings.$sealing) { sealing in
             switch sealing {
             case .automatic: "automatic"

@@ -1,0 +1,53 @@
+import Cryptography
+package import FoundationEssentials
+import Glibc
+import Platform
+import Synchronization
+
+/// The secret that ``RequestIdentity`` digests credentials with. It lies in the store's folder, for its owner only, so that
+/// what was stored for somebody is found again by the next process.
+package final class IdentityKey: Sendable {
+    private struct State {
+        var key: Data?
+        var isSaved = false
+    }
+
+    private let path: String?
+    private let state = Mutex(State())
+    private static let byteCount = 32
+
+    /// - Parameter directory: the folder of the store; `nil` for one that does not outlive the process.
+    package init(directory: String?) { path = directory.map { $0 + "/identity.key" } }
+
+    /// The secret, read from the folder or made.
+    package var bytes: Data {
+        state.withLock { state in
+            if let key = state.key { return key }
+            let read = path.flatMap(Self.read)
+            let key = read ?? Data((try? randomBytes(Self.byteCount)) ?? [])
+            state.key = key
+            state.isSaved = read != nil || path == nil
+            return key
+        }
+    }
+
+    /// Puts the secret into the folder, before the first entry that depends on it. Where another process was first, its
+    /// secret counts from now on. Without a word where nothing can be written: the entries are not found again then.
+    package func save() {
+        state.withLock { state in
+            guard !state.isSaved, let path, let key = state.key else { return }
+            state.isSaved = true
+            try? DiskLayout(PathParts(path).folder).makeFolders()
+            if let other = Self.read(path) {
+                state.key = other
+            } else {
+                try? AtomicFile.write(key, to: path)
+            }
+        }
+    }
+
+    private static func read(_ path: String) -> Data? {
+        guard let data = FileManager.default.contents(atPath: path), data.count == byteCount else { return nil }
+        return data
+    }
+}

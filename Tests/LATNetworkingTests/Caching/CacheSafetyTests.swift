@@ -1,0 +1,287 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATTesting
+import Testing
+
+/// Nobody gets another's answer, and nothing wrong takes the place of what is right.
+@Suite(.timeLimit(.minutes(2))) struct CacheSafetyTests {
+    /// Tells each sender its credentials back, and counts.
+    private static func mirror(_ headers: HTTPHeaders) throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { request in
+            let who = request.headers["Authorization"] ?? request.headers["X-Tenant-Key"] ?? request.headers["Cookie"]
+            return reply(who ?? "nobody", headers)
+        }
+        return server
+    }
+
+    private static func reply(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> MockReply {
+        headers.reduce(MockReply.text(text, status: status)) { $0.header($1.name, $1.value) }
+    }
+
+    private static let policies: [CachePolicy] = [
+        .http, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache, .writeOnly,
+    ]
+
+    @Test(arguments: policies, ["Authorization", "Cookie", "X-Tenant-Key"])
+    func usersAreKeptApart(policy: CachePolicy, field: String) async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(policy) { $0.secretHeaders.insert("X-Tenant-Key") }
+        for user in ["ada", "bob", "ada", "bob"] {
+            #expect(try await manager.startRequest("GET", server.url(), headers: [field: user]).text == user)
+        }
+        // What is kept is found by the same credentials, and by none else.
+        for user in ["ada", "bob"] {
+            let kept = try await manager.startRequest(
+                "GET", server.url(), cache: .cacheOnly, headers: [field: user])
+            #expect(kept.text == user && kept.source == .memoryCache)
+        }
+        let stranger = await failure {
+            try await manager.startRequest("GET", server.url(), cache: .cacheOnly, headers: [field: "eve"])
+        }
+        #expect(stranger?.kind == .cache)
+        #expect(
+            await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }?.kind == .cache)
+    }
+
+    @Test func credentialsOfTheRequestCountToo() async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http)
+        var request = HTTPRequest("GET", server.url())
+        var texts: [String?] = []
+        for token in ["a", "b", "a"] {
+            request.authentication = .bearer(token: token)
+            texts.append(try await manager.send(request).text)
+        }
+        #expect(texts == ["Bearer a", "Bearer b", "Bearer a"])
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func publicAnswersAreEverybodys() async throws {
+        let server = try Self.mirror(["Cache-Control": "public, max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http)
+        #expect(try await manager.startRequest("GET", server.url(), headers: ["Authorization": "ada"]).text == "ada")
+        #expect(try await manager.startRequest("GET", server.url(), headers: ["Authorization": "bob"]).text == "ada")
+        #expect(try await manager.startRequest("GET", server.url()).text == "ada")
+        #expect(server.requestCount == 1)
+    }
+
+    /// A partition says whose answers they are; a token that is renewed does not make them another's.
+    @Test(arguments: ["manager", "request", "entity"])
+    func partitionStandsForCredentials(place: String) async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http) { if place == "manager" { $0.cachePartition = "ada" } }
+        struct Ask: RequestEntity {
+            typealias Model = String
+            static let route = Route("GET", url: "/me")
+        }
+        manager.baseURL = server.url("")
+        for (token, user) in [("1", "ada"), ("2", "ada"), ("3", "bob")] {
+            if place == "manager" { manager.cache.partition = user }
+            var request = HTTPRequest("GET", server.url("/me"), headers: ["Authorization": token])
+            if place == "request" { request.cachePartition = user }
+            if place == "entity" {
+                // What comes back is no JSON; it is kept all the same.
+                _ = try? await Ask().header("Authorization", token).cachePartition(user).startRequest(on: manager)
+            } else {
+                #expect(try await manager.send(request).text == (user == "ada" ? "1" : "3"))
+            }
+        }
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func switchOfPartitionInFlightLabelsNothingWrong() async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let held = Holding()
+        let manager = try CentralRequestManager.caching(.http) { configuration in
+            configuration.cachePartition = "ada"
+            configuration.networkInterceptors = [held]
+        }
+        let call = Task { try await manager.startRequest("GET", server.url()) }
+        await held.isThere.wait()
+        manager.cache.partition = "bob"
+        held.mayGo.raise()
+        #expect(try await call.value.text == "nobody")
+        #expect(try await manager.cache.entries().map(\.partition) == ["ada"])
+        #expect(
+            await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }?.kind == .cache)
+    }
+
+    /// The jar's cookies are on the request as sent, and so part of who asks.
+    @Test(arguments: [false, true])
+    func cookiesOfTheJarCount(isPublic: Bool) async throws {
+        let caching: HTTPHeaders = [
+            "Cache-Control": isPublic ? "public, max-age=3600" : "max-age=3600", "Vary": "Cookie",
+        ]
+        let server = try Self.mirror(caching)
+        let manager = try CentralRequestManager.caching(.http) { $0.cookies = .memory }
+        let jar = try #require(manager.cookies)
+        for (value, expected) in [("ada", "s=ada"), ("bob", "s=bob"), ("ada", "s=ada")] {
+            try await jar.set(Cookie("s", value, domain: "127.0.0.1"))
+            #expect(try await manager.startRequest("GET", server.url()).text == expected)
+        }
+        #expect(server.requestCount == 2)
+    }
+
+    /// The secret that credentials are digested with lies beside the entries, for their owner only.
+    @Test func anotherProcessFindsTheSameUsersAnswer() async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let directory = try TemporaryDirectory()
+        for round in 0..<2 {
+            let manager = try CentralRequestManager.caching(.http) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+            }
+            let response = try await manager.startRequest("GET", server.url(), headers: ["Authorization": "ada"])
+            #expect(response.source == (round == 0 ? .network : .diskCache))
+            await manager.shutdown()
+        }
+        var status = stat()
+        #expect(stat(directory.path(of: "cache/identity.key"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+
+    // MARK: Nothing wrong is kept
+
+    @Test(arguments: [416, 412, 206, 429])
+    func answersToRangesReplaceNothing(status: Int) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            let isPart = request.headers["Range"] != nil
+            return Self.reply(
+                isPart ? "wrong" : "whole", ["Cache-Control": "max-age=3600", "Content-Range": "bytes */5"],
+                status: isPart ? status : 200)
+        }
+        let manager = try CentralRequestManager.caching(.http)
+        for _ in 0..<2 {
+            let part = try await manager.send(HTTPRequest("GET", server.url(), headers: ["Range": "bytes=99-"]))
+            #expect(part.status == status)
+            #expect(try await manager.startRequest("GET", server.url()).text == "whole")
+        }
+    }
+
+    @Test func barePrivateErrorReplacesNothing() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            Self.reply("good", ["Cache-Control": "max-age=0, stale-if-error=600", "ETag": "\"1\""], status: 200))
+        server.fallback { _ in Self.reply("bad", ["Cache-Control": "private"], status: 500) }
+        let manager = try CentralRequestManager.caching(.http)
+        for _ in 0..<3 {
+            let response = try await manager.send(HTTPRequest("GET", server.url()))
+            #expect(response.text == "good")
+        }
+    }
+
+    /// RFC 9111 §4.3.4: a 304 with another strong tag confirms nothing.
+    @Test func foreignTagConfirmsNothing() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.reply("old", ["Cache-Control": "max-age=0", "ETag": "\"1\""], status: 200))
+        server.fallback { request in
+            request.headers["If-None-Match"] == nil
+                ? Self.reply("new", ["ETag": "\"2\""], status: 200)
+                : Self.reply("", ["ETag": "\"2\""], status: 304)
+        }
+        let manager = try CentralRequestManager.caching(.http)
+        #expect(try await manager.startRequest("GET", server.url()).text == "old")
+        let second = try await manager.startRequest("GET", server.url())
+        #expect(second.text == "new" && second.source == .network)
+    }
+
+    @Test(
+        arguments: ["PUT", "DELETE", "PATCH", "POST"], [CachePolicy.networkOnly, .http, .cacheElseNetwork(.forever)])
+    func effectsInvalidateUnderEveryPolicy(method: String, policy: CachePolicy) async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.networkOnly)
+        let url = server.url("/item")
+        #expect(try await manager.startRequest("GET", url, cache: .http).text == "1")
+        #expect(try await manager.startRequest("GET", url, cache: .http).text == "1")
+        _ = try await manager.startRequest(method, url, cache: policy)
+        #expect(try await manager.startRequest("GET", url, cache: .http).text == "3")
+    }
+
+    @Test func failedEffectInvalidatesNothing() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            request.method == "GET"
+                ? Self.reply("x", ["Cache-Control": "max-age=3600"], status: 200) : .text("", status: 500)
+        }
+        let manager = try CentralRequestManager.caching(.http)
+        _ = try await manager.startRequest("GET", server.url())
+        _ = await failure { try await manager.startRequest("DELETE", server.url()) }
+        #expect(try await manager.startRequest("GET", server.url()).source == .memoryCache)
+    }
+
+    @Test(arguments: ["PUT", "DELETE", "PATCH"])
+    func effectsAreNeverAnsweredUnsent(method: String) async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachesUnsafeMethods = true }
+        for number in 1...3 {
+            #expect(try await manager.startRequest(method, server.url(), body: .text("x")).text == "\(number)")
+        }
+    }
+
+    @Test func storedPostInvalidatesItsURL() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http) { $0.cachesUnsafeMethods = true }
+        #expect(try await manager.startRequest("GET", server.url()).text == "1")
+        #expect(try await manager.startRequest("POST", server.url(), body: .text("q")).text == "2")
+        #expect(try await manager.startRequest("POST", server.url(), body: .text("q")).text == "2")
+        #expect(try await manager.startRequest("GET", server.url()).text == "3")
+    }
+
+    /// The refresh behind a stale answer is judged as the answer itself is.
+    @Test func refreshNeverStoresBusinessFailure() async throws {
+        let server = try MockServer()
+        let caching: HTTPHeaders = [
+            "Cache-Control": "max-age=1, stale-while-revalidate=600", "Content-Type": "application/json",
+        ]
+        server.enqueue(Self.reply(#"{"code":0,"data":"good"}"#, caching))
+        server.fallback { _ in Self.reply(#"{"code":7,"message":"no"}"#, caching) }
+        let clock = TestClock()
+        let table = try DomainTable(
+            json5:
+                #"{ domains: { d: { baseURL: "\#(server.url(""))", envelope: { code: "code", data: "data", success: [0] } } },"#
+                + #" servers: { "s.get": { domain: "d", path: "x", method: "GET", cache: "http" } } }"#)
+        let manager = try CentralRequestManager.caching(.http, clock) { $0.domains = table }
+        #expect(try await manager.startRequest(server: "s.get", as: String.self).model == "good")
+        clock.advance(by: 2)
+        // One refresh after the other, and none of them changes what is kept.
+        while server.requestCount < 4 {
+            #expect(try await manager.startRequest(server: "s.get", as: String.self).model == "good")
+        }
+    }
+
+    @Test(arguments: [false, true]) func disconnectedClientMayServeStale(isChosen: Bool) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            Self.reply(
+                "kept", ["Cache-Control": request.path == "/strict" ? "max-age=1, must-revalidate" : "max-age=1"])
+        }
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.http, clock) { $0.servesStaleWhenDisconnected = isChosen }
+        for path in ["/free", "/strict"] { _ = try await manager.startRequest("GET", server.url(path)) }
+        clock.advance(by: 3600)
+        server.stop()
+        #expect(
+            await outcome { try await manager.startRequest("GET", server.url("/free")) }
+                == (isChosen ? "kept" : "failed"))
+        #expect(await outcome { try await manager.startRequest("GET", server.url("/strict")) } == "failed")
+    }
+
+    private func outcome(_ work: () async throws -> HTTPResponse) async -> String {
+        do { return try await work().text ?? "" } catch { return "failed" }
+    }
+
+    private struct Holding: Interceptor {
+        let isThere = Signal()
+        let mayGo = Signal()
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            isThere.raise()
+            await mayGo.wait()
+            return try await next(request)
+        }
+    }
+}
