@@ -103,10 +103,8 @@ extension Engine {
         transfer.lastActivity = now
         transfer.hasHeadOnConnection = true
         if transfer.firstByteAt == nil { transfer.firstByteAt = now }
-        if let cookies, cookies.isPersistent, !cookies.mayHaveChanged, Self.setsCookie(line) {
-            cookies.mayHaveChanged = true
-        }
         let wasComplete = transfer.head.isComplete
+        if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
         guard transfer.head.append(line) else {
             transfer.failure = EngineFailure.headTooLarge
             return 0
@@ -128,11 +126,6 @@ extension Engine {
         return line.count
     }
 
-    static func setsCookie(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
-        let name = "set-cookie:".utf8
-        return line.count > name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
-    }
-
     /// Whether the head is a proxy's refusal: only a proxy that speaks HTTP may say 407 (RFC 9110 §15.5.8).
     func isProxyRefusal(_ transfer: Transfer) -> Bool {
         transfer.head.status == 407 && transfer.plan.proxy.map { !$0.isSOCKS } ?? false
@@ -145,7 +138,6 @@ extension Engine {
 
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard !transfer.hasAnswered else { return }
-        saveCookies()
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 
