@@ -114,6 +114,24 @@ import Testing
         #expect(writes.value == 2)
     }
 
+    /// The file waits its second when the process ends.
+    @Test func exitWritesTheFile() async throws {
+        let path = "/tmp/lat-cookies-\(getpid())"
+        defer { unlink(path) }
+        await #expect(processExitsWith: .success) {
+            let places = CookiePlaces()
+            let server = try places.server()
+            let path = "/tmp/lat-cookies-\(getppid())"
+            let transport = try CurlTransport(configuration: places.configuration(server, .file(path)))
+            for number in 0..<3 {
+                let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+            }
+            exit(0)
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8).contains("n\t2"))
+    }
+
     @Test func linesThatAreNoCookiesAreLeftOut() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
