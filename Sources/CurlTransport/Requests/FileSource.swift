@@ -26,6 +26,8 @@ final class FileSource: BodySource {
         var wake: (@Sendable () -> Void)?
     }
 
+    typealias Read = @Sendable (CInt, UnsafeMutableRawPointer?, Int, off_t) -> Int
+
     private let size: Int64
     private let startsEarly: Bool
     private let reader: FileReader
@@ -38,10 +40,13 @@ final class FileSource: BodySource {
 
     /// - Parameter startsEarly: Whether reading begins with the transfer. If not, it begins when the first byte is asked
     ///   for: a form of a thousand files reads them one after the other.
+    /// - Parameter read: Reads from the disk, as `pread`; tests have another.
     /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
-    init(path: String, startsEarly: Bool = true) throws(NetworkError) {
+    init(
+        path: String, startsEarly: Bool = true, read: @escaping Read = { pread($0, $1, $2, $3) }
+    ) throws(NetworkError) {
         size = try FileReader.size(ofFileAt: path)
-        reader = FileReader(path: path, size: size)
+        reader = FileReader(path: path, size: size, read: read)
         self.startsEarly = startsEarly
     }
 
@@ -160,12 +165,14 @@ private final class FileReader: @unchecked Sendable {
     // Sendable: everything that changes is touched on the source's queue only.
     private let path: String
     private let size: Int64
+    private let read: FileSource.Read
     private var descriptor: CInt = -1
     /// When the file was last written to, as it was opened.
     private var written = timespec()
 
-    init(path: String, size: Int64) {
+    init(path: String, size: Int64, read: @escaping FileSource.Read) {
         self.path = path
+        self.read = read
         self.size = size
     }
 
@@ -192,7 +199,7 @@ private final class FileReader: @unchecked Sendable {
             var filled = 0
             while filled < wanted {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
-                let count = pread(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
+                let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
                 if count < 0, errno == EINTR { continue }
                 guard count > 0 else {
                     let reason = count < 0 ? String(cString: strerror(errno)) : nil
