@@ -38,10 +38,21 @@ extension Engine {
 
     func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
 
-    /// Shuts the connections that no transfer uses and that lead nowhere any more.
-    func dropDeadConnections() {
-        let busy = handles.all.compactMap { $0.transfer == nil ? nil : $0.activeSocket }
-        sockets.shutDownIdle(except: Set(busy), where: ConnectionRoute.isGone)
+    /// The connections that no transfer uses.
+    private var idleSockets: [CInt] {
+        sockets.idle(except: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.activeSocket }))
+    }
+
+    /// The ends of the connections that no transfer uses.
+    var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
+
+    /// Shuts those of these connections that no transfer uses. libcurl takes them for closed by the server: it looks before
+    /// it uses a connection of its pool again, and closes such a one.
+    func shutDownIdle(_ gone: Set<ConnectionEnds>) {
+        guard !gone.isEmpty else { return }
+        for socket in idleSockets where ConnectionEnds(socket).map(gone.contains) == true {
+            shutdown(socket, CInt(SHUT_RDWR))
+        }
     }
 
     func setTimer(milliseconds: Int) {
