@@ -43,7 +43,8 @@ import Testing
     @Test func shutdownWritesTheFile() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
-        try await withTransport(places.configuration(server, .file(directory.path(of: "c")))) { transport async throws in
+        try await withTransport(places.configuration(server, .file(directory.path(of: "c")))) {
+            transport async throws in
             for number in 0..<3 {
                 let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
                 _ = try await transport.get(url)

@@ -36,7 +36,8 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
 
         init?(field: String) {
             let name = field.lowercased()
-            guard let known = [Self.strict, .lax, .noRestriction].first(where: { $0.rawValue.lowercased() == name }) else {
+            guard let known = [Self.strict, .lax, .noRestriction].first(where: { $0.rawValue.lowercased() == name })
+            else {
                 return nil
             }
             self = known

@@ -52,7 +52,8 @@ final class CookieStore: Sendable {
         guard let suffixes = PublicSuffixList.shared else {
             throw NetworkError(
                 .unsupported,
-                message: "cookies need libpsl (libpsl.so.5): without its list any site could set cookies for all of .com; "
+                message:
+                    "cookies need libpsl (libpsl.so.5): without its list any site could set cookies for all of .com; "
                     + "install it (Debian: libpsl5), or set cookies = .off")
         }
         if case .file(let path) = policy { file = CookieFile(path: path) } else { file = nil }
@@ -63,7 +64,9 @@ final class CookieStore: Sendable {
         written = Mutex(Written(text: text))
         let now = Date.now
         state.withLock { state in
-            for cookie in NetscapeCookie.cookies(text) where cookie.keepsItsPromise { state.table.set(cookie, now: now) }
+            for cookie in NetscapeCookie.cookies(text) where cookie.keepsItsPromise {
+                state.table.set(cookie, now: now)
+            }
         }
         if file != nil { CookieStoresAtExit.add(self) }
     }
@@ -73,7 +76,8 @@ final class CookieStore: Sendable {
     /// Takes in a header line of a response, when it sets a cookie. Returns whether it does.
     func receive(_ line: UnsafeBufferPointer<UInt8>, from place: CookieTable.Place) -> Bool {
         let now = Date.now
-        let text = String(decoding: line.dropFirst(Self.fieldName.count).prefix { $0 != 0x0D && $0 != 0x0A }, as: UTF8.self)
+        let text = String(
+            decoding: line.dropFirst(Self.fieldName.count).prefix { $0 != 0x0D && $0 != 0x0A }, as: UTF8.self)
         guard let field = SetCookie(text, now: Int64(now.timeIntervalSince1970)) else { return false }
         return change { table in
             table.receive(field, from: place, now: now, isPublicSuffix: suffixes.contains)

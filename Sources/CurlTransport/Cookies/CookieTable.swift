@@ -70,7 +70,9 @@ struct CookieTable: Sendable {
             path: field.path ?? place.defaultPath, expires: field.expires, isSecure: field.isSecure,
             isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite)
         let isWholeHost = !isForSubdomains && field.path == "/"
-        guard cookie.keepsItsPromise, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else { return false }
+        guard cookie.keepsItsPromise, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else {
+            return false
+        }
         if !place.isTrusted, hidesSecureCookie(cookie) { return false }
         return set(cookie, now: now)
     }
