@@ -92,4 +92,25 @@ import Testing
         source.stop()
         try await eventually("the end of the file") { !ProcessFacts.descriptors.contains { $0.hasSuffix("=" + path) } }
     }
+
+    /// Each part pauses the body when its turn comes, while what came before it may still be on its way.
+    @Test func formOfManyFilesArrives() async throws {
+        let directory = try TemporaryDirectory()
+        let sizes = [0, 1, 5000, 70_000, 600_000]
+        let paths = try sizes.map { try directory.writePattern(byteCount: Int64($0), to: "f\($0)") }
+        let server = try MockServer()
+        server.fallback { .text("\($0.bodyByteCount)") }
+        let files = (0..<20).map { UploadFile(name: "f\($0)", path: paths[$0 % paths.count]) }
+        try await withTransport { transport async throws in
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<30 {
+                    group.addTask {
+                        let request = HTTPRequest("POST", server.url(), body: .multipart(files))
+                        return Int(try await transport.answer(to: request).text ?? "") ?? 0
+                    }
+                }
+                for try await count in group { #expect(count > sizes.reduce(0, +) * 4) }
+            }
+        }
+    }
 }
