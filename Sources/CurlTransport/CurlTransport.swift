@@ -29,7 +29,8 @@ public final class CurlTransport: Transport {
     private let proxies: ProxySettings
     private let tls: TLSMaterial
     private let addressGuard: AddressGuard?
-    private let keepsCookies: Bool
+    private let cookieStore: CookieStore?
+    private var keepsCookies: Bool { cookieStore != nil }
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
@@ -55,8 +56,11 @@ public final class CurlTransport: Transport {
         addressGuard =
             configuration.blocksPrivateAddresses
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
-        keepsCookies = configuration.cookies != .off
-        let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
+        cookieStore =
+            configuration.cookies == .off
+            ? nil : try CookieStore(configuration.cookies, warn: configuration.warn, write: configuration.cookieWriter)
+        let engine = try Engine(
+            configuration, proxies: proxies, tls: tls, addressGuard: addressGuard, cookies: cookieStore)
         mailbox = engine.mailbox
         executor = engine.executor
         let finalReport = FinalReport()
@@ -78,7 +82,7 @@ public final class CurlTransport: Transport {
     }
 
     /// The cookies; `nil` when none are kept.
-    public var cookies: CookieJar? { keepsCookies ? CookieJar(mailbox: mailbox) : nil }
+    public var cookies: CookieJar? { cookieStore.map(CookieJar.init) }
 
     deinit {
         // Nobody waits for the end here: the last reference may go on the engine's own thread.

@@ -124,6 +124,34 @@ private struct NaiveQueue {
         #expect(mayStart)
     }
 
+    /// Each request is moved once at most for one that leaves, from wherever they leave.
+    @Test(arguments: [10_000, 100_000])
+    func cancellingManyIsLinear(count: Int) {
+        var random = SeededGenerator(seed: 7)
+        for order in [Array(0..<count), (0..<count).reversed(), (0..<count).shuffled(using: &random)] {
+            var queue = AdmissionQueue<Int>(totalLimit: .max)
+            _ = queue.submit(-1, host: "a", priority: .normal, limit: 1)
+            let places = (0..<count).map { queue.submit($0, host: "a", priority: .normal, limit: 1).place }
+            let wrong = order.count { !queue.remove($0, at: places[$0], priority: .normal) }
+            #expect(wrong == 0 && queue.waiting == 0)
+            #expect(queue.movedCount <= count)
+        }
+    }
+
+    @Test func gapsChangeNoOrder() {
+        var queue = AdmissionQueue<Int>(totalLimit: .max)
+        let first = queue.submit(-1, host: "a", priority: .normal, limit: 1).place
+        let places = (0..<1000).map { queue.submit($0, host: "a", priority: .normal, limit: 1).place }
+        for id in 0..<1000 where id % 7 != 3 { queue.remove(id, at: places[id], priority: .normal) }
+        var started: [Int] = []
+        var place = first
+        while let next = queue.finish(place).first {
+            started.append(next)
+            place = places[next]
+        }
+        #expect(started == (0..<1000).filter { $0 % 7 == 3 })
+    }
+
     /// The identifiers are transfers, with bodies and all.
     @Test func whatHasStartedIsLetGoOf() {
         final class Item: Hashable {

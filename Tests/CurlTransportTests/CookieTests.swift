@@ -6,34 +6,34 @@ import LATTesting
 import Testing
 
 @Suite struct CookieTests {
-    /// Names that lead to a server; a name that is no public suffix, two below it, one elsewhere, and one below `co.uk`.
-    private func configuration(
-        _ server: MockServer, _ cookies: CookiePolicy = .memory
-    ) -> CurlTransport.Configuration {
-        testConfiguration {
-            $0.cookies = cookies
-            for host in ["example.org", "a.example.org", "b.example.org", "other.net", "shop.co.uk", "evil.co.uk"] {
-                $0.resolve["\(host):\(server.port)"] = "127.0.0.1"
-            }
-        }
-    }
+    private let places = CookiePlaces()
 
-    /// A server that sets what the query of `/set` says, `|` between fields, and shows the cookies it got elsewhere.
-    private func server() throws -> MockServer {
-        let server = try MockServer()
-        server.fallback { request in
-            var reply = MockReply.text(request.headers[values: "Cookie"].joined(separator: " AND "))
-            for item in request.queryItems where item.name == "set" {
-                reply.headers.append("Set-Cookie", item.value ?? "")
-            }
-            return reply
-        }
-        return server
-    }
+    private func configuration(_ server: MockServer) -> CurlTransport.Configuration { places.configuration(server) }
+
+    private func server() throws -> MockServer { try places.server() }
 
     private func url(_ server: MockServer, _ host: String, _ path: String = "/", set cookies: String...) -> String {
-        let query = cookies.map { "set=" + $0.percentEncodedComponent }.joined(separator: "&")
-        return "http://\(host):\(server.port)\(path)" + (query.isEmpty ? "" : "?" + query)
+        places.url(server, host, path, set: cookies)
+    }
+
+    /// A challenge that sets a cookie which the answer to it has to bring.
+    @Test func challengeAnswerBringsNewCookie() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            guard request.headers["Authorization"] == nil else {
+                return .text(request.headers["Cookie"] ?? "")
+            }
+            var reply = MockReply.text("", status: 401)
+            reply.headers.append("WWW-Authenticate", "Digest realm=\"r\", nonce=\"n\", qop=\"auth\"")
+            reply.headers.append("Set-Cookie", "round=1")
+            return reply
+        }
+        try await withTransport(configuration(server)) { transport async throws in
+            let request = HTTPRequest("GET", url(server, "a.example.org")).with {
+                $0.authentication = .digest(user: "u", password: "p")
+            }
+            #expect(try await transport.answer(to: request).text == "round=1")
+        }
     }
 
     @Test func byDefaultNoneAreKept() async throws {
@@ -70,6 +70,8 @@ import Testing
         ("d=1; Domain=example.org", ["a.example.org/": true, "b.example.org/": true, "example.org/": true]),
         ("d=1; Domain=.Example.ORG", ["b.example.org/": true, "other.net/": false]),
         ("p=1; Path=/docs", ["a.example.org/docs": true, "a.example.org/docs/x": true, "a.example.org/docsx": false]),
+        ("p=1; Path=/docs/", ["a.example.org/docs": false, "a.example.org/docs/": true, "a.example.org/docs/x": true]),
+        ("n=1; SameSite=None", ["a.example.org/": false]), ("l=1; SameSite=Lax", ["a.example.org/": true]),
         ("f=1; Domain=other.net", ["a.example.org/": false, "other.net/": false]),
         ("s=1; Domain=b.example.org", ["a.example.org/": false, "b.example.org/": false]),
         ("z=1; Secure", ["a.example.org/": false]), ("m=1; Max-Age=0", ["a.example.org/": false]),
@@ -146,6 +148,7 @@ import Testing
             for bad in [
                 Cookie("", "1", domain: "a.example.org"), Cookie("a", "1\r\nX: y", domain: "a.example.org"),
                 Cookie("a", "1", domain: ""), Cookie("a", "1", domain: "a.example.org", path: "x"),
+                Cookie("a", "1", domain: "a.example.org", sameSite: .noRestriction),
                 Cookie("a\tb", "1", domain: "a.example.org"), Cookie("__Secure-a", "1", domain: "a.example.org"),
             ] {
                 let error = try await failure { try await jar.set(bad) }
@@ -172,85 +175,5 @@ import Testing
         let jar = try #require(transport.cookies)
         await transport.shutdown()
         #expect(try await failure { try await jar.all() }.kind == .shutDown)
-    }
-
-    // MARK: The file
-
-    @Test func aFileHasThemBeforeTheResponseIsThereAndGivesThemBack() async throws {
-        let server = try server()
-        let directory = try TemporaryDirectory()
-        let path = directory.path(of: "cookies.txt")
-        let first = try CurlTransport(configuration: configuration(server, .file(path)))
-        #expect(!FileManager.default.fileExists(atPath: path))
-        _ = try await first.get(
-            url(server, "a.example.org", set: "kept=1; Max-Age=1000; HttpOnly", "session=1"))
-        // No shutdown, no wait: whoever has the response may end the process now.
-        let text = String(decoding: try #require(directory.read("cookies.txt")), as: UTF8.self)
-        #expect(text.contains("#HttpOnly_a.example.org\tFALSE\t/\tFALSE\t"))
-        #expect(text.contains("kept\t1"))
-        #expect(!text.contains("session"))
-        var facts = stat()
-        #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
-        #expect(directory.contents == ["cookies.txt"])
-        try await withTransport(configuration(server, .file(path))) { second async throws in
-            #expect(try await second.get(url(server, "a.example.org")).text == "kept=1")
-            let jar = try #require(second.cookies)
-            #expect(try await jar.all().map(\.isHTTPOnly) == [true])
-            try await jar.removeAll()
-            #expect(!String(decoding: directory.read("cookies.txt") ?? Data(), as: UTF8.self).contains("kept"))
-        }
-        await first.shutdown()
-    }
-
-    @Test func aStreamedResponseIsWrittenToo() async throws {
-        let server = try server()
-        let directory = try TemporaryDirectory()
-        try await withTransport(configuration(server, .file(directory.path(of: "c")))) { transport async throws in
-            let request = HTTPRequest("GET", url(server, "a.example.org", set: "kept=1; Max-Age=1000"))
-            let response = try await transport.answer(to: request.with { $0.streamsBody = true })
-            _ = try await response.body.collect(upTo: 1_000)
-            #expect(String(decoding: directory.read("c") ?? Data(), as: UTF8.self).contains("kept\t1"))
-        }
-    }
-
-    @Test func linesThatAreNoCookiesAreLeftOut() async throws {
-        let server = try server()
-        let directory = try TemporaryDirectory()
-        let file = "# comment\n\nnonsense\na.example.org\tFALSE\t/\tFALSE\t4000000000\tn\tv\r\na\tb\n\u{0}\n"
-        let path = try directory.write(Data(file.utf8), to: "c")
-        try await withTransport(configuration(server, .file(path))) { transport async throws in
-            #expect(try await transport.get(url(server, "a.example.org")).text == "n=v")
-        }
-    }
-
-    @Test func aFileThatCannotBeUsedIsNamedWhenTheManagerIsMade() throws {
-        let directory = try TemporaryDirectory()
-        for path in ["/no/such/folder/cookies", directory.path] {
-            let error = #expect(throws: NetworkError.self) {
-                _ = try CurlTransport(configuration: testConfiguration { $0.cookies = .file(path) })
-            }
-            #expect(error?.kind == .invalidRequest)
-            #expect(error?.message.contains(path) == true)
-        }
-    }
-
-    @Test func aFileThatCanNoLongerBeWrittenIsReportedOnce() async throws {
-        let server = try server()
-        let directory = try TemporaryDirectory()
-        let folder = directory.path(of: "folder")
-        try directory.write(Data(), to: "folder/other")
-        let said = Box<[String]>([])
-        let configuration = configuration(server, .file(folder + "/c")).with {
-            $0.warningHandler = { message in said.change { $0.append(message) } }
-        }
-        try await withTransport(configuration) { transport async throws in
-            try FileManager.default.removeItem(atPath: folder)
-            for number in 0..<3 {
-                _ = try await transport.get(url(server, "a.example.org", set: "n=\(number); Max-Age=1000"))
-            }
-            #expect(try await transport.get(url(server, "a.example.org")).text == "n=2")
-        }
-        #expect(said.value.count == 1)
-        #expect(said.value.first?.contains(folder) == true)
     }
 }

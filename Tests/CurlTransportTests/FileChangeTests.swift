@@ -15,6 +15,9 @@ import Testing
     private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
+        // Long ago: the clock of the file system is too coarse to tell two writes of one moment apart.
+        var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
         let headIsThere = Event()
         let mayReadOn = DispatchSemaphore(value: 0)
         let server = try RawServer { connection in
@@ -40,6 +43,37 @@ import Testing
     func aFileThatBecomesLonger(multipart: Bool) async throws {
         let error = try await failure(multipart: multipart) { truncate($0, off_t(Self.size + 5)) }
         #expect(error.kind == .requestBody && error.message.contains("longer"), "\(error)")
+    }
+
+    @Test(arguments: [false, true])
+    func aFileRewrittenAtTheSameLength(multipart: Bool) async throws {
+        let error = try await failure(multipart: multipart) { path in
+            let file = open(path, O_WRONLY)
+            let bytes = [UInt8](repeating: 0xFF, count: 100)
+            _ = pwrite(file, bytes, bytes.count, off_t(Self.size - 200))
+            close(file)
+        }
+        #expect(error.kind == .requestBody && error.message.contains("written to"), "\(error)")
+    }
+
+    /// Whoever has begun an upload may delete the file.
+    @Test func aDeletedFileIsSentToItsEnd() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
+        let server = try MockServer()
+        server.fallback { request in
+            .text("\(request.bodyByteCount)")
+        }
+        try await withTransport(testConfiguration { $0.timeout = .seconds(60) }) { transport async throws in
+            let isSending = Event()
+            let owner = TestOwner { _ in
+                unlink(path)
+                isSending.happen()
+            }
+            let request = HTTPRequest("PUT", server.url(), body: .file(path))
+            #expect(try await transport.answer(to: request, for: owner).text == "\(Self.size)")
+            #expect(isSending.hasHappened)
+        }
     }
 
     @Test func aFileThatChangedBeforeItsTurn() async throws {

@@ -1,4 +1,6 @@
 import CLibcurl
+import Dispatch
+import Glibc
 import HTTPCore
 import LATTesting
 import Testing
@@ -98,21 +100,61 @@ import Testing
         server.fallback { _ in .text("x") }
         try await withTransport { transport in
             _ = try await transport.get(server.url())
-            await transport.dropDeadConnections()
+            await transport.networkHasChanged()
             #expect(try await transport.get(server.url()).timings.connectionReused)
+        }
+    }
+
+    /// Eight idle connections to one server are one question, and while it is open the engine goes on.
+    @Test func connectionsAreLookedAtOnceOffTheThread() async throws {
+        let count = Box(0)
+        let server = try RawServer { connection in
+            while !connection.read().isEmpty {
+                count.change { $0 += 1 }
+                while count.value < 8 { usleep(1000) }
+                connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx".utf8))
+            }
+        }
+        let asked = Box<[Int]>([])
+        let isAsked = Event()
+        let mayAnswer = DispatchSemaphore(value: 0)
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 8 }) { transport async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 { group.addTask { _ = try await transport.get(server.url()) } }
+                try await group.waitForAll()
+            }
+            #expect(await transport.gauges.sockets == 8)
+            let isOver = Task {
+                await transport.networkHasChanged { ends in
+                    asked.change { $0.append(ends.count) }
+                    isAsked.happen()
+                    mayAnswer.wait()
+                    return ends
+                }
+            }
+            await isAsked.wait()
+            #expect(try await transport.get(server.url()).timings.connectionReused)
+            mayAnswer.signal()
+            await isOver.value
+            #expect(asked.value == [1])
+            // All were said to be gone.
+            #expect(try await !transport.get(server.url()).timings.connectionReused)
         }
     }
 }
 
 extension CurlTransport {
-    /// What the engine does when the network has changed.
-    fileprivate func dropDeadConnections() async {
-        await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-            mailbox.post(
-                .services { services in
-                    services?.dropDeadConnections()
-                    continuation.resume()
-                })
-        }
+    /// Lets the engine believe that the network has changed, and returns when it has dealt with that.
+    fileprivate func networkHasChanged(
+        findGone: (@Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds>)? = nil
+    ) async {
+        let isOver = Event()
+        mailbox.post(
+            .services { services in
+                if let findGone { services?.findGone = findGone }
+                services?.observeNetwork { isOver.happen() }
+                services?.networkHasChanged()
+            })
+        await isOver.wait()
     }
 }

@@ -3,8 +3,8 @@ import HTTPCore
 
 /// A cookie as a jar keeps it (RFC 6265 §5.3).
 ///
-/// libcurl's jar, which this is a view of, does not keep `SameSite`: the attribute is for browsers, which load one site's
-/// pages from another's. The field as it came is in the response's `Set-Cookie`.
+/// A manager sends no request on behalf of a page, so every request is a first-party one (RFC 6265bis §5.2: no client) and
+/// ``sameSite`` keeps nothing back. It is kept all the same, for whoever reads the jar or hands its cookies on.
 public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The name.
     public var name: String
@@ -22,11 +22,32 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
     public var isSecure: Bool
     /// Whether it came with `HttpOnly`.
     public var isHTTPOnly: Bool
+    /// What it came with as `SameSite`; `nil` for none, or a word that is not known.
+    public var sameSite: SameSite?
+
+    /// From where a browser sends a cookie (RFC 6265bis §5.6.7).
+    public enum SameSite: String, Hashable, Sendable {
+        /// With requests from pages of the cookie's own site only.
+        case strict = "Strict"
+        /// As `strict`, and when a person follows a link there.
+        case lax = "Lax"
+        /// With all: `None`. Only a secure cookie may be so; others are refused.
+        case noRestriction = "None"
+
+        init?(field: String) {
+            let name = field.lowercased()
+            guard let known = [Self.strict, .lax, .noRestriction].first(where: { $0.rawValue.lowercased() == name })
+            else {
+                return nil
+            }
+            self = known
+        }
+    }
 
     /// Makes a cookie. Defaults: for exactly this host, every path, the session.
     public init(
         _ name: String, _ value: String, domain: String, includesSubdomains: Bool = false, path: String = "/",
-        expires: Date? = nil, isSecure: Bool = false, isHTTPOnly: Bool = false
+        expires: Date? = nil, isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite? = nil
     ) {
         self.name = name
         self.value = value
@@ -36,6 +57,7 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
         self.expires = expires
         self.isSecure = isSecure
         self.isHTTPOnly = isHTTPOnly
+        self.sameSite = sameSite
     }
 
     /// Name and place, without the value, which is a secret.
@@ -49,11 +71,41 @@ extension Cookie {
     public var customMirror: Mirror { Mirror(self, children: ["name": name, "domain": domain, "path": path]) }
 }
 
-/// Netscape's cookie file, the form in which libcurl takes and gives cookies: seven fields with tabs between.
+/// Netscape's cookie file, which curl and others read and write too: seven fields with tabs between. It has no place for
+/// `SameSite`, which is said in a comment on the line before.
 enum NetscapeCookie {
     private static let httpOnlyMark = "#HttpOnly_"
+    private static let sameSiteMark = "# SameSite="
 
-    /// A line as libcurl gives it; `nil` for a comment and for what is no cookie.
+    /// What a file holds.
+    static func cookies(_ text: String) -> [Cookie] {
+        var sameSite: Cookie.SameSite?
+        return text.split(whereSeparator: \.isNewline).compactMap { line in
+            if line.hasPrefix(sameSiteMark) {
+                sameSite = Cookie.SameSite(field: String(line.dropFirst(sameSiteMark.count)))
+                return nil
+            }
+            defer { sameSite = nil }
+            var cookie = cookie(line)
+            cookie?.sameSite = sameSite
+            return cookie
+        }
+    }
+
+    /// The file for those of some cookies that have a date of expiry, in a fixed order; `nil` when there are none.
+    static func file(_ cookies: [Cookie]) -> String? {
+        let entries = cookies.filter { $0.expires != nil }.compactMap { cookie -> (line: String, mark: String)? in
+            guard let line = try? line(cookie) else { return nil }
+            return (line, cookie.sameSite.map { "\(sameSiteMark)\($0.rawValue)\n" } ?? "")
+        }
+        guard !entries.isEmpty else { return nil }
+        return entries.sorted { $0.line < $1.line }.reduce(into: emptyFile) { $0 += "\($1.mark)\($1.line)\n" }
+    }
+
+    /// The file of a jar that holds none.
+    static let emptyFile = "# Netscape HTTP Cookie File\n"
+
+    /// A line of the file; `nil` for a comment and for what is no cookie.
     static func cookie(_ line: some StringProtocol) -> Cookie? {
         var text = String(line)
         let isHTTPOnly = text.hasPrefix(httpOnlyMark)

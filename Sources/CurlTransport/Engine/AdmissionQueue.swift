@@ -16,6 +16,8 @@ struct AdmissionQueue<ID: Hashable> {
     /// Stands for a host from ``submit(_:host:priority:limit:)`` to ``finish(_:)``, so that its name is looked up once.
     struct Place: Hashable {
         fileprivate let index: Int
+        /// When the request came, among all that wait.
+        fileprivate var order: UInt64 = 0
     }
 
     private struct Host {
@@ -37,31 +39,62 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    /// A queue whose front moves, so that taking from it costs no shifting.
+    /// A queue whose front moves, so that taking from it costs no shifting; and nor does taking out of its middle, which
+    /// leaves a gap.
     private struct FIFO {
-        /// Those before the front are empty, so that nothing is held that has left.
-        private var elements: [(id: ID, order: UInt64)?] = []
-        private var front = 0
-
-        var first: (id: ID, order: UInt64)? { front < elements.count ? elements[front] : nil }
-
-        var all: [ID] { elements[front...].compactMap { $0?.id } }
-
-        mutating func append(_ id: ID, order: UInt64) { elements.append((id, order)) }
-
-        mutating func removeFirst() {
-            elements[front] = nil
-            front += 1
-            if front > 64, front * 2 > elements.count {
-                elements.removeFirst(front)
-                front = 0
-            }
+        private struct Element {
+            /// `nil` when it has left, so that nothing is held.
+            var id: ID?
+            /// Rises from the first to the last.
+            let order: UInt64
         }
 
-        mutating func remove(_ id: ID) -> Bool {
-            guard let index = elements[front...].firstIndex(where: { $0?.id == id }) else { return false }
-            elements.remove(at: index)
-            return true
+        private var elements: [Element] = []
+        /// The first that is no gap, or the end.
+        private var front = 0
+        /// Behind the front.
+        private var gaps = 0
+
+        var first: (id: ID, order: UInt64)? {
+            guard front < elements.count, let id = elements[front].id else { return nil }
+            return (id, elements[front].order)
+        }
+
+        var all: [ID] { elements[front...].compactMap(\.id) }
+
+        mutating func append(_ id: ID, order: UInt64) { elements.append(Element(id: id, order: order)) }
+
+        /// Returns how many elements had to be moved.
+        mutating func removeFirst() -> Int {
+            elements[front].id = nil
+            front += 1
+            return tidy()
+        }
+
+        /// Returns how many elements had to be moved; `nil` when it is not there.
+        mutating func remove(_ id: ID, order: UInt64) -> Int? {
+            var (low, high) = (front, elements.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if elements[middle].order < order { low = middle + 1 } else { high = middle }
+            }
+            guard low < elements.count, elements[low].order == order, elements[low].id == id else { return nil }
+            elements[low].id = nil
+            gaps += 1
+            return tidy()
+        }
+
+        /// Moves the front over gaps. Closes the gaps when they are the greater part: so each element is moved as often as
+        /// one was taken out, at most.
+        private mutating func tidy() -> Int {
+            while front < elements.count, elements[front].id == nil, gaps > 0 {
+                front += 1
+                gaps -= 1
+            }
+            guard front + gaps > 64, (front + gaps) * 2 > elements.count else { return 0 }
+            elements = elements[front...].filter { $0.id != nil }
+            (front, gaps) = (0, 0)
+            return elements.count
         }
     }
 
@@ -76,6 +109,8 @@ struct AdmissionQueue<ID: Hashable> {
     private(set) var running = 0
     /// How many requests wait.
     private(set) var waiting = 0
+    /// How many elements were moved within the queues so far: what taking out costs.
+    private(set) var movedCount = 0
 
     init(totalLimit: Int) { self.totalLimit = totalLimit }
 
@@ -98,7 +133,7 @@ struct AdmissionQueue<ID: Hashable> {
         hosts[index]?.wait(id, priority: priority, order: order)
         hostsWithWaiters.insert(index)
         waiting += 1
-        return (Place(index: index), false)
+        return (Place(index: index, order: order), false)
     }
 
     /// A running request is over. Returns those that may start instead.
@@ -111,9 +146,10 @@ struct AdmissionQueue<ID: Hashable> {
     /// Takes a waiting request out. Returns whether it was there.
     @discardableResult
     mutating func remove(_ id: ID, at place: Place, priority: RequestPriority) -> Bool {
-        guard waitingCount(place.index) > 0, hosts[place.index]?.waiting[priority.rawValue].remove(id) == true else {
-            return false
-        }
+        guard waitingCount(place.index) > 0,
+            let moved = hosts[place.index]?.waiting[priority.rawValue].remove(id, order: place.order)
+        else { return false }
+        movedCount += moved
         noteLeft(place.index)
         return true
     }
@@ -180,7 +216,7 @@ struct AdmissionQueue<ID: Hashable> {
         guard waitingCount(index) > 0, hasRoom(index) else { return nil }
         for priority in RequestPriority.allCases.indices.reversed() {
             guard let first = hosts[index]?.waiting[priority].first else { continue }
-            hosts[index]?.waiting[priority].removeFirst()
+            movedCount += hosts[index]?.waiting[priority].removeFirst() ?? 0
             hosts[index]?.running += 1
             running += 1
             noteLeft(index)

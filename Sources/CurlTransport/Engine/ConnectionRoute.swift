@@ -1,18 +1,37 @@
 import CLibcurl
 import Glibc
 
-/// Whether a connection can still carry anything: its own address is there, the link that has it runs, and the kernel
-/// knows a way to the other side. Nothing is sent to find out.
-enum ConnectionRoute {
-    /// Whether a connected TCP socket leads nowhere any more. `false` when that cannot be told.
-    static func isGone(_ socket: CInt) -> Bool {
-        var local = sockaddr_storage()
+/// The two ends of a TCP connection. Connections from one address to one server have the same.
+struct ConnectionEnds: Hashable, Sendable {
+    /// The address of this machine, without the port.
+    private let ownName: [UInt8]
+    private let peerName: [UInt8]
+
+    /// The ends of a connected socket; `nil` when they cannot be told, or are no internet addresses.
+    init?(_ socket: CInt) {
+        var own = sockaddr_storage()
         var peer = sockaddr_storage()
-        guard name(of: socket, &local, getsockname), name(of: socket, &peer, getpeername) else { return false }
-        let family = CInt(local.ss_family)
-        guard family == AF_INET || family == AF_INET6 else { return false }
-        if !isOnRunningLink(local) { return true }
-        return !hasRoute(from: local, to: peer)
+        guard Self.name(of: socket, &own, getsockname), Self.name(of: socket, &peer, getpeername),
+            [AF_INET, AF_INET6].contains(CInt(own.ss_family))
+        else { return nil }
+        // The port lies at the same place in both families.
+        withUnsafeMutableBytes(of: &own) { $0.storeBytes(of: 0, toByteOffset: 2, as: in_port_t.self) }
+        (ownName, peerName) = (Self.bytes(of: own), Self.bytes(of: peer))
+    }
+
+    var own: sockaddr_storage { Self.address(ownName) }
+    var peer: sockaddr_storage { Self.address(peerName) }
+
+    private static func bytes(of address: sockaddr_storage) -> [UInt8] {
+        let isIPv4 = CInt(address.ss_family) == AF_INET
+        let length = isIPv4 ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size
+        return withUnsafeBytes(of: address) { Array($0.prefix(length)) }
+    }
+
+    private static func address(_ bytes: [UInt8]) -> sockaddr_storage {
+        var address = sockaddr_storage()
+        withUnsafeMutableBytes(of: &address) { $0.copyBytes(from: bytes) }
+        return address
     }
 
     private static func name(
@@ -24,17 +43,31 @@ enum ConnectionRoute {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { call(socket, $0, &length) == 0 }
         }
     }
+}
+
+/// Which connections can still carry anything: their own address is there, the link that has it runs, and the kernel
+/// knows a way to the other side. Nothing is sent to find out.
+enum ConnectionRoute {
+    /// Those of some connections that lead nowhere any more; one of which that cannot be told is none of them. Asks for the
+    /// addresses of this machine once, and for the route of each pair of ends.
+    static func gone(among all: Set<ConnectionEnds>) -> Set<ConnectionEnds> {
+        guard !all.isEmpty, let addresses = ownAddresses() else { return [] }
+        return all.filter { ends in
+            let host = host(of: ends.own)
+            // All of 127.0.0.0/8 is this machine's own, though one address of it is listed. Others are gone.
+            let isThere = addresses[host] ?? (host.first == 127 && host.count == 4)
+            return !isThere || !hasRoute(ends)
+        }
+    }
 
     /// A datagram socket that is bound and connected as the connection is asks the kernel for its route, and sends nothing.
-    private static func hasRoute(from local: sockaddr_storage, to peer: sockaddr_storage) -> Bool {
+    private static func hasRoute(_ ends: ConnectionEnds) -> Bool {
         let kind = CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
-        let descriptor = socket(CInt(local.ss_family), kind, 0)
+        let descriptor = socket(CInt(ends.own.ss_family), kind, 0)
         guard descriptor >= 0 else { return true }
         defer { close(descriptor) }
-        var own = local
-        setPort(of: &own, 0)
-        guard call(bind, descriptor, own) == 0 else { return errno != EADDRNOTAVAIL }
-        guard call(connect, descriptor, peer) == 0 else {
+        guard call(bind, descriptor, ends.own) == 0 else { return errno != EADDRNOTAVAIL }
+        guard call(connect, descriptor, ends.peer) == 0 else {
             return ![ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL, EACCES].contains(errno)
         }
         return true
@@ -51,30 +84,26 @@ enum ConnectionRoute {
         }
     }
 
-    /// The port lies at the same place in both families.
-    private static func setPort(of address: inout sockaddr_storage, _ port: in_port_t) {
-        withUnsafeMutableBytes(of: &address) { $0.storeBytes(of: port.bigEndian, toByteOffset: 2, as: in_port_t.self) }
-    }
-
-    private static func isOnRunningLink(_ address: sockaddr_storage) -> Bool {
+    /// The addresses of this machine, and whether the link that has each runs; `nil` when they cannot be told.
+    private static func ownAddresses() -> [[UInt8]: Bool]? {
         var list: UnsafeMutablePointer<ifaddrs>?
-        guard getifaddrs(&list) == 0 else { return true }
+        guard getifaddrs(&list) == 0 else { return nil }
         defer { freeifaddrs(list) }
-        let wanted = host(of: address)
         let running = UInt32(IFF_UP) | UInt32(IFF_RUNNING)
+        var addresses: [[UInt8]: Bool] = [:]
         var entry = list
         while let current = entry?.pointee {
             entry = current.ifa_next
-            guard let own = current.ifa_addr, own.pointee.sa_family == address.ss_family else { continue }
+            guard let name = current.ifa_addr else { continue }
+            let family = CInt(name.pointee.sa_family)
+            guard family == AF_INET || family == AF_INET6 else { continue }
             var storage = sockaddr_storage()
-            let isIPv4 = CInt(address.ss_family) == AF_INET
-            memcpy(&storage, own, isIPv4 ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size)
-            guard host(of: storage) == wanted else { continue }
-            if current.ifa_flags & running == running { return true }
-            return false
+            memcpy(&storage, name, family == AF_INET ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size)
+            let isRunning = current.ifa_flags & running == running
+            // Two links may have one address: it is enough that one of them runs.
+            addresses[host(of: storage), default: false] = isRunning || addresses[host(of: storage)] ?? false
         }
-        // All of 127.0.0.0/8 is this machine's own, though one address of it is listed. Others are gone.
-        return wanted.first == 127 && wanted.count == 4
+        return addresses
     }
 
     private static func host(of address: sockaddr_storage) -> [UInt8] {

@@ -25,7 +25,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var buffersMuch = false
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
-    @exclusivity(unchecked) private var ownCookies: String?
+    @exclusivity(unchecked) private var cookies: String?
     /// What the last connection that was opened saw of its handshake.
     let tlsSlot: UnsafeMutablePointer<lat_tls_slot>
     @exclusivity(unchecked) private var shape = Shape.get
@@ -55,8 +55,6 @@ final class EasyHandle {
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         tlsSlot = .allocate(capacity: 1)
         tlsSlot.initialize(to: lat_tls_slot(notes: nil))
-        // Once: it outlives a reset.
-        if engine.cookies != nil { set(CURLOPT_COOKIEFILE, "") }
         setBaseOptions()
     }
 
@@ -185,10 +183,7 @@ final class EasyHandle {
             pins = plan.pins
             set(CURLOPT_PINNEDPUBLICKEY, pins)
         }
-        if ownCookies != plan.ownCookies {
-            ownCookies = plan.ownCookies
-            set(CURLOPT_COOKIE, ownCookies)
-        }
+        if let cookies = engine.cookies { setCookies(cookies.field(for: transfer)) }
         let wantsLargeBuffer = transfer.pipe != nil
         if buffersMuch != wantsLargeBuffer {
             buffersMuch = wantsLargeBuffer
@@ -196,7 +191,6 @@ final class EasyHandle {
         }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer.request) }
-        if plan.ignoresCookies { set(CURLOPT_SHARE, pointer: nil) }
         lat_tls_forget(tlsSlot)
         defer { firstFailure = nil }
         if let failure = firstFailure {
@@ -259,6 +253,13 @@ final class EasyHandle {
         }
     }
 
+    /// What is sent as `Cookie` from the next request on, among them one that libcurl repeats with credentials.
+    func setCookies(_ field: String?) {
+        guard cookies != field else { return }
+        cookies = field
+        set(CURLOPT_COOKIE, field)
+    }
+
     private func setHeaderLines(_ lines: [String]) {
         guard headerLines != lines else { return }
         headerLines = lines
@@ -314,7 +315,7 @@ final class EasyHandle {
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || transfer.repetitions > 0 || transfer.replays > 0 || transfer.plan.ignoresCookies
+            || transfer.repetitions > 0 || transfer.replays > 0
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)
@@ -327,7 +328,7 @@ final class EasyHandle {
         buffersMuch = false
         proxy = nil
         pins = nil
-        ownCookies = nil
+        cookies = nil
         shape = .get
         customMethod = nil
         headerLines = []

@@ -38,10 +38,21 @@ extension Engine {
 
     func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
 
-    /// Shuts the connections that no transfer uses and that lead nowhere any more.
-    func dropDeadConnections() {
-        let busy = handles.all.compactMap { $0.transfer == nil ? nil : $0.activeSocket }
-        sockets.shutDownIdle(except: Set(busy), where: ConnectionRoute.isGone)
+    /// The connections that no transfer uses.
+    private var idleSockets: [CInt] {
+        sockets.idle(except: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.activeSocket }))
+    }
+
+    /// The ends of the connections that no transfer uses.
+    var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
+
+    /// Shuts those of these connections that no transfer uses. libcurl takes them for closed by the server: it looks before
+    /// it uses a connection of its pool again, and closes such a one.
+    func shutDownIdle(_ gone: Set<ConnectionEnds>) {
+        guard !gone.isEmpty else { return }
+        for socket in idleSockets where ConnectionEnds(socket).map(gone.contains) == true {
+            shutdown(socket, CInt(SHUT_RDWR))
+        }
     }
 
     func setTimer(milliseconds: Int) {
@@ -103,10 +114,8 @@ extension Engine {
         transfer.lastActivity = now
         transfer.hasHeadOnConnection = true
         if transfer.firstByteAt == nil { transfer.firstByteAt = now }
-        if let cookies, cookies.isPersistent, !cookies.mayHaveChanged, Self.setsCookie(line) {
-            cookies.mayHaveChanged = true
-        }
         let wasComplete = transfer.head.isComplete
+        if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
         guard transfer.head.append(line) else {
             transfer.failure = EngineFailure.headTooLarge
             return 0
@@ -128,11 +137,6 @@ extension Engine {
         return line.count
     }
 
-    static func setsCookie(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
-        let name = "set-cookie:".utf8
-        return line.count > name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
-    }
-
     /// Whether the head is a proxy's refusal: only a proxy that speaks HTTP may say 407 (RFC 9110 §15.5.8).
     func isProxyRefusal(_ transfer: Transfer) -> Bool {
         transfer.head.status == 407 && transfer.plan.proxy.map { !$0.isSOCKS } ?? false
@@ -145,7 +149,6 @@ extension Engine {
 
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard !transfer.hasAnswered else { return }
-        saveCookies()
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 

@@ -220,6 +220,11 @@ extension Engine {
         guard let handle = transfer.handle else { return }
         var bits = CURLPAUSE_CONT
         if transfer.isSuspended { bits = CURLPAUSE_ALL } else if transfer.isPaused { bits = CURLPAUSE_RECV }
+        if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
+            // A part that said pause is not asked again before libcurl ends a pause of the whole body, which libcurl begins
+            // only once it has sent what came before that part. Begun here, it has an end.
+            _ = curl_easy_pause(handle.curl, bits | CURLPAUSE_SEND)
+        }
         // libcurl may call the write callback from in here, and what that returns comes back here. Before there is
         // a connection it refuses; the pause is then applied when there is one.
         let code = curl_easy_pause(handle.curl, bits)

@@ -21,8 +21,6 @@ final class Engine: @unchecked Sendable {
         case gauges(UnsafeContinuation<EngineGauges, Never>)
         /// Something for what the thread does beside transfers; without it when the engine is at its end.
         case services(@Sendable (EngineServices?) -> Void)
-        /// Something to do with the cookies; without them when the engine is at its end.
-        case cookies(@Sendable (CookieStore?) -> Void)
         case shutDown(UnsafeContinuation<Void, Never>?)
     }
 
@@ -30,7 +28,7 @@ final class Engine: @unchecked Sendable {
     let tls: TLSMaterial
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
-    @exclusivity(unchecked) private(set) var cookies: CookieStore?
+    let cookies: CookieStore?
     /// Decides where connections may go, when that is limited.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
@@ -67,7 +65,8 @@ final class Engine: @unchecked Sendable {
     private static let jobRounds = 4
 
     init(
-        _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?
+        _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?,
+        cookies: CookieStore?
     ) throws(NetworkError) {
         try GlobalCurl.start()
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
@@ -82,19 +81,10 @@ final class Engine: @unchecked Sendable {
             close(epoll)
             throw EngineFailure.noResources("memory for libcurl")
         }
-        do {
-            if configuration.cookies != .off {
-                cookies = try CookieStore(configuration.cookies, share: share, warn: configuration.warn)
-            }
-        } catch {
-            curl_multi_cleanup(multi)
-            curl_share_cleanup(share)
-            close(epoll)
-            throw error
-        }
         self.configuration = configuration
         self.tls = tls
         self.addressGuard = addressGuard
+        self.cookies = cookies
         self.mailbox = mailbox
         executor = EngineExecutor(mailbox: mailbox)
         self.epoll = epoll
@@ -151,7 +141,6 @@ final class Engine: @unchecked Sendable {
             finishTransfers()
             if idleWatch.isDue(now) { endSilentTransfers() }
             deliverChunks()
-            saveCookies()
             deliverAnswers()
             if mailbox.hasJobs { runJobs() }
         }
@@ -223,7 +212,6 @@ final class Engine: @unchecked Sendable {
         case .update(let transfer): update(transfer)
         case .gauges(let continuation): continuation.resume(returning: gauges)
         case .services(let work): work(services)
-        case .cookies(let body): body(cookies)
         case .shutDown(let waiter):
             isShuttingDown = true
             if let waiter { shutdownWaiters.append(waiter) }
@@ -254,24 +242,18 @@ final class Engine: @unchecked Sendable {
             case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
             case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
             case .gauges(let continuation): continuation.resume(returning: gauges)
-            case .cookies(let body): body(nil)
             case .cancel, .update: break
             }
         }
-        saveCookies()
         deliverAnswers()
         tearDown()
-    }
-
-    /// Before the responses that changed them are delivered: whoever has one may end the process.
-    func saveCookies() {
-        if let cookies, cookies.mayHaveChanged { cookies.save() }
     }
 
     /// Frees what is libcurl's and the kernel's. Nothing of the engine may be used after it.
     func tearDown() {
         handles.removeAll()
-        cookies = nil
+        // No transfer is left to wait for the disk.
+        cookies?.close()
         curl_multi_cleanup(multi)
         curl_share_cleanup(share)
         close(epoll)

@@ -11,6 +11,11 @@ final class EngineServices {
     private let network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
     private var schedule = ChangeSchedule()
+    /// Which connections lead nowhere any more; tests have another. Called on a thread of its own.
+    var findGone: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
+    private var isLooking = false
+    /// The network has changed again meanwhile.
+    private var looksAgain = false
     private var hasProbeEvents = false
     private var hasNetworkEvents = false
 
@@ -50,14 +55,35 @@ final class EngineServices {
         }
         if schedule.due <= now {
             schedule = ChangeSchedule()
-            dropDeadConnections()
-            for observer in networkObservers { observer() }
+            networkHasChanged()
         }
         hasProbeEvents = false
         probes.turn(now)
     }
 
-    func dropDeadConnections() { engine.dropDeadConnections() }
+    /// Drops the idle connections that lead nowhere any more, then tells the observers. The system is asked on a thread of
+    /// its own, which the engine's starts so that it lives in the same network namespace.
+    func networkHasChanged() {
+        guard !isLooking else { return looksAgain = true }
+        isLooking = true
+        let ends = engine.idleEnds
+        guard !ends.isEmpty else { return finishLook([]) }
+        let isStarted = EngineThread.start(named: "lat-routes") { [findGone, mailbox = engine.mailbox] in
+            let gone = findGone(ends)
+            mailbox.post(.services { $0?.finishLook(gone) })
+        }
+        if !isStarted { finishLook([]) }
+    }
+
+    private func finishLook(_ gone: Set<ConnectionEnds>) {
+        isLooking = false
+        engine.shutDownIdle(gone)
+        guard !looksAgain else {
+            looksAgain = false
+            return networkHasChanged()
+        }
+        for observer in networkObservers { observer() }
+    }
 
     /// The engine's end: every probe ends, every descriptor is closed.
     func end() {

@@ -71,14 +71,10 @@ struct SocketTable {
         entries.indices.count { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }
     }
 
-    /// Shuts sockets that nobody uses. libcurl takes them for closed by the server: it looks before it uses a connection
-    /// of its pool again, and closes such a one.
-    func shutDownIdle(except busy: Set<CInt>, where isGone: (CInt) -> Bool) {
-        for index in entries.indices where entries[index].isOurs && entries[index].wanted == 0 {
-            let descriptor = CInt(index)
-            guard !busy.contains(descriptor), Self.inode(of: descriptor) == entries[index].inode, isGone(descriptor)
-            else { continue }
-            shutdown(descriptor, CInt(SHUT_RDWR))
+    /// Sockets that nobody uses: connections of libcurl's pool, but for those that a transfer has.
+    func idle(except busy: Set<CInt>) -> [CInt] {
+        entries.indices.filter { entries[$0].isOurs && entries[$0].wanted == 0 }.map { CInt($0) }.filter {
+            !busy.contains($0) && Self.inode(of: $0) == entries[Int($0)].inode
         }
     }
 

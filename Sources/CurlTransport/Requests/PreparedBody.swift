@@ -103,7 +103,7 @@ extension PreparedBody.Part {
             switch file.source {
             case .data(let data): DataSource(data)
             case .stream(let stream): StreamSource(stream)
-            case .path(let path): try FileSource(path: path)
+            case .path(let path): try FileSource(path: path, startsEarly: false)
             }
         self.source = MeteredSource.of(source, handler, file: number)
     }

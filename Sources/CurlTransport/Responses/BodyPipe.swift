@@ -14,6 +14,8 @@ final class BodyPipe: ResponseBodySource {
 
     private struct State {
         var buffer = Data()
+        /// How much the reader took last: the next chunk will be like it.
+        var lastCount = 0
         var isPaused = false
         var end: Result<Void, NetworkError>?
         var reader: UnsafeContinuation<Data?, any Error>?
@@ -40,7 +42,7 @@ final class BodyPipe: ResponseBodySource {
     /// Takes bytes in.
     func append(_ bytes: UnsafeRawBufferPointer) {
         state.withLock { state in
-            if state.buffer.isEmpty { state.buffer.reserveCapacity(Self.highMark) }
+            if state.buffer.isEmpty { state.buffer.reserveCapacity(max(bytes.count, state.lastCount)) }
             state.buffer.append(contentsOf: bytes)
         }
     }
@@ -141,6 +143,7 @@ final class BodyPipe: ResponseBodySource {
     private static func takeAll(_ state: inout State) -> (chunk: Data, resumes: Bool) {
         let chunk = state.buffer
         state.buffer = Data()
+        state.lastCount = chunk.count
         defer { state.isPaused = false }
         return (chunk, state.isPaused)
     }

@@ -67,6 +67,8 @@ public struct EngineConfiguration: Sendable {
     /// route is gone are not used again, and reachability is looked at anew. Default `true`; where the system refuses,
     /// it is as if `false`.
     public var watchesNetwork = true
+    /// Puts text into the cookie file; returns 0 or the system's error. Tests have another.
+    var cookieWriter: @Sendable (CookieFile, String) -> CInt = { $0.write($1) }
 
     /// The default settings.
     public init() {}

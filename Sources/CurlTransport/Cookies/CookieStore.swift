@@ -1,0 +1,205 @@
+import CLibcurl
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// The cookies of an engine, and the file they are kept in.
+///
+/// The engine's thread takes cookies in and gives them out; it never waits for the file, which a queue of the store's own
+/// writes.
+final class CookieStore: Sendable {
+    private struct State {
+        var table = CookieTable()
+        /// The engine has ended.
+        var isClosed = false
+        /// The file does not have the last change.
+        var isUnsaved = false
+        /// The queue will write it.
+        var isScheduled = false
+        /// When it was last written.
+        var writtenAt = MonotonicTime(nanoseconds: 0)
+    }
+
+    /// What belongs to the queue.
+    private struct Written {
+        /// What is in the file.
+        var text: String
+        var hasWarned = false
+    }
+
+    private let state = Mutex(State())
+    private let written: Mutex<Written>
+    private let file: CookieFile?
+    private let suffixes: PublicSuffixList
+    private let warn: @Sendable (String) -> Void
+    private let write: @Sendable (CookieFile, String) -> CInt
+    private let queue = DispatchQueue(label: "LATNetworking.cookies")
+
+    /// The least time between two writes, in milliseconds.
+    private static let pause: Int64 = 1000
+
+    /// Makes a jar with what the file holds, which is read on the caller's thread.
+    ///
+    /// - Parameter write: Puts text into the file and returns 0 or the error of the system.
+    /// - Throws: ``NetworkError/Kind/unsupported`` when there is no list of public suffixes,
+    ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
+    init(
+        _ policy: CookiePolicy, warn: @escaping @Sendable (String) -> Void,
+        write: @escaping @Sendable (CookieFile, String) -> CInt
+    ) throws(NetworkError) {
+        guard let suffixes = PublicSuffixList.shared else {
+            throw NetworkError(
+                .unsupported,
+                message:
+                    "cookies need libpsl (libpsl.so.5): without its list any site could set cookies for all of .com; "
+                    + "install it (Debian: libpsl5), or set cookies = .off")
+        }
+        if case .file(let path) = policy { file = CookieFile(path: path) } else { file = nil }
+        self.suffixes = suffixes
+        self.warn = warn
+        self.write = write
+        let text = try file?.read() ?? ""
+        written = Mutex(Written(text: text))
+        let now = Date.now
+        state.withLock { state in
+            for cookie in NetscapeCookie.cookies(text) where cookie.keepsItsPromise {
+                state.table.set(cookie, now: now)
+            }
+        }
+        if file != nil { CookieStoresAtExit.add(self) }
+    }
+
+    // MARK: The engine's side
+
+    /// Takes in a header line of a response, when it sets a cookie. Returns whether it does.
+    func receive(_ line: UnsafeBufferPointer<UInt8>, from place: CookieTable.Place) -> Bool {
+        let now = Date.now
+        let text = String(
+            decoding: line.dropFirst(Self.fieldName.count).prefix { $0 != 0x0D && $0 != 0x0A }, as: UTF8.self)
+        guard let field = SetCookie(text, now: Int64(now.timeIntervalSince1970)) else { return false }
+        return change { table in
+            table.receive(field, from: place, now: now, isPublicSuffix: suffixes.contains)
+        }
+    }
+
+    /// The `Cookie` field for a request; `nil` when none fits.
+    func field(for place: CookieTable.Place) -> String? {
+        state.withLock { $0.table.field(for: place, now: .now) }
+    }
+
+    private static let fieldName = "set-cookie:".utf8
+
+    static func setsCookie(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+        line.count > fieldName.count && zip(line, fieldName).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
+    }
+
+    /// The engine has ended: nobody changes the jar any more, and the file gets the last of it. Waits for the disk.
+    func close() {
+        state.withLock { $0.isClosed = true }
+        writeNow()
+    }
+
+    // MARK: The app's side
+
+    /// All that are not over; `nil` when the engine has ended.
+    var all: [Cookie]? {
+        let table = state.withLock { $0.isClosed ? nil : $0.table }
+        return table?.all(.now)
+    }
+
+    /// Changes the jar. `nil` when the engine has ended.
+    func changeIfOpen(_ body: (inout CookieTable) -> Bool) -> Bool? {
+        guard !state.withLock(\.isClosed) else { return nil }
+        return change(body)
+    }
+
+    private func change(_ body: (inout CookieTable) -> Bool) -> Bool {
+        let (hasChanged, delay) = state.withLock { state -> (Bool, Int64?) in
+            guard body(&state.table) else { return (false, nil) }
+            state.isUnsaved = true
+            guard file != nil, !state.isScheduled else { return (true, nil) }
+            state.isScheduled = true
+            return (true, MonotonicTime.now.milliseconds(until: state.writtenAt + Self.pause))
+        }
+        if let delay { queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay))) { self.save() } }
+        return hasChanged
+    }
+
+    /// Writes what is not in the file yet.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` when that cannot be done.
+    func flush() async throws {
+        let failure: NetworkError? = await withUnsafeContinuation { continuation in
+            queue.async { continuation.resume(returning: self.save()) }
+        }
+        if let failure { throw failure }
+    }
+
+    // MARK: The file
+
+    /// As ``flush()``, and the calling thread waits.
+    func writeNow() {
+        guard file != nil else { return }
+        queue.sync { _ = save() }
+    }
+
+    /// Writes the file when what belongs into it has changed. On the queue.
+    @discardableResult
+    private func save() -> NetworkError? {
+        guard let file else { return nil }
+        let unsaved = state.withLock { state -> CookieTable? in
+            state.isScheduled = false
+            defer { state.isUnsaved = false }
+            return state.isUnsaved ? state.table : nil
+        }
+        guard let table = unsaved else { return nil }
+        let before = written.withLock(\.text)
+        let text = NetscapeCookie.file(table.all(.now)) ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
+        guard text != before else { return nil }
+        let code = write(file, text)
+        state.withLock { state in
+            state.writtenAt = .now
+            if code != 0 { state.isUnsaved = true }
+        }
+        guard code != 0 else {
+            written.withLock { $0 = Written(text: text) }
+            return nil
+        }
+        let message = "the cookie file \"\(file.path)\" cannot be written: \(String(cString: strerror(code)))"
+        let isFirst = written.withLock { written in
+            defer { written.hasWarned = true }
+            return !written.hasWarned
+        }
+        if isFirst { warn("\(message); cookies are kept in memory") }
+        return NetworkError(.storage, message: "\(message); see to the folder and try again")
+    }
+}
+
+/// Has the files written when the process ends by `exit` or by returning from `main`.
+private enum CookieStoresAtExit {
+    private struct Reference {
+        weak var store: CookieStore?
+    }
+
+    private static let stores = Mutex<[Reference]>([])
+    /// Registered once, in this process: a child that was forked has none of its threads.
+    private static let process: pid_t = {
+        atexit { CookieStoresAtExit.writeAll() }
+        return getpid()
+    }()
+
+    static func add(_ store: CookieStore) {
+        _ = process
+        stores.withLock { stores in
+            stores.removeAll { $0.store == nil }
+            stores.append(Reference(store: store))
+        }
+    }
+
+    private static func writeAll() {
+        guard process == getpid() else { return }
+        for store in stores.withLock({ $0.compactMap(\.store) }) { store.writeNow() }
+    }
+}

@@ -1,0 +1,215 @@
+import FoundationEssentials
+import HTTPCore
+
+/// The cookies of a jar and the rules of RFC 6265 §5.3 and §5.4 for taking them in and giving them out. A pure value.
+///
+/// Copies are cheap: it is a table of small tables, one for each domain.
+struct CookieTable: Sendable {
+    /// Where a request goes, or a response came from.
+    struct Place {
+        /// Lower case; an IPv6 address without brackets.
+        let host: String
+        let path: String
+        /// Whether secure cookies may be sent there, and be taken from there.
+        let isTrusted: Bool
+        let isAddress: Bool
+
+        init(host: String, path: String, isSecure: Bool) {
+            let name = host.lowercased()
+            self.host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name
+            self.path = path
+            isAddress = IPAddress(host: host) != nil
+            isTrusted = isSecure || ["localhost", "127.0.0.1", "::1"].contains(self.host)
+        }
+
+        /// RFC 6265 §5.1.4: the folder of the path.
+        fileprivate var defaultPath: String {
+            guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return "/" }
+            return String(path[..<slash])
+        }
+    }
+
+    private struct Entry {
+        var cookie: Cookie
+        /// Counts up; of two cookies the older is sent first.
+        var order: UInt64
+
+        func isOver(_ now: Date) -> Bool { cookie.expires.map { $0 <= now } ?? false }
+    }
+
+    private var domains: [String: [Entry]] = [:]
+    private(set) var count = 0
+    private var order: UInt64 = 0
+
+    /// The most cookies of one domain, and of all. Beyond, those that are over go first, then the oldest.
+    static let (domainLimit, totalLimit) = (180, 3300)
+    /// The most cookies of a request, and the most bytes of its field: servers refuse longer ones.
+    static let (sentLimit, fieldLimit) = (150, 8190)
+
+    // MARK: Taking in
+
+    /// Takes in what a response set. Returns whether anything has changed.
+    mutating func receive(
+        _ field: SetCookie, from place: Place, now: Date, isPublicSuffix: (String) -> Bool
+    ) -> Bool {
+        var domain = place.host
+        var isForSubdomains = false
+        if let wanted = field.domain, wanted != place.host || !place.isAddress {
+            if isPublicSuffix(wanted) {
+                guard wanted == place.host else { return false }
+            } else {
+                guard Self.isBelow(place.host, wanted), !place.isAddress else { return false }
+                domain = wanted
+                isForSubdomains = true
+            }
+        }
+        // RFC 6265bis §5.7: only who may read a secure cookie may set it.
+        guard !field.isSecure || place.isTrusted else { return false }
+        let cookie = Cookie(
+            field.name, field.value, domain: domain, includesSubdomains: isForSubdomains,
+            path: field.path ?? place.defaultPath, expires: field.expires, isSecure: field.isSecure,
+            isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite)
+        let isWholeHost = !isForSubdomains && field.path == "/"
+        guard cookie.keepsItsPromise, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else {
+            return false
+        }
+        if !place.isTrusted, hidesSecureCookie(cookie) { return false }
+        return set(cookie, now: now)
+    }
+
+    /// Puts a cookie in, in place of one of the same name, domain and path. Returns whether anything has changed.
+    @discardableResult
+    mutating func set(_ cookie: Cookie, now: Date) -> Bool {
+        let domain = cookie.domain.lowercased()
+        var entries = domains[domain] ?? []
+        let index = entries.firstIndex { $0.cookie.replaces(cookie) }
+        if let expires = cookie.expires, expires <= now {
+            guard let index else { return false }
+            entries.remove(at: index)
+            store(entries, domain)
+            return true
+        }
+        var kept = cookie
+        kept.domain = domain
+        if let index {
+            guard entries[index].cookie != kept else { return false }
+            entries[index].cookie = kept
+        } else {
+            order += 1
+            entries.append(Entry(cookie: kept, order: order))
+            if entries.count > Self.domainLimit {
+                entries.removeAll { $0.isOver(now) }
+                if entries.count > Self.domainLimit { entries.removeFirst() }
+            }
+        }
+        store(entries, domain)
+        if count > Self.totalLimit { makeRoom(now) }
+        return true
+    }
+
+    /// Takes out what has this name, domain and path. Returns whether anything was there.
+    mutating func remove(_ cookie: Cookie) -> Bool {
+        let domain = cookie.domain.lowercased()
+        let entries = domains[domain] ?? []
+        let left = entries.filter { $0.cookie.name != cookie.name || $0.cookie.path != cookie.path }
+        store(left, domain)
+        return left.count < entries.count
+    }
+
+    private mutating func store(_ entries: [Entry], _ domain: String) {
+        count += entries.count - (domains[domain]?.count ?? 0)
+        domains[domain] = entries.isEmpty ? nil : entries
+    }
+
+    /// Frees a tenth at once, so that a full jar does not look through all of them for each new one.
+    private mutating func makeRoom(_ now: Date) {
+        for (domain, entries) in domains { store(entries.filter { !$0.isOver(now) }, domain) }
+        let surplus = count - Self.totalLimit * 9 / 10
+        guard surplus > 0 else { return }
+        let oldest = domains.values.joined().map(\.order).sorted()[surplus - 1]
+        for (domain, entries) in domains { store(entries.filter { $0.order > oldest }, domain) }
+    }
+
+    /// RFC 6265bis §5.7: a cookie that came in clear text does not take the place of a secure one.
+    private func hidesSecureCookie(_ cookie: Cookie) -> Bool {
+        domains.contains { domain, entries in
+            (Self.isBelow(domain, cookie.domain) || Self.isBelow(cookie.domain, domain))
+                && entries.contains {
+                    $0.cookie.isSecure && $0.cookie.name == cookie.name && Self.matches(cookie.path, $0.cookie.path)
+                }
+        }
+    }
+
+    // MARK: Giving out
+
+    /// All that are not over, in no order.
+    func all(_ now: Date) -> [Cookie] {
+        domains.values.joined().filter { !$0.isOver(now) }.map(\.cookie)
+    }
+
+    /// The `Cookie` field for a request; `nil` when none fits (RFC 6265 §5.4).
+    func field(for place: Place, now: Date) -> String? {
+        guard count > 0 else { return nil }
+        var found: [Entry] = []
+        collect(place.host, isParent: false, place, now, &found)
+        if !place.isAddress {
+            var rest = place.host[...]
+            while let dot = rest.firstIndex(of: ".") {
+                rest = rest[rest.index(after: dot)...]
+                collect(String(rest), isParent: true, place, now, &found)
+            }
+        }
+        guard !found.isEmpty else { return nil }
+        found.sort { first, second in
+            let (one, other) = (first.cookie.path.utf8.count, second.cookie.path.utf8.count)
+            return one == other ? first.order < second.order : one > other
+        }
+        var field = ""
+        for entry in found.prefix(Self.sentLimit) {
+            let length = entry.cookie.name.utf8.count + entry.cookie.value.utf8.count + 3
+            guard field.utf8.count + length <= Self.fieldLimit else { break }
+            field += "\(field.isEmpty ? "" : "; ")\(entry.cookie.name)=\(entry.cookie.value)"
+        }
+        return field
+    }
+
+    private func collect(
+        _ domain: String, isParent: Bool, _ place: Place, _ now: Date, _ found: inout [Entry]
+    ) {
+        for entry in domains[domain] ?? []
+        where (!isParent || entry.cookie.includesSubdomains) && (!entry.cookie.isSecure || place.isTrusted)
+            && !entry.isOver(now) && Self.matches(place.path, entry.cookie.path)
+        {
+            found.append(entry)
+        }
+    }
+
+    /// Whether a host is a domain or below it (RFC 6265 §5.1.3).
+    private static func isBelow(_ host: String, _ domain: String) -> Bool {
+        guard host.utf8.count > domain.utf8.count else { return host == domain }
+        return host.hasSuffix(domain) && host.utf8.dropLast(domain.utf8.count).last == UInt8(ascii: ".")
+    }
+
+    /// Whether the path of a request is that of a cookie or below it (RFC 6265 §5.1.4). `/foo/` is not for `/foo`.
+    private static func matches(_ path: String, _ cookiePath: String) -> Bool {
+        guard path.utf8.starts(with: cookiePath.utf8) else { return false }
+        let rest = path.utf8.dropFirst(cookiePath.utf8.count)
+        return rest.isEmpty || cookiePath.utf8.last == UInt8(ascii: "/") || rest.first == UInt8(ascii: "/")
+    }
+}
+
+extension Cookie {
+    /// Whether two are the same cookie for a jar (RFC 6265bis §5.7).
+    fileprivate func replaces(_ other: Cookie) -> Bool {
+        name == other.name && path == other.path && includesSubdomains == other.includesSubdomains
+    }
+
+    /// Whether it is what its name and its `SameSite` say it is (RFC 6265bis §4.1.3, §5.7).
+    var keepsItsPromise: Bool {
+        guard !isSecure else {
+            return !name.lowercased().hasPrefix("__host-") || path == "/" && !includesSubdomains
+        }
+        return sameSite != .noRestriction && !name.lowercased().hasPrefix("__secure-")
+            && !name.lowercased().hasPrefix("__host-")
+    }
+}

@@ -1,0 +1,80 @@
+import CLibcurl
+import FoundationEssentials
+
+/// A `Set-Cookie` field, parsed as RFC 6265 §5.2 says.
+struct SetCookie {
+    private(set) var name: String
+    private(set) var value: String
+    /// Lower case, without the dot before it.
+    private(set) var domain: String?
+    /// `nil` for none, and for one that does not begin with a slash.
+    private(set) var path: String?
+    private(set) var expires: Date?
+    private(set) var isSecure = false
+    private(set) var isHTTPOnly = false
+    private(set) var sameSite: Cookie.SameSite?
+
+    /// The most bytes of name and value together, and of an attribute (RFC 6265bis §5.6).
+    private static let (pairLimit, attributeLimit) = (4096, 1024)
+
+    /// `nil` for a field that is to be ignored.
+    ///
+    /// - Parameter now: In seconds since 1970, for `Max-Age`.
+    init?(_ field: String, now: Int64) {
+        // A tab is blank space, and would not survive inside: it separates the fields of the file.
+        guard !field.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else { return nil }
+        let parts = field.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
+        guard let (name, value) = parts.first.flatMap(Self.pair), let value, !name.isEmpty,
+            name.utf8.count + value.utf8.count <= Self.pairLimit, !(name + value).utf8.contains(0x09)
+        else { return nil }
+        (self.name, self.value) = (name, value)
+        var maxAge: Int64?
+        for part in parts.dropFirst() {
+            let (attribute, value) = Self.pair(part)
+            let text = value ?? ""
+            guard text.utf8.count <= Self.attributeLimit else { continue }
+            switch attribute.lowercased() {
+            case "expires":
+                let seconds = Int64(curl_getdate(text, nil))
+                if seconds != -1 { expires = Date(timeIntervalSince1970: Double(max(1, seconds))) }
+            case "max-age": maxAge = Self.seconds(text) ?? maxAge
+            case "domain":
+                let bare = text.hasPrefix(".") ? text.dropFirst() : text[...]
+                domain = bare.isEmpty ? domain : bare.lowercased()
+            case "path": path = text.hasPrefix("/") && !text.utf8.contains(0x09) ? text : nil
+            case "secure": isSecure = true
+            case "httponly": isHTTPOnly = true
+            case "samesite": sameSite = Cookie.SameSite(field: text)
+            default: break
+            }
+        }
+        // Max-Age is stronger than Expires (§5.3).
+        if let maxAge {
+            let (end, overflows) = now.addingReportingOverflow(maxAge)
+            expires = Date(timeIntervalSince1970: maxAge <= 0 ? 1 : Double(overflows ? .max : end))
+        }
+    }
+
+    /// What is before and after the equals sign, without blanks around. Bytes count here, not letters: an accent after the
+    /// sign would be one letter with it.
+    private static func pair(_ part: Substring.UTF8View) -> (name: String, value: String?) {
+        guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else { return (trimmed(part), nil) }
+        return (trimmed(part[..<equals]), trimmed(part[equals...].dropFirst()))
+    }
+
+    private static func trimmed(_ text: Substring.UTF8View) -> String {
+        var text = text.drop { $0 == 0x20 || $0 == 0x09 }
+        while let last = text.last, last == 0x20 || last == 0x09 { text.removeLast() }
+        return String(Substring(text))
+    }
+
+    /// `nil` for what is no whole number; one that is too large counts as the largest.
+    private static func seconds(_ text: String) -> Int64? {
+        let isNegative = text.hasPrefix("-")
+        let digits = isNegative ? text.dropFirst() : text[...]
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        // Far enough, and a date of it is still exact.
+        let value = min(Int64(digits) ?? .max, 1 << 50)
+        return isNegative ? -value : value
+    }
+}

@@ -1,0 +1,251 @@
+import Dispatch
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// Bytes from a file, read ahead on a queue of the source's own: the engine's thread only copies what is there, and the
+/// transfer pauses while there is nothing.
+///
+/// The file must keep its size and its content until it is sent: the size has been announced. It is open only while it is
+/// read.
+final class FileSource: BodySource {
+    private struct State {
+        /// Filled, in the order of the file.
+        var ready: [Chunk] = []
+        /// To be filled again.
+        var spare: [Chunk] = []
+        var sent: Int64 = 0
+        /// Where the queue reads next.
+        var offset: Int64 = 0
+        var isReading = false
+        var failure: NetworkError?
+        /// libcurl was told to wait.
+        var engineWaits = false
+        /// Counts the starts; what an earlier one has read is of no use.
+        var round = 0
+        var wake: (@Sendable () -> Void)?
+    }
+
+    typealias Read = @Sendable (CInt, UnsafeMutableRawPointer?, Int, off_t) -> Int
+
+    private let size: Int64
+    private let startsEarly: Bool
+    private let reader: FileReader
+    private let queue = DispatchQueue(label: "LATNetworking.upload", qos: .userInitiated)
+    private let state = Mutex(State())
+
+    /// Two of these are read ahead: what libcurl takes at once while the next comes from the disk.
+    private static let chunkSize = 512 << 10
+    private static let chunkLimit = 2
+
+    /// - Parameter startsEarly: Whether reading begins with the transfer. If not, it begins when the first byte is asked
+    ///   for: a form of a thousand files reads them one after the other.
+    /// - Parameter read: Reads from the disk, as `pread`; tests have another.
+    /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
+    init(
+        path: String, startsEarly: Bool = true, read: @escaping Read = { pread($0, $1, $2, $3) }
+    ) throws(NetworkError) {
+        size = try FileReader.size(ofFileAt: path)
+        reader = FileReader(path: path, size: size, read: read)
+        self.startsEarly = startsEarly
+    }
+
+    var length: Int64? { size }
+
+    func start(wake: @escaping @Sendable () -> Void) {
+        let round = state.withLock { state in
+            state.wake = wake
+            return startsEarly ? nextRead(&state) : nil
+        }
+        if let round { readAhead(round) }
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        let (result, round) = state.withLock { state -> (BodyRead, Int?) in
+            guard state.sent < size, !buffer.isEmpty else { return (.end, nil) }
+            guard let chunk = state.ready.first else {
+                if let failure = state.failure { return (.failed(failure), nil) }
+                state.engineWaits = true
+                return (.pause, nextRead(&state))
+            }
+            let count = chunk.take(into: buffer)
+            state.sent += Int64(count)
+            if chunk.isEmpty { state.spare.append(state.ready.removeFirst()) }
+            return (.bytes(count), nextRead(&state))
+        }
+        if let round { readAhead(round) }
+        return result
+    }
+
+    func rewind() -> Bool {
+        state.withLock { state in
+            guard state.offset > 0 || state.isReading || state.failure != nil else { return }
+            var next = State()
+            next.round = state.round + 1
+            next.wake = state.wake
+            state = next
+        }
+        return true
+    }
+
+    func stop() {
+        state.withLock { state in
+            var next = State()
+            next.round = state.round + 1
+            state = next
+        }
+        queue.async { [reader] in reader.end() }
+    }
+
+    /// The round the queue is to read on in; `nil` when it need not. It counts as reading from then on.
+    private func nextRead(_ state: inout State) -> Int? {
+        guard !state.isReading, state.failure == nil, state.offset < size, state.ready.count < Self.chunkLimit else {
+            return nil
+        }
+        state.isReading = true
+        return state.round
+    }
+
+    private func readAhead(_ round: Int) {
+        queue.async { [self] in
+            let (isCurrent, offset, spare) = state.withLock { state in
+                let isCurrent = state.round == round
+                return (isCurrent, state.offset, isCurrent ? state.spare.popLast() : nil)
+            }
+            guard isCurrent else { return }
+            let chunk = spare ?? Chunk(capacity: Int(min(size, Int64(Self.chunkSize))))
+            let failure = reader.read(into: chunk, at: offset)
+            let (wake, next) = state.withLock { state -> ((@Sendable () -> Void)?, Int?) in
+                guard state.round == round else { return (nil, nil) }
+                state.isReading = false
+                if let failure {
+                    state.failure = failure
+                } else {
+                    state.offset += Int64(chunk.count)
+                    state.ready.append(chunk)
+                }
+                defer { state.engineWaits = false }
+                return (state.engineWaits ? state.wake : nil, nextRead(&state))
+            }
+            wake?()
+            if let next { readAhead(next) }
+        }
+    }
+}
+
+/// A piece of a file in memory.
+private final class Chunk: @unchecked Sendable {
+    // Sendable: the queue fills it before, and the engine's thread empties it while, it is in the locked state.
+    private let bytes: UnsafeMutableRawBufferPointer
+    private var taken = 0
+    private(set) var count = 0
+
+    init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 16) }
+
+    deinit { bytes.deallocate() }
+
+    var isEmpty: Bool { taken == count }
+
+    /// Takes in what `body` puts into the buffer, of which it returns the number of bytes.
+    func fill(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        taken = 0
+        count = body(bytes)
+    }
+
+    func take(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        let size = min(buffer.count, count - taken)
+        buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[taken..<(taken + size)]))
+        taken += size
+        return size
+    }
+}
+
+/// Reads a file from its first byte to its last and sees to it that it stays the same meanwhile.
+private final class FileReader: @unchecked Sendable {
+    // Sendable: everything that changes is touched on the source's queue only.
+    private let path: String
+    private let size: Int64
+    private let read: FileSource.Read
+    private var descriptor: CInt = -1
+    /// When the file was last written to, as it was opened.
+    private var written = timespec()
+
+    init(path: String, size: Int64, read: @escaping FileSource.Read) {
+        self.path = path
+        self.read = read
+        self.size = size
+    }
+
+    deinit { end() }
+
+    func end() {
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
+    }
+
+    /// Fills a chunk from a place in the file, as far as the file goes. Returns what is wrong with it, if anything is.
+    func read(into chunk: Chunk, at offset: Int64) -> NetworkError? {
+        if offset == 0 || descriptor < 0 {
+            end()
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { return Self.failure(path, String(cString: strerror(errno))) }
+            var status = stat()
+            if let failure = change(&status) { return failure }
+            written = status.st_mtim
+        }
+        var failure: NetworkError?
+        chunk.fill { buffer in
+            let wanted = Int(min(Int64(buffer.count), size - offset))
+            var filled = 0
+            while filled < wanted {
+                let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
+                let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else {
+                    let reason = count < 0 ? String(cString: strerror(errno)) : nil
+                    var status = stat()
+                    failure =
+                        reason.map { Self.failure(path, $0) } ?? change(&status)
+                        ?? Self.failure(path, "it ended after \(offset + Int64(filled)) bytes")
+                    break
+                }
+                filled += count
+            }
+            return filled
+        }
+        if let failure { return failure }
+        guard offset + Int64(chunk.count) == size else { return nil }
+        // Before the last bytes go out: without them the server does not take the rest for the whole.
+        defer { end() }
+        var status = stat()
+        if let failure = change(&status) { return failure }
+        guard (status.st_mtim.tv_sec, status.st_mtim.tv_nsec) == (written.tv_sec, written.tv_nsec) else {
+            return Self.failure(path, "it was written to while it was sent; send a copy of it, or a stream")
+        }
+        return nil
+    }
+
+    /// What is wrong when the open file has another size than was announced.
+    private func change(_ status: inout stat) -> NetworkError? {
+        guard fstat(descriptor, &status) == 0 else { return Self.failure(path, String(cString: strerror(errno))) }
+        guard status.st_size != size else { return nil }
+        let change = status.st_size < size ? "shorter" : "longer"
+        return Self.failure(
+            path,
+            "it became \(change) while it was sent (\(status.st_size) bytes instead of \(size)); send a copy of it, "
+                + "or a stream")
+    }
+
+    /// The size of a regular file that may be read.
+    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
+        guard access(path, R_OK) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        return Int64(status.st_size)
+    }
+
+    private static func failure(_ path: String, _ reason: String) -> NetworkError {
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
+    }
+}

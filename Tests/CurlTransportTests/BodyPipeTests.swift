@@ -1,0 +1,41 @@
+import FoundationEssentials
+import Glibc
+import Testing
+
+@testable import CurlTransport
+
+@Suite struct BodyPipeTests {
+    /// The memory that a chunk holds, as the allocator says.
+    private func allocated(_ chunk: Data) -> Int? {
+        typealias UsableSize = @convention(c) (UnsafeRawPointer?) -> Int
+        guard let symbol = dlsym(nil, "malloc_usable_size") else { return nil }
+        return chunk.withUnsafeBytes { unsafeBitCast(symbol, to: UsableSize.self)($0.baseAddress) }
+    }
+
+    private func append(_ count: Int, to pipe: BodyPipe) {
+        [UInt8](repeating: 7, count: count).withUnsafeBytes { pipe.append($0) }
+    }
+
+    @Test func smallEventCostsLittle() async throws {
+        let pipe = BodyPipe()
+        for _ in 0..<3 {
+            append(50, to: pipe)
+            let chunk = try #require(try await pipe.next())
+            #expect(chunk.count == 50)
+            #expect(try #require(allocated(chunk)) < 512)
+        }
+    }
+
+    @Test func chunkIsLikeTheOneBefore() async throws {
+        let pipe = BodyPipe()
+        for _ in 0..<4 { append(50_000, to: pipe) }
+        #expect(try await pipe.next()?.count == 200_000)
+        append(50, to: pipe)
+        let long = try #require(try await pipe.next())
+        #expect(try #require(allocated(long)) >= 200_000)
+        // One more, and it is small again.
+        append(50, to: pipe)
+        let short = try #require(try await pipe.next())
+        #expect(try #require(allocated(short)) < 512)
+    }
+}

@@ -1,0 +1,185 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import CurlTransport
+
+@Suite struct CookieFileTests {
+    private let places = CookiePlaces()
+
+    private func content(_ directory: TemporaryDirectory, _ name: String = "c") -> String {
+        String(decoding: directory.read(name) ?? Data(), as: UTF8.self)
+    }
+
+    @Test func fileHoldsLastingCookiesOnly() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "c")
+        try await withTransport(places.configuration(server, .file(path))) { first async throws in
+            #expect(!FileManager.default.fileExists(atPath: path))
+            let cookies = ["kept=1; Max-Age=1000; HttpOnly; SameSite=Strict", "session=1"]
+            _ = try await first.get(places.url(server, "a.example.org", set: cookies))
+            try await first.cookies?.flush()
+            #expect(content(directory).contains("# SameSite=Strict\n#HttpOnly_a.example.org\tFALSE\t/\tFALSE\t"))
+            #expect(content(directory).contains("kept\t1"))
+            #expect(!content(directory).contains("session"))
+            var facts = stat()
+            #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+            #expect(directory.contents == ["c"])
+            try await withTransport(places.configuration(server, .file(path))) { second async throws in
+                #expect(try await second.get(places.url(server, "a.example.org")).text == "kept=1")
+                let jar = try #require(second.cookies)
+                let known = try await jar.all()
+                #expect(known.map(\.isHTTPOnly) == [true] && known.map(\.sameSite) == [.strict])
+                try await jar.removeAll()
+                #expect(!content(directory).contains("kept"))
+            }
+        }
+    }
+
+    @Test func shutdownWritesTheFile() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        try await withTransport(places.configuration(server, .file(directory.path(of: "c")))) {
+            transport async throws in
+            for number in 0..<3 {
+                let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+            }
+        }
+        #expect(content(directory).contains("n\t2"))
+    }
+
+    @Test func droppedManagerWritesTheFile() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let isWritten = Event()
+        let configuration = places.configuration(server, .file(directory.path(of: "c"))).with {
+            $0.cookieWriter = { file, text in
+                defer { if text.contains("n\t2") { isWritten.happen() } }
+                return file.write(text)
+            }
+        }
+        do {
+            let transport = try CurlTransport(configuration: configuration)
+            for number in 0..<3 {
+                let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+            }
+        }
+        await isWritten.wait()
+        #expect(content(directory).contains("n\t2"))
+    }
+
+    /// The disk takes the first write and does not come back; the jar is full.
+    @Test func slowDiskHoldsNothingUp() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let writes = Box(0)
+        let isWriting = Event()
+        let disk = DispatchSemaphore(value: 0)
+        let lines = (0..<3000).map { "d\($0 / 100).example.com\tTRUE\t/\tFALSE\t4000000000\tn\($0)\tv" }
+        let path = try directory.write(Data(lines.joined(separator: "\n").utf8), to: "c")
+        let configuration = places.configuration(server, .file(path)).with {
+            $0.cookieWriter = { file, text in
+                writes.change { $0 += 1 }
+                isWriting.happen()
+                disk.wait()
+                disk.signal()
+                return file.write(text)
+            }
+        }
+        try await withTransport(configuration) { transport async throws in
+            let jar = try #require(transport.cookies)
+            #expect(try await jar.all().count == 3000)
+            let url = places.url(server, "a.example.org", set: ["first=1; Max-Age=1000"])
+            _ = try await transport.get(url)
+            await isWriting.wait()
+            // The disk stands still from here on.
+            for number in 0..<100 {
+                let url = places.url(server, "b.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+                #expect(try await transport.get(places.url(server, "b.example.org")).text == "n=\(number)")
+            }
+            #expect(writes.value == 1)
+            #expect(try await jar.all().count == 3002)
+            disk.signal()
+            try await jar.flush()
+            #expect(content(directory).contains("n\t99"))
+            // A hundred changes went into one write.
+            #expect(writes.value == 2)
+        }
+        #expect(writes.value == 2)
+    }
+
+    /// The file waits its second when the process ends.
+    @Test func exitWritesTheFile() async throws {
+        let path = "/tmp/lat-cookies-\(getpid())"
+        defer { unlink(path) }
+        await #expect(processExitsWith: .success) {
+            let places = CookiePlaces()
+            let server = try places.server()
+            let path = "/tmp/lat-cookies-\(getppid())"
+            let transport = try CurlTransport(configuration: places.configuration(server, .file(path)))
+            for number in 0..<3 {
+                let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+            }
+            exit(0)
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8).contains("n\t2"))
+    }
+
+    @Test func linesThatAreNoCookiesAreLeftOut() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let file = "# comment\n\nnonsense\na.example.org\tFALSE\t/\tFALSE\t4000000000\tn\tv\r\na\tb\n\u{0}\n"
+        let path = try directory.write(Data(file.utf8), to: "c")
+        try await withTransport(places.configuration(server, .file(path))) { transport async throws in
+            #expect(try await transport.get(places.url(server, "a.example.org")).text == "n=v")
+        }
+        // Nothing has changed: the file is as somebody wrote it.
+        #expect(content(directory) == file)
+    }
+
+    @Test func unusableFileIsNamedAtTheStart() throws {
+        let directory = try TemporaryDirectory()
+        for path in ["/no/such/folder/cookies", directory.path] {
+            let error = #expect(throws: NetworkError.self) {
+                _ = try CurlTransport(configuration: testConfiguration { $0.cookies = .file(path) })
+            }
+            #expect(error?.kind == .invalidRequest)
+            #expect(error?.message.contains(path) == true)
+        }
+    }
+
+    @Test func unwritableFileIsReportedOnce() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "folder")
+        try directory.write(Data(), to: "folder/other")
+        let said = Box<[String]>([])
+        let configuration = places.configuration(server, .file(folder + "/c")).with {
+            $0.warningHandler = { message in said.change { $0.append(message) } }
+        }
+        try await withTransport(configuration) { transport async throws in
+            try FileManager.default.removeItem(atPath: folder)
+            let jar = try #require(transport.cookies)
+            for number in 0..<3 {
+                let url = places.url(server, "a.example.org", set: ["n=\(number); Max-Age=1000"])
+                _ = try await transport.get(url)
+                let error = try await failure { try await jar.flush() }
+                #expect(error.kind == .storage && error.message.contains(folder))
+            }
+            #expect(try await transport.get(places.url(server, "a.example.org")).text == "n=2")
+            try directory.write(Data(), to: "folder/other")
+            try await jar.flush()
+            #expect(content(directory, "folder/c").contains("n\t2"))
+        }
+        #expect(said.value.count == 1)
+        #expect(said.value.first?.contains(folder) == true)
+    }
+}
