@@ -19,6 +19,7 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
     package func seal(
         _ plaintext: some ContiguousBytes, key: some ContiguousBytes, nonce: [UInt8], associated: [UInt8] = []
     ) throws(CryptographyError) -> [UInt8] {
+        try Self.check(plaintext)
         let context = try context(key: key, nonce: nonce, isSealing: true)
         defer { EVP_CIPHER_CTX_free(context) }
         var written: Int32 = 0
@@ -48,6 +49,7 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
     package func open(
         _ sealed: some ContiguousBytes, key: some ContiguousBytes, nonce: [UInt8], associated: [UInt8] = []
     ) throws(CryptographyError) -> [UInt8] {
+        try Self.check(sealed)
         let context = try context(key: key, nonce: nonce, isSealing: false)
         defer { EVP_CIPHER_CTX_free(context) }
         var written: Int32 = 0
@@ -73,6 +75,11 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
         }
         guard isRight else { throw .authentication }
         return plaintext
+    }
+
+    /// libcrypto counts what it is handed in 31 bits.
+    private static func check(_ bytes: some ContiguousBytes) throws(CryptographyError) {
+        guard bytes.withUnsafeBytes({ $0.count }) <= Int(Int32.max) - tagByteCount else { throw .tooLong }
     }
 
     private func context(

@@ -112,4 +112,6 @@ package enum CryptographyError: Error, Equatable {
     case nonceLength(expected: Int, found: Int)
     /// The sealed bytes are not what was sealed with this key, nonce and associated data.
     case authentication
+    /// More than 2 GiB in one piece.
+    case tooLong
 }

@@ -13,7 +13,7 @@ import Testing
     init() throws { directory = try TemporaryDirectory() }
 
     private var folder: String { directory.path(of: "cache") }
-    private var index: String { folder + "/index.sqlite" }
+    private var index: String { folder + "/index-2.sqlite" }
 
     private func store(_ key: Data? = nil) throws -> DiskStore { try .plain(folder, key: key) }
 
@@ -38,9 +38,9 @@ import Testing
         #expect(try await store.entries(.all).isEmpty)
         #expect(directory.contents == [])
         try await store.put(Make.entry("a"))
-        #expect(directory.contents.contains("cache/index.sqlite"))
+        #expect(directory.contents.contains("cache/index-2.sqlite"))
         var facts = stat()
-        for name in ["", "/bodies"] {
+        for name in ["", "/bodies-2"] {
             stat(folder + name, &facts)
             #expect(facts.st_mode & 0o777 == 0o700)
         }
@@ -173,9 +173,9 @@ import Testing
         #expect(try await store.entries(for: "a").isEmpty)
         try await store.put(Make.entry("b"))
         #expect(try await store.has("b"))
-        #expect(directory.contents.contains("cache/index.sqlite.damaged"))
+        #expect(directory.contents.contains("cache/index-2.sqlite.damaged"))
         try await store.remove(.all)
-        #expect(!directory.contents.contains("cache/index.sqlite.damaged"))
+        #expect(!directory.contents.contains("cache/index-2.sqlite.damaged"))
     }
 
     // MARK: Disks
@@ -190,7 +190,7 @@ import Testing
             try await writing?.collectGarbage()
             writing = nil
         }
-        if state == "no log" { try run("rm -f \(disk.path)/cache/index.sqlite-*") }
+        if state == "no log" { try run("rm -f \(disk.path)/cache/index-2.sqlite-*") }
         guard let view = try disk.readOnlyView() else { return }
         let path = view.path + "/cache"
         let store = try DiskStore.plain(path)
@@ -259,8 +259,8 @@ import Testing
         let store = try store()
         for number in 0..<3 { try await store.put(Make.entry("k\(number)"), Make.body(50_000)) }
         let kept = bodyFiles
-        try directory.write(Make.body(700), to: "cache/bodies/0123")
-        try directory.write(Make.body(70), to: "cache/bodies/4567.part")
+        try directory.write(Make.body(700), to: "cache/bodies-2/0123")
+        try directory.write(Make.body(70), to: "cache/bodies-2/4567.part")
         // What is being written is somebody's, here by another store on the folder.
         let other = try self.store()
         let writer = try await other.writer(for: Make.entry("k3"))
@@ -294,7 +294,7 @@ import Testing
         options.minimumFreeBytes = 0
         let store = try DiskStore(directory: folder, options: options)
         try await store.put(Make.entry("a"))
-        try directory.write(Make.body(70), to: "cache/bodies/0123")
+        try directory.write(Make.body(70), to: "cache/bodies-2/0123")
         while !bodyFiles.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
         #expect(try await store.has("a"))
     }

@@ -53,12 +53,7 @@ final class BodyFile: @unchecked Sendable {
         }
     }
 
-    /// Waits until the bytes are on disk.
-    func synchronize() throws {
-        guard fsync(descriptor) == 0 else { throw SystemError("writing \(layout.path(ofBody: name))") }
-    }
-
-    /// Gives it the name the index will know. The folder is to be synchronized then.
+    /// Gives it the name the index will know. Whether all of it was on disk after a loss of power, its checksum tells.
     func publish() throws {
         guard !isPublished else { return }
         let path = layout.path(ofBody: name)

@@ -7,8 +7,8 @@ import HTTPCore
 /// Each row is a storing. Its number is never used again, so whoever holds one can tell whether it is still there.
 /// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
 final class CacheIndex {
-    /// `PRAGMA user_version`. An index of another version is set aside.
-    static let schemaVersion: Int64 = 1
+    /// `PRAGMA user_version`, and part of the file's name.
+    static let schemaVersion: Int64 = 2
     /// `PRAGMA application_id`: "LATc".
     static let applicationID: Int64 = 0x4C41_5463
 
@@ -28,9 +28,9 @@ final class CacheIndex {
             try connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         }
         _ = try connection.number("PRAGMA journal_mode = WAL")
-        // Each commit is on disk when it returns.
+        // A loss of power may cost the last commits, never what is whole: what is kept can be fetched again.
         try connection.execute(
-            "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -8192; "
+            "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -8192; "
                 + "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         try connection.execute("BEGIN IMMEDIATE")
         do {
@@ -105,7 +105,7 @@ final class CacheIndex {
 
     private static let columns = """
         SELECT e.id, e.version, e.used_at, e.pinned, e.expired, e.body_size, e.stored_size, e.checksum, e.file, e.salt,
-          e.head, e.sealer
+          e.head, e.sealer, e.key, e.variant, e.url, e.domain, e.server, e.partition
         """
 
     /// A row, and what became of it.
@@ -162,9 +162,11 @@ final class CacheIndex {
     private func row(_ statement: SQLiteStatement) -> Row {
         let salt = statement.bytes(9)
         var row = Row(id: statement.integer(0))
-        guard statement.integer(11) == sealer.keyNumber, var entry = sealer.open(statement.bytes(10), salt: salt) else {
-            return row
-        }
+        guard statement.integer(11) == sealer.keyNumber,
+            var entry = sealer.open(
+                statement.bytes(10), salt: salt,
+                columns: { (12...17).map { statement.isNull($0) ? nil : statement.bytes($0) } })
+        else { return row }
         entry.lastUse = Date(timeIntervalSinceReferenceDate: statement.real(2))
         entry.isPinned = statement.integer(3) != 0
         entry.isExpired = statement.integer(4) != 0

@@ -28,6 +28,7 @@ extension DiskCore {
                 let files = try scanIndex.value.index()?.files() ?? []
                 let incomplete = files.filter { access(layout.path(ofBody: $0.name), F_OK) != 0 && errno == ENOENT }
                 if !incomplete.isEmpty { write(.drop(incomplete.map { $0.row })) }
+                layout.removeOldVersions()
                 return orphans
             }
             try await writes.run { [self] in

@@ -3,8 +3,10 @@ import Glibc
 
 /// Where the files of a cache lie, and what is done with them.
 ///
-/// `index.sqlite` with its `-wal` and `-shm`, `lock`, and `bodies/`, in which a body that is being written is called
-/// `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody clears it away.
+/// `index-2.sqlite` with its `-wal` and `-shm`, `lock`, and `bodies-2/`, in which a body that is being written is called
+/// `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody clears it away. The
+/// number is that of the format, so that two releases of a program share a folder during a deploy. All is the owner's
+/// alone, whatever the process's mask.
 struct DiskLayout: Sendable {
     let directory: String
     let index: String
@@ -14,8 +16,8 @@ struct DiskLayout: Sendable {
         var directory = directory
         while directory.count > 1, directory.hasSuffix("/") { directory.removeLast() }
         self.directory = directory
-        index = directory + "/index.sqlite"
-        bodies = directory + "/bodies"
+        index = directory + "/index-\(CacheIndex.schemaVersion).sqlite"
+        bodies = directory + "/bodies-\(CacheIndex.schemaVersion)"
     }
 
     /// Makes the folders, for the owner only, if they are not there.
@@ -32,17 +34,39 @@ struct DiskLayout: Sendable {
         for folder in made.reversed() where mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw SystemError("making the folder \(folder)")
         }
-        for folder in Set(made.map { String($0[..<($0.lastIndex(of: "/") ?? $0.startIndex)]) }) where !folder.isEmpty {
-            try synchronize(folder: folder)
+    }
+
+    /// Makes the index's file, or takes the rights of others from it. SQLite gives its log the same.
+    func makeIndexPrivate() {
+        // Only where there is none: to close the file beside SQLite would take SQLite's locks away.
+        if access(index, F_OK) != 0 {
+            let descriptor = open(index, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            if descriptor >= 0 { close(descriptor) }
+        }
+        for path in [index, index + "-wal", index + "-shm"] {
+            var facts = stat()
+            if lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_mode & 0o077 != 0 {
+                chmod(path, 0o600)
+            }
         }
     }
 
-    func synchronize(folder: String) throws {
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw SystemError("opening the folder \(folder)") }
-        defer { close(descriptor) }
-        // Some file systems know no fsync of folders, and need none.
-        guard fsync(descriptor) == 0 || errno == EINVAL else { throw SystemError("writing the folder \(folder)") }
+    /// Removes what other versions of the format have left, once nobody has used it for a week.
+    func removeOldVersions(now: time_t = time(nil)) {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index {
+            let number = name.dropFirst("index".count).dropLast(".sqlite".count)
+            guard number.isEmpty || number.first == "-" && Int(number.dropFirst()) != nil else { continue }
+            let files = ["", "-wal", "-shm"].map { "\(directory)/\(name)\($0)" }
+            let lastUse = files.compactMap { path -> time_t? in
+                var facts = stat()
+                return lstat(path, &facts) == 0 ? facts.st_mtim.tv_sec : nil
+            }.max()
+            guard let lastUse, now - lastUse > 7 * 86_400 else { continue }
+            for file in files { unlink(file) }
+            unlink("\(directory)/\(name).damaged")
+            try? FileManager.default.removeItem(atPath: "\(directory)/bodies\(number)")
+        }
     }
 
     func path(ofBody name: String) -> String { bodies + "/" + name }

@@ -12,13 +12,13 @@ public import HTTPCore
 /// let store = try DiskStore(directory: "/var/cache/app", options: options)
 /// let writer = try await store.writer(for: entry)
 /// for try await chunk in body { try await writer.append(chunk) }
-/// try await writer.commit()                  // on disk when this returns
+/// try await writer.commit()                  // outlives the process when this returns
 /// ```
 ///
 /// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
 /// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
 /// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
-/// `index.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+/// `index-2.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
 ///
 /// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
 ///

@@ -147,7 +147,6 @@ final class DiskWriter: CacheWriter {
                 state.file = try BodyFile.make(layout, name: MessageDigest.hexadecimal(randomBytes(16)))
             }
             try state.file?.write(&state.stored)
-            if isLast { try state.file?.synchronize() }
         }
     }
 

@@ -8,7 +8,8 @@ import HTTPCore
 /// is in clear but its size, its times and its flags:
 /// - columns that are looked up by equality hold HMAC-SHA256 of the text, so that a guess cannot be confirmed without
 ///   the key. Order and prefixes are gone with that: those who ask for a prefix decrypt one row after the other;
-/// - the entry is sealed with AES-256-GCM, bound to the columns of its key;
+/// - the entry is sealed with AES-256-GCM, and the columns that it is found by are its associated data: moved to another
+///   row, or found by another column, it does not open;
 /// - the body is sealed in chunks (``BodyCipher``).
 ///
 /// Each storing has keys of its own, derived from a random salt, so that nonces never meet.
@@ -55,17 +56,41 @@ struct EntrySealer: Sendable {
         return BodyCipher(key: try MessageDigest.hmac(Array("body".utf8) + salt, key: keys.entries))
     }
 
+    /// What stands in the columns that an entry is found by: key, variant, url, domain, server, partition.
+    func columns(of entry: CacheEntry) throws -> [[UInt8]?] {
+        let texts: [(String, String?)] = [
+            ("key", entry.key.primary), ("variant", entry.key.variant), ("url", entry.url), ("domain", entry.domain),
+            ("server", entry.server), ("partition", entry.partition),
+        ]
+        return try texts.map { name, text in try text.map { try column(name, $0) } }
+    }
+
+    private static func associated(_ columns: [[UInt8]?]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for column in columns {
+            // No column differs from an empty one.
+            bytes.append(column == nil ? 0 : 1)
+            withUnsafeBytes(of: UInt32(column?.count ?? 0).bigEndian) { bytes.append(contentsOf: $0) }
+            bytes.append(contentsOf: column ?? [])
+        }
+        return bytes
+    }
+
     /// An entry for its row.
     func seal(_ entry: CacheEntry, salt: [UInt8]) throws -> [UInt8] {
         let bytes = EntryCoding.encode(entry)
         guard let keys else { return bytes + (try MessageDigest.of(bytes, .sha256)) }
         let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
         let key = try MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries)
-        return nonce + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: key, nonce: nonce))
+        return nonce
+            + (try AuthenticatedCipher.aes256GCM.seal(
+                bytes, key: key, nonce: nonce, associated: Self.associated(columns(of: entry))))
     }
 
-    /// An entry from its row; `nil` when it is not what was stored, or sealed with another key.
-    func open(_ sealed: [UInt8], salt: [UInt8]) -> CacheEntry? {
+    /// An entry from its row; `nil` when it is not what was stored there, or sealed with another key.
+    ///
+    /// - Parameter columns: what stands in the columns of ``columns(of:)``.
+    func open(_ sealed: [UInt8], salt: [UInt8], columns: () -> [[UInt8]?]) -> CacheEntry? {
         guard let keys else {
             guard sealed.count > 32 else { return nil }
             let bytes = Array(sealed.dropLast(32))
@@ -78,7 +103,7 @@ struct EntrySealer: Sendable {
             let key = try? MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries),
             let bytes = try? AuthenticatedCipher.aes256GCM.open(
                 Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: key,
-                nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)))
+                nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)), associated: Self.associated(columns()))
         else { return nil }
         return EntryCoding.decode(bytes)
     }

@@ -49,6 +49,7 @@ final class IndexHandle {
     }
 
     private func openForWriting() throws -> CacheIndex {
+        layout.makeIndexPrivate()
         let connection = try SQLiteConnection(path: layout.index, mode: .creating, busyTimeout: busyTimeout)
         let index = CacheIndex(connection, sealer)
         // Known before the tables are looked at: should they be damaged, it is this file.

@@ -33,8 +33,8 @@ enum WriteTask: Sendable {
 
 /// Tasks that share one transaction, and with it one wait for the disk. Only on the queue of writes.
 ///
-/// Bodies get their names first, and the folder is on disk before the transaction begins: a row never names a body that
-/// is not there. What is left over when the process ends in between is a body without a row, which is cleared away.
+/// Bodies get their names first: a row never names a body that is not there. What is left over when the process ends in
+/// between is a body without a row, which is cleared away.
 struct WriteBatch {
     private let core: DiskCore
     private let tasks: [WriteTask]
@@ -106,7 +106,6 @@ struct WriteBatch {
         guard let index = try core.writeIndex.value.index() else { return }
         let files = tasks.compactMap { if case .store(let prepared, _) = $0 { prepared.file } else { nil } }
         for file in files { try file.publish() }
-        if !files.isEmpty { try core.layout.synchronize(folder: core.layout.bodies) }
         // Who makes room for more wants it on the disk.
         let isMakingRoom = tasks.contains { if case .prune(1..., _) = $0 { true } else { false } }
         if isMakingRoom { index.emptyLog() }
