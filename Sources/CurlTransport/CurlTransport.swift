@@ -51,7 +51,7 @@ public final class CurlTransport: Transport {
         standardPlan = TransferPlan(configuration)
         headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
-        tls = try TLSMaterial(configuration.tls)
+        tls = try TLSMaterial(configuration.tls, warn: configuration.warn)
         addressGuard =
             configuration.blocksPrivateAddresses
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
@@ -183,6 +183,7 @@ public final class CurlTransport: Transport {
                 throw AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: target.host)
             }
         }
+        if target.isSecure { tls.trust?.prepare() }
         plan.pins = tls.pins(forHost: target.host)
         plan.body = try preparedBody(of: request)
         plan.decompresses = RequestCheck.decompresses(request)
