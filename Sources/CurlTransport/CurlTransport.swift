@@ -183,7 +183,7 @@ public final class CurlTransport: Transport {
                 throw AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: target.host)
             }
         }
-        if target.isSecure { tls.trust?.prepare() }
+        if target.isSecure || plan.proxy != nil { tls.trust?.prepare() }
         plan.pins = tls.pins(forHost: target.host)
         plan.body = try preparedBody(of: request)
         plan.decompresses = RequestCheck.decompresses(request)

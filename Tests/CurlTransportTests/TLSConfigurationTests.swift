@@ -33,7 +33,8 @@ struct TLSConfigurationTests {
         let pipe = directory.path(of: "pipe")
         try #require(mkfifo(pipe, 0o600) == 0)
         for path in [
-            "/no/such/file", directory.path, text, empty, brokenPath, half, cut, rubbish, pipe, "/dev/null", "/dev/zero", "",
+            "/no/such/file", directory.path, text, empty, brokenPath, half, cut, rubbish, pipe, "/dev/null",
+            "/dev/zero", "",
         ] {
             #expect(try failure { $0.caFile = path }.message.contains(path))
             let certificate = try failure {
@@ -82,7 +83,8 @@ struct TLSConfigurationTests {
     @Test(arguments: [
         ["a.example": ["sha256//short"]], ["a.example": ["sha256//not base64 at all, but of the right length!"]],
         ["a.example": ["sha256//AAAA"]], ["a.example": ["sha1//2jmj7l5rSw0yVb/vlWAYkK/YBwk="]], ["a.example": [""]],
-        ["a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFUAAAA="]], ["a.example": ["/etc/passwd"]], ["a.example": []],
+        ["a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFUAAAA="]], ["a.example": ["/etc/passwd"]],
+        ["a.example": []],
         ["https://a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
         ["a.example:443": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
         ["": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],

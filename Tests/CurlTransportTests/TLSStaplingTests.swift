@@ -19,7 +19,9 @@ struct TLSStaplingTests {
     }
 
     private func server(_ answer: String, _ version: String = "-tls1_3") async throws -> TLSServer {
-        try await TLSServer("server", [version, "-cert_chain", certificates.authority, "-status_file", certificates.path("\(answer).ocsp")])
+        try await TLSServer(
+            "server",
+            [version, "-cert_chain", certificates.authority, "-status_file", certificates.path("\(answer).ocsp")])
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
@@ -39,7 +41,8 @@ struct TLSStaplingTests {
             #expect(error.message.contains("tls.requiresOCSPStapling"), "\(error.message)")
         }
         // It is the answer, and nothing else, that was missing.
-        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) { transport async throws in
+        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
+            transport async throws in
             #expect(try await transport.get(server.url()).status == 200)
         }
     }

@@ -219,7 +219,12 @@ http {
     # Says GOAWAY after every third request of an HTTP/2 connection.
     server { listen 127.0.0.1:$goaway $tls_listen; $http2_on keepalive_requests 3; include $servers_dir/locations.conf; }
     # HTTP/1.1 over TLS; each connection is closed after its first request.
-    server { listen 127.0.0.1:$once ssl backlog=4096; keepalive_timeout 0; include $servers_dir/locations.conf; }
+    server {
+        listen 127.0.0.1:$once ssl backlog=4096;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        keepalive_timeout 0;
+        include $servers_dir/locations.conf;
+    }
     server { listen 127.0.0.1:$sink; location / { return 200 \$http_x_received_length; } }
 }
 NGINX

@@ -50,7 +50,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// RFC 6066 §8, `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
     ///
     /// A server that sends nothing, or nothing valid, fails with ``NetworkError/TLSFailure/certificateStatus``, one whose
-    /// certificate was revoked with ``NetworkError/TLSFailure/revoked``. HTTPS proxies are not asked. Every connection has
+    /// certificate was revoked with ``NetworkError/TLSFailure/revoked``. The server has to send the
+    /// certificate of that authority too, as those do whose chain has an intermediate one. HTTPS proxies are not asked. Every connection has
     /// a full handshake then, since a session that is taken up again brings no such answer. Fails with
     /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library cannot.
     public var requiresOCSPStapling = false

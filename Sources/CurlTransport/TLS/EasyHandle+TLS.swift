@@ -80,8 +80,9 @@ extension EasyHandle {
     }
 }
 
-private let contextCallback: @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CURLcode = {
-    _, context, handle in
-    guard let context, let handle else { return CURLE_OK }
-    return EasyHandle.from(handle).setUp(context)
-}
+private let contextCallback:
+    @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CURLcode = {
+        _, context, handle in
+        guard let context, let handle else { return CURLE_OK }
+        return EasyHandle.from(handle).setUp(context)
+    }

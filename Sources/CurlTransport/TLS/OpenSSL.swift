@@ -68,7 +68,8 @@ final class CertificateStore: @unchecked Sendable {
     func add(_ pem: Data) throws(Problem) {
         var count = 0
         let isWhole = pem.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress, let input = library.pointee.BIO_new_mem_buf(start, CInt(clamping: bytes.count))
+            guard let start = bytes.baseAddress,
+                let input = library.pointee.BIO_new_mem_buf(start, CInt(clamping: bytes.count))
             else { return true }
             defer {
                 _ = library.pointee.BIO_free(input)

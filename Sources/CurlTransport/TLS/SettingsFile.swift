@@ -23,7 +23,8 @@ struct SettingsFile {
             throw Self.unusable(path, setting, String(cString: strerror(errno)))
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            throw Self.unusable(path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is no regular file")
+            throw Self.unusable(
+                path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is no regular file")
         }
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -52,15 +53,16 @@ struct FileStamp: Equatable {
     private let device: UInt64
     private let inode: UInt64
     private let size: Int64
-    private let modified: [Int]
+    /// Nanoseconds since 1970.
+    private let modified: Int
+    private let changed: Int
 
     init(_ status: stat) {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         size = Int64(status.st_size)
-        modified = [
-            status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
-        ]
+        modified = status.st_mtim.tv_sec &* 1_000_000_000 &+ status.st_mtim.tv_nsec
+        changed = status.st_ctim.tv_sec &* 1_000_000_000 &+ status.st_ctim.tv_nsec
     }
 
     /// `nil` when nothing is there.

@@ -35,6 +35,7 @@ enum TLSFault {
         case 9: .notYetValid
         case 10: .expired
         case 18: .selfSigned
+        case 23: .revoked
         case 62...64: .wrongHost
         default: .untrusted
         }
@@ -74,7 +75,8 @@ enum TLSFault {
             return "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as "
                 + "tls.caFile"
         case .revoked:
-            return "the certificate of \(origin) was revoked by its authority (\(said)); it has to be replaced on the server"
+            return
+                "the certificate of \(origin) was revoked by its authority (\(said)); it has to be replaced on the server"
         case .certificateStatus:
             return
                 "\(origin) did not show that its certificate is not revoked (\(said)); have the server staple OCSP "

@@ -50,6 +50,7 @@ final class TLSKeyLogFile: Sendable {
     }
 
     private static func unusable(_ path: String, _ place: String, _ reason: String) -> NetworkError {
-        .invalidRequest("\(place) \"\(path)\" cannot be written: \(reason); give the path of a file in a folder of this user")
+        .invalidRequest(
+            "\(place) \"\(path)\" cannot be written: \(reason); give the path of a file in a folder of this user")
     }
 }

@@ -133,7 +133,8 @@ struct TLSMaterial: Sendable {
     private static func checkStapling(_ configuration: TLSConfiguration) throws(NetworkError) {
         guard configuration.verifiesCertificates else {
             throw .invalidRequest(
-                "tls.requiresOCSPStapling needs certificates to be verified; leave out disableCertificateVerification()")
+                "tls.requiresOCSPStapling needs certificates to be verified; leave out disableCertificateVerification()"
+            )
         }
         guard let handle = curl_easy_init() else { throw EngineFailure.noResources("memory for libcurl") }
         defer { curl_easy_cleanup(handle) }

@@ -15,6 +15,8 @@ final class TrustStore: Sendable {
         var isReading = false
     }
 
+    /// Whether they are the application's own; then a fault is an error. Of the system's file what can be read counts.
+    private let isOwn: Bool
     /// Certificates from memory.
     private let data: Data?
     private let file: String?
@@ -29,7 +31,8 @@ final class TrustStore: Sendable {
     init(_ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) {
         data = configuration.caData
         self.warn = warn
-        if configuration.caData != nil || configuration.caFile != nil {
+        isOwn = configuration.caData != nil || configuration.caFile != nil
+        if isOwn {
             (file, folder) = (configuration.caFile, nil)
             let (store, stamp) = try parse(contents())
             state.withLock {
@@ -89,7 +92,7 @@ final class TrustStore: Sendable {
 
     private func contents() throws(NetworkError) -> SettingsFile? {
         guard let file else { return nil }
-        return try SettingsFile(file, setting: "tls.caFile")
+        return isOwn ? try SettingsFile(file, setting: "tls.caFile") : try? SettingsFile(file, setting: "the system's")
     }
 
     private func parse(_ contents: SettingsFile?) throws(NetworkError) -> (CertificateStore, FileStamp?) {
@@ -104,6 +107,7 @@ final class TrustStore: Sendable {
         do throws(CertificateStore.Problem) {
             try store.add(pem)
         } catch {
+            guard isOwn else { return }
             throw .invalidRequest("\(place) \(error.reason)")
         }
     }
