@@ -1,6 +1,5 @@
 import CurlTransport
 import FoundationEssentials
-import Glibc
 import HTTPCore
 import LATTesting
 import Testing
@@ -49,25 +48,6 @@ struct TLSSessionTests {
         }
     }
 
-    /// A server that has restarted cannot read the ticket: nothing fails, the handshake is a full one.
-    @Test func unknownSessionMeansFullHandshake() async throws {
-        let certificates = certificates
-        let relay = Box<Int>(0)
-        let before = try await TLSServer()
-        let after = try await TLSServer()
-        let front = try RawServer { connection in connection.relay(toPort: relay.value) }
-        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
-            transport async throws in
-            let url = "https://localhost:\(front.port)/"
-            relay.change { $0 = before.port }
-            #expect(try await !isResumed(transport, url))
-            #expect(try await isResumed(transport, url))
-            relay.change { $0 = after.port }
-            #expect(try await !isResumed(transport, url))
-            #expect(try await isResumed(transport, url))
-        }
-    }
-
     @Test func sessionIsNotSharedByManagers() async throws {
         let server = try await TLSServer()
         for _ in 0..<2 {
@@ -93,36 +73,6 @@ struct TLSSessionTests {
             let url = server.url("elsewhere.example.org")
             #expect(try await !isResumed(transport, url))
             #expect(try await isResumed(transport, url))
-        }
-    }
-}
-
-extension RawConnection {
-    /// Passes everything on to a port of this machine and back, until one side closes.
-    fileprivate func relay(toPort port: Int) {
-        let other = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(other) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(UInt16(port).bigEndian)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        let isConnected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(other, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        guard isConnected else { return }
-        let server = RawConnection(descriptor: other)
-        while true {
-            var both = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
-            both.append(pollfd(fd: other, events: Int16(POLLIN), revents: 0))
-            // Another test's child that ends is a signal.
-            guard poll(&both, 2, -1) > 0 || errno == EINTR else { return }
-            for (index, from, to) in [(0, self, server), (1, server, self)] where both[index].revents != 0 {
-                let bytes = from.read()
-                if bytes.isEmpty { return }
-                to.write(bytes)
-            }
         }
     }
 }

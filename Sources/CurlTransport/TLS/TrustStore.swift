@@ -33,7 +33,10 @@ final class TrustStore: Sendable {
         self.warn = warn
         isOwn = configuration.caData != nil || configuration.caFile != nil
         if isOwn {
-            (file, folder) = (configuration.caFile, nil)
+            // Still the same file when the process changes its folder.
+            let isRelative = configuration.caFile?.hasPrefix("/") == false
+            let start = isRelative ? FileManager.default.currentDirectoryPath + "/" : ""
+            (file, folder) = (configuration.caFile.map { start + $0 }, nil)
             let (store, stamp) = try parse(contents())
             state.withLock {
                 $0.store = store
@@ -77,9 +80,11 @@ final class TrustStore: Sendable {
         var stamp: FileStamp?
         var store: CertificateStore?
         do throws(NetworkError) {
-            let contents = try contents()
-            stamp = contents?.stamp
-            store = try parse(contents).0
+            // It is there again when it has been replaced.
+            if let contents = try contents() {
+                stamp = contents.stamp
+                store = try parse(contents).0
+            }
         } catch {
             warn("\(error.message); those that were read before it changed still count")
         }
