@@ -9,6 +9,8 @@
 //   curlbench download   URL 1 1 0 FILE                   curl_easy_perform and fwrite
 //   curlbench waiting    URL REQUESTS REQUESTS 0          requests that no answer comes to; see stallserver.c
 //
+// LAT_BENCH_CA in the environment names the trusted certificates for https URLs. Sessions of TLS are shared.
+//
 // Prints one line of JSON. CPU time is user + system over the measured requests only, after the warm-up.
 
 #include <curl/curl.h>
@@ -30,7 +32,8 @@ struct transfer {
     double *latency;  // where to note how long this one took, in microseconds
 };
 
-static const char *url;
+static const char *url, *authorities;
+static CURLSH *sessions;
 static int bare, urls;
 static char *content;  // what is posted; NULL: GET
 static struct curl_slist *content_fields;
@@ -91,6 +94,14 @@ static void prepare(struct transfer *transfer) {
         // What any client says of itself, Go's and URLSession's too; the mode multi-bare leaves it out.
         curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT, "LATNetworking/0.1.0");
         curl_easy_setopt(transfer->easy, CURLOPT_ACCEPT_ENCODING, "gzip, br, zstd");
+    }
+    if (authorities) {
+        curl_easy_setopt(transfer->easy, CURLOPT_CAINFO, authorities);
+        // Beside a folder libcurl would read the file for each connection.
+        curl_easy_setopt(transfer->easy, CURLOPT_CAPATH, NULL);
+        curl_easy_setopt(transfer->easy, CURLOPT_SHARE, sessions);
+        // Waits for a connection that can be shared, where there is one.
+        curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT, 1L);
     }
     if (content) {
         curl_easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, content_fields);
@@ -335,6 +346,12 @@ int main(int count, char **arguments) {
     setrlimit(RLIMIT_NOFILE, &limit);
 
     curl_global_init(CURL_GLOBAL_DEFAULT);
+    authorities = getenv("LAT_BENCH_CA");
+    if (authorities) {
+        sessions = curl_share_init();
+        if (!sessions) die("curl_share_init", "no memory");
+        curl_share_setopt(sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    }
     transfers = calloc(in_flight, sizeof *transfers);
     latencies = calloc(total, sizeof *latencies);
     if (post) make_content();

@@ -140,112 +140,6 @@ static inline void lat_use_utf8_names(void) {
     if (names) uselocale(names);
 }
 
-// What a TLS connection saw of its handshake that libcurl's one code does not tell. Held by the SSL_CTX and by whoever
-// asks, on one thread.
-typedef struct {
-    int references;
-    // The server asked for a certificate of the client.
-    int certificate_wanted;
-    // The last alert the server sent (RFC 8446, 6.2), -1 for none.
-    int alert;
-} lat_tls_notes;
-
-typedef struct {
-    lat_tls_notes *notes;
-} lat_tls_slot;
-
-static inline void lat_tls_forget(lat_tls_slot *slot) {
-    if (slot->notes && --slot->notes->references == 0) free(slot->notes);
-    slot->notes = NULL;
-}
-
-static void lat_tls_release(void *parent, void *pointer, void *data, int index, long number, void *argument) {
-    (void)parent, (void)data, (void)index, (void)number, (void)argument;
-    lat_tls_notes *notes = pointer;
-    if (notes && --notes->references == 0) free(notes);
-}
-
-static void lat_tls_saw(
-    int is_written, int version, int type, const void *bytes, size_t count, void *ssl, void *argument) {
-    (void)version, (void)ssl;
-    lat_tls_notes *notes = argument;
-    const unsigned char *message = bytes;
-    if (is_written || count < 1) return;
-    if (type == 22 /* handshake */ && message[0] == 13 /* CertificateRequest */) notes->certificate_wanted = 1;
-    if (type == 21 /* alert */ && count >= 2 && message[1] != 0 /* close_notify */) notes->alert = message[1];
-}
-
-// Where an SSL_CTX keeps its notes; -1 when there is no OpenSSL. One for the process.
-static inline int lat_tls_index(void) {
-    typedef int (*new_index)(int, long, void *, void *, void *,
-                             void (*)(void *, void *, void *, int, long, void *));
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int index_plus_two;
-    pthread_mutex_lock(&lock);
-    if (!index_plus_two) {
-        new_index make = (new_index)dlsym(RTLD_DEFAULT, "CRYPTO_get_ex_new_index");
-        index_plus_two = 2 + (make ? make(1 /* CRYPTO_EX_INDEX_SSL_CTX */, 0, NULL, NULL, NULL, lat_tls_release) : -1);
-    }
-    pthread_mutex_unlock(&lock);
-    return index_plus_two - 2;
-}
-
-// A CURLOPT_SSL_CTX_FUNCTION whose data is a lat_tls_slot. OpenSSL is looked up, as below.
-static inline CURLcode lat_tls_observe(CURL *handle, void *context, void *argument) {
-    (void)handle;
-    typedef void (*callback)(int, int, int, const void *, size_t, void *, void *);
-    typedef void (*set_callback)(void *, callback);
-    typedef long (*control)(void *, int, long, void *);
-    typedef int (*set_data)(void *, int, void *);
-    const int index = lat_tls_index();
-    lat_tls_slot *slot = argument;
-    lat_tls_forget(slot);
-    set_callback observe = (set_callback)dlsym(RTLD_DEFAULT, "SSL_CTX_set_msg_callback");
-    control set = (control)dlsym(RTLD_DEFAULT, "SSL_CTX_ctrl");
-    set_data keep = (set_data)dlsym(RTLD_DEFAULT, "SSL_CTX_set_ex_data");
-    if (index < 0 || !observe || !set || !keep) return CURLE_OK;
-    lat_tls_notes *notes = calloc(1, sizeof *notes);
-    if (!notes) return CURLE_OUT_OF_MEMORY;
-    notes->alert = -1;
-    notes->references = 1;
-    if (!keep(context, index, notes)) {
-        free(notes);
-        return CURLE_OK;
-    }
-    notes->references = 2;
-    slot->notes = notes;
-    observe(context, lat_tls_saw);
-    set(context, 16 /* SSL_CTRL_SET_MSG_CALLBACK_ARG */, 0, notes);
-    return CURLE_OK;
-}
-
-static inline CURLcode lat_setopt_tls_observer(CURL *handle, lat_tls_slot *slot) {
-    CURLcode code = curl_easy_setopt(handle, CURLOPT_SSL_CTX_DATA, slot);
-    return code ? code : curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, lat_tls_observe);
-}
-
-// Whether OpenSSL knows ciphers by these names: 1 for yes, 0 for no, -1 when there is no OpenSSL to ask.
-static inline int lat_tls_knows_ciphers(const char *list, const char *suites) {
-    typedef void *(*make_context)(const void *);
-    typedef const void *(*client_method)(void);
-    typedef int (*set_ciphers)(void *, const char *);
-    typedef void (*one)(void *);
-    typedef void (*none)(void);
-    make_context make = (make_context)dlsym(RTLD_DEFAULT, "SSL_CTX_new");
-    client_method method = (client_method)dlsym(RTLD_DEFAULT, "TLS_client_method");
-    set_ciphers set_list = (set_ciphers)dlsym(RTLD_DEFAULT, "SSL_CTX_set_cipher_list");
-    set_ciphers set_suites = (set_ciphers)dlsym(RTLD_DEFAULT, "SSL_CTX_set_ciphersuites");
-    one release = (one)dlsym(RTLD_DEFAULT, "SSL_CTX_free");
-    none clear = (none)dlsym(RTLD_DEFAULT, "ERR_clear_error");
-    if (!make || !method || !set_list || !set_suites || !release || !clear) return -1;
-    void *context = make(method());
-    if (!context) return -1;
-    int knows = (!list || set_list(context, list) == 1) && (!suites || set_suites(context, suites) == 1);
-    release(context);
-    clear();
-    return knows;
-}
-
 // Bytes that libcurl copies (CURLOPT_..._BLOB).
 static inline CURLcode lat_setopt_blob(CURL *handle, CURLoption option, const void *bytes, size_t count) {
     struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
@@ -276,15 +170,6 @@ static inline int lat_unsent_bytes(int socket) {
 }
 
 static inline void lat_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
-
-// With CURLOPT_NOSIGNAL libcurl no longer keeps SIGPIPE off, and OpenSSL writes with write(2): the engine's
-// thread blocks the signal.
-static inline void lat_block_sigpipe(void) {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-}
 
 #endif
 #endif

@@ -1,6 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// The engine: sends requests through libcurl, on one thread of its own.
@@ -52,7 +53,7 @@ public final class CurlTransport: Transport {
         standardPlan = TransferPlan(configuration)
         headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
-        tls = try TLSMaterial(configuration.tls)
+        tls = try TLSMaterial(configuration.tls, warn: configuration.warn)
         addressGuard =
             configuration.blocksPrivateAddresses
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
@@ -65,7 +66,9 @@ public final class CurlTransport: Transport {
         executor = engine.executor
         let finalReport = FinalReport()
         self.finalReport = finalReport
-        let isStarted = EngineThread.start { [engine] in
+        let isStarted = BackgroundThread.start("lat-engine") { [engine] in
+            // SIGPIPE is blocked on it too: with CURLOPT_NOSIGNAL libcurl does not keep it off, and OpenSSL calls write(2).
+            lat_use_utf8_names()
             engine.run()
             let (gauges, waiters) = engine.finalReport()
             finalReport.gauges.withLock { $0 = gauges }
@@ -189,6 +192,7 @@ public final class CurlTransport: Transport {
                 throw AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: target.host)
             }
         }
+        if target.isSecure || plan.proxy != nil { tls.trust?.prepare() }
         plan.pins = tls.pins(forHost: target.host)
         plan.body = try preparedBody(of: request, handler)
         plan.decompresses = RequestCheck.decompresses(request)

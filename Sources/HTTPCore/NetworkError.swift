@@ -87,6 +87,10 @@ public struct NetworkError: Error, Sendable {
         case untrusted
         /// The certificate is signed by itself.
         case selfSigned
+        /// The authority has revoked the certificate.
+        case revoked
+        /// The server did not show that its certificate is not revoked, which was asked for (OCSP stapling).
+        case certificateStatus
         /// The key is not one of the pinned.
         case pinMismatch
         /// The client's own certificate is missing, unreadable or refused.

@@ -1,6 +1,6 @@
 package import Glibc
 
-/// A thread of our own: it has a name, and the signals of the process go to other threads.
+/// A thread of our own: it has a name, and the app's signals are for its other threads.
 package enum BackgroundThread {
     private final class Start: Sendable {
         let name: String
@@ -11,6 +11,10 @@ package enum BackgroundThread {
             self.body = body
         }
     }
+
+    /// Those that the code on a thread causes itself: blocked, they would end the process without the app's handler, which
+    /// may write a backtrace.
+    private static let faults = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP]
 
     /// Runs `body` on a new thread that nobody waits for. `false` when the system has none left.
     package static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
@@ -23,11 +27,12 @@ package enum BackgroundThread {
     ///
     /// - Parameter name: what the system's tools show; 15 bytes of it.
     package static func make(_ name: String, _ body: @escaping @Sendable () -> Void) -> pthread_t? {
-        // A thread begins with the signals of the one that makes it.
-        var all = sigset_t()
+        // A thread begins with the signals of the one that makes it, and so do those that it starts.
+        var blocked = sigset_t()
         var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
+        sigfillset(&blocked)
+        for fault in faults { sigdelset(&blocked, fault) }
+        pthread_sigmask(SIG_SETMASK, &blocked, &previous)
         defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
         let start = Unmanaged.passRetained(Start(name, body))
         var thread = pthread_t()

@@ -1,5 +1,6 @@
 import CurlTransport
 import FoundationEssentials
+import Glibc
 import HTTPCore
 import LATTesting
 import Testing
@@ -23,7 +24,18 @@ struct TLSConfigurationTests {
         var broken = try Data(contentsOf: URL(filePath: certificates.authority))
         broken.replaceSubrange(200..<240, with: Data(repeating: 0x21, count: 40))
         let brokenPath = try directory.write(broken, to: "broken.pem")
-        for path in ["/no/such/file", directory.path, text, empty, brokenPath] {
+        let whole = try Data(contentsOf: URL(filePath: certificates.authority))
+        let half = try directory.write(whole.prefix(whole.count / 2), to: "half.pem")
+        // Cut within the second of two.
+        let cut = try directory.write(whole + whole.prefix(whole.count / 2), to: "cut.pem")
+        let rubbish = try directory.write(Data((0..<4096).map { UInt8(truncatingIfNeeded: $0 &* 167) }), to: "rubbish")
+        // Nobody writes to it: whoever opened it to read would wait.
+        let pipe = directory.path(of: "pipe")
+        try #require(mkfifo(pipe, 0o600) == 0)
+        for path in [
+            "/no/such/file", directory.path, text, empty, brokenPath, half, cut, rubbish, pipe, "/dev/null",
+            "/dev/zero", "",
+        ] {
             #expect(try failure { $0.caFile = path }.message.contains(path))
             let certificate = try failure {
                 $0.clientCertificate = .pem(certificate: path, key: certificates.path("client.key"))
@@ -38,6 +50,9 @@ struct TLSConfigurationTests {
         #expect(try failure { $0.caData = Data() }.message.contains("tls.caData"))
         #expect(try failure { $0.caData = Data("hello".utf8) }.message.contains("tls.caData"))
         #expect(try failure { $0.caData = broken }.message.contains("malformed"))
+        #expect(try failure { $0.caData = whole.prefix(whole.count / 2) }.message.contains("malformed"))
+        #expect(try failure { $0.caFile = cut }.message.contains("after 1 good"))
+        #expect(try failure { $0.caFile = pipe }.message.contains("no regular file"))
     }
 
     @Test func passwordsThatDoNotOpenAreToldApart() throws {
@@ -66,7 +81,10 @@ struct TLSConfigurationTests {
     }
 
     @Test(arguments: [
-        ["a.example": ["sha256//short"]], ["a.example": ["/etc/passwd"]], ["a.example": []],
+        ["a.example": ["sha256//short"]], ["a.example": ["sha256//not base64 at all, but of the right length!"]],
+        ["a.example": ["sha256//AAAA"]], ["a.example": ["sha1//2jmj7l5rSw0yVb/vlWAYkK/YBwk="]], ["a.example": [""]],
+        ["a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFUAAAA="]], ["a.example": ["/etc/passwd"]],
+        ["a.example": []],
         ["https://a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
         ["a.example:443": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
         ["": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],

@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.parse
 
-ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "download", "segments", "upload", "waiting",
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting",
         "store", "cache")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
@@ -28,7 +28,7 @@ parser.add_argument("--instructions", action="store_true")
 parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
 parser.add_argument("--json")
-for hidden in ("--programs", "--nginx", "--scratch", "--package"):
+for hidden in ("--programs", "--nginx", "--nginx-tls", "--nginx-once", "--authority", "--scratch", "--package"):
     parser.add_argument(hidden, help=argparse.SUPPRESS)
 parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
@@ -238,6 +238,44 @@ def run_post(turn):
         against_nginx("lat post", "lat-bench", "post", url, many),
         against_nginx("c post", "curlbench", "post", url, many),
         against_nginx("lat post encoded", "lat-bench", "post-encoded", url, many),
+    ])
+
+
+def trust():
+    """Tells the programs the authorities: those of the system, which is how many a client usually has, and the one of nginx."""
+    path = os.path.join(options.scratch, "authorities.pem")
+    with open(path, "wb") as bundle:
+        for source in ("/etc/ssl/certs/ca-certificates.crt", options.authority):
+            if os.path.exists(source):
+                with open(source, "rb") as file:
+                    bundle.write(file.read())
+    os.environ["LAT_BENCH_CA"] = path
+
+
+def run_fresh(turn):
+    trust()
+    url, counts = options.nginx_once + "/1k.bin", (300, 1, 50) if options.quick else (2000, 1, 100)
+    in_turn(turn, [
+        against_nginx("lat fresh", "lat-bench", "central", url, counts),
+        against_nginx("c fresh", "curlbench", "multi", url, counts),
+    ])
+
+
+def run_burst(turn):
+    trust()
+    url, counts = options.nginx_once + "/1k.bin", (640, 64, 64) if options.quick else (3200, 64, 128)
+    in_turn(turn, [
+        against_nginx("lat burst", "lat-bench", "central", url, counts),
+        against_nginx("c burst", "curlbench", "multi", url, counts),
+    ])
+
+
+def run_http2(turn):
+    trust()
+    url, counts = options.nginx_tls + "/1k.bin", (10000, 64, 1000) if options.quick else (50000, 64, 2000)
+    in_turn(turn, [
+        against_nginx("lat http2", "lat-bench", "central", url, counts),
+        against_nginx("c http2", "curlbench", "multi", url, counts),
     ])
 
 
@@ -490,6 +528,11 @@ if "urls" in rows:
 if "post" in rows:
     compare("POST of 1 KiB of JSON, its bytes ready: ours / c multi", "lat post", "c post", "cpu_us_per_request", 1.5)
     compare("the same, a value encoded each time: ours / c multi", "lat post encoded", "c post", "cpu_us_per_request", None)
+for row, what in (("fresh", "fresh TLS connection, one at a time"), ("burst", "64 fresh TLS connections at once"),
+                  ("http2", "HTTP/2 over TLS, 64 streams")):
+    if row in rows:
+        compare(f"{what}, CPU: ours / c multi", f"lat {row}", f"c {row}", "cpu_us_per_request", 1.5)
+        compare("the same, wall time", f"lat {row}", f"c {row}", "seconds", None)
 if "download" in rows:
     compare("1 GiB to a file, wall time: ours / curl -o", "lat download", "curl -o", "seconds", 1.1)
     at_most("1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)

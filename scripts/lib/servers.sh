@@ -133,10 +133,11 @@ servers_make_certificates() {
     fi
 }
 
-# Writes the configuration for nginx on the ports in servers_ports: HTTP, HTTPS, h2c, GOAWAY, and the inside of the sink.
+# Writes the configuration for nginx on the ports in servers_ports: HTTP, HTTPS, h2c, GOAWAY, the inside of the sink, and HTTPS
+# with a connection for each request.
 servers_write_nginx_configuration() {
     local http="${servers_ports[0]}" https="${servers_ports[1]}" h2c="${servers_ports[2]}"
-    local goaway="${servers_ports[3]}" sink="${servers_ports[4]}"
+    local goaway="${servers_ports[3]}" sink="${servers_ports[4]}" once="${servers_ports[5]}"
     local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
     ((EUID == 0)) && user="user nobody $(id -gn nobody);"
     # Since 1.25.1 HTTP/2 is a directive of its own.
@@ -217,19 +218,26 @@ http {
     server { listen 127.0.0.1:$h2c$plain_listen; $http2_on include $servers_dir/locations.conf; }
     # Says GOAWAY after every third request of an HTTP/2 connection.
     server { listen 127.0.0.1:$goaway $tls_listen; $http2_on keepalive_requests 3; include $servers_dir/locations.conf; }
+    # HTTP/1.1 over TLS; each connection is closed after its first request.
+    server {
+        listen 127.0.0.1:$once ssl backlog=4096;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        keepalive_timeout 0;
+        include $servers_dir/locations.conf;
+    }
     server { listen 127.0.0.1:$sink; location / { return 200 \$http_x_received_length; } }
 }
 NGINX
 }
 
-# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY, _TRANSFERS and LAT_TEST_CA.
+# Starts nginx and exports LAT_TEST_NGINX_HTTP, _HTTPS, _H2C, _GOAWAY, _ONCE, _TRANSFERS and LAT_TEST_CA.
 servers_start_nginx() {
     local attempt pid
     servers_make_files
     servers_make_certificates
     # Between finding a port free and nginx taking it, somebody else may have: then once more with others.
     for attempt in 1 2 3; do
-        servers_free_ports 5
+        servers_free_ports 6
         servers_write_nginx_configuration
         servers_spawn "$servers_dir/nginx.out" nginx -e "$servers_dir/nginx.log" -p "$servers_dir" -c "$servers_dir/nginx.conf"
         pid="${servers_pids[-1]}"
@@ -238,6 +246,7 @@ servers_start_nginx() {
             export LAT_TEST_NGINX_HTTPS="https://localhost:${servers_ports[1]}"
             export LAT_TEST_NGINX_H2C="http://127.0.0.1:${servers_ports[2]}"
             export LAT_TEST_NGINX_GOAWAY="https://localhost:${servers_ports[3]}"
+            export LAT_TEST_NGINX_ONCE="https://localhost:${servers_ports[5]}"
             export LAT_TEST_NGINX_TRANSFERS="$servers_dir/transfers.log"
             export LAT_TEST_CA="$servers_dir/tls/ca.pem"
             return 0

@@ -13,6 +13,8 @@
 //   upload        FILE sent as a part of a multipart body
 //   waiting       REQUESTS requests that no answer comes to: memory and processor time of each while they wait
 //   cache-…       the stores of the cache in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
+//
+// LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
 
 import BenchmarkSupport
 import Dispatch
@@ -42,6 +44,7 @@ over.wait()
 func run(_ arguments: Arguments) async throws {
     var configuration = CentralRequestManager.Configuration()
     configuration.maxConnectionsPerHost = arguments.inFlight
+    configuration.tls.caFile = ProcessInfo.processInfo.environment["LAT_BENCH_CA"]
     let manager =
         try arguments.mode.hasPrefix("entity")
         ? entityManager(arguments) : CentralRequestManager(configuration: configuration)

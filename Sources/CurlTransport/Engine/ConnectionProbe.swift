@@ -35,6 +35,7 @@ final class ConnectionProbe: @unchecked Sendable {
 extension EasyHandle {
     /// Turns a handle that was prepared for a request into one that only connects.
     func connectOnly(_ options: ConnectionOptions) throws(NetworkError) {
+        resumesSessions = false
         var settings: [(CURLoption, Int)] = [
             (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_FORBID_REUSE, 1),
             // What is asked for is how things are now: the address anew, the certificate anew.

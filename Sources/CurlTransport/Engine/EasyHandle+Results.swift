@@ -3,10 +3,6 @@ import HTTPCore
 
 // What libcurl tells of a transfer.
 extension EasyHandle {
-    /// What the connection opened for this transfer saw of its handshake; `nil` without TLS, on a connection that was
-    /// open before, and when it is not OpenSSL that speaks TLS.
-    var tlsNotes: lat_tls_notes? { tlsSlot.pointee.notes?.pointee }
-
     func long(_ info: CURLINFO) -> Int {
         var value = 0
         return lat_getinfo_long(curl, info, &value) == CURLE_OK ? value : 0

@@ -26,8 +26,11 @@ final class EasyHandle {
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
     @exclusivity(unchecked) private var cookies: String?
-    /// What the last connection that was opened saw of its handshake.
-    let tlsSlot: UnsafeMutablePointer<lat_tls_slot>
+    /// That of the connection opened for this transfer; `nil` without TLS, on a connection that was open before, and when
+    /// it is not OpenSSL that speaks TLS.
+    @exclusivity(unchecked) var handshake: TLSHandshake?
+    /// Whether its handshakes take up earlier sessions.
+    @exclusivity(unchecked) var resumesSessions = true
     @exclusivity(unchecked) private var shape = Shape.get
     @exclusivity(unchecked) private var customMethod: String?
     @exclusivity(unchecked) private var headerLines: [String] = []
@@ -53,15 +56,11 @@ final class EasyHandle {
         self.slot = slot
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        tlsSlot = .allocate(capacity: 1)
-        tlsSlot.initialize(to: lat_tls_slot(notes: nil))
         setBaseOptions()
     }
 
     deinit {
         curl_easy_cleanup(curl)
-        lat_tls_forget(tlsSlot)
-        tlsSlot.deallocate()
         curl_slist_free_all(headerList)
         curl_slist_free_all(resolveList)
         curl_slist_free_all(connectToList)
@@ -191,7 +190,7 @@ final class EasyHandle {
         }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer.request) }
-        lat_tls_forget(tlsSlot)
+        handshake = nil
         defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)

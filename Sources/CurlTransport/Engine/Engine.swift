@@ -26,6 +26,8 @@ final class Engine: @unchecked Sendable {
 
     let configuration: EngineConfiguration
     let tls: TLSMaterial
+    /// The sessions that handshakes take up again; `nil` when none are, and when libcurl keeps them.
+    @exclusivity(unchecked) private(set) var sessions: TLSSessions?
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
     let cookies: CookieStore?
@@ -94,7 +96,10 @@ final class Engine: @unchecked Sendable {
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
         capacity = ConnectionCapacity(
             maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
-        _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
+        if tls.resumesSessions { sessions = TLSSessions() }
+        if sessions == nil {
+            _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
+        }
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = lat_multi_setopt_socket(multi, socketCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
@@ -122,7 +127,6 @@ final class Engine: @unchecked Sendable {
 
     /// Runs until a command shuts it down.
     func run() {
-        lat_block_sigpipe()
         mailbox.open()
         let services = EngineServices(engine: self, epoll: epoll)
         self.services = services
@@ -255,6 +259,8 @@ final class Engine: @unchecked Sendable {
         // No transfer is left to wait for the disk.
         cookies?.close()
         curl_multi_cleanup(multi)
+        // The connections are gone, and with them whoever adds to these.
+        sessions = nil
         curl_share_cleanup(share)
         close(epoll)
     }

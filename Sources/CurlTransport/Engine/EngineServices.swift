@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 /// What an engine's thread does beside its transfers: connect probes, and the
 /// watch over the network. Belongs to that thread.
@@ -68,7 +69,7 @@ final class EngineServices {
         isLooking = true
         let ends = engine.idleEnds
         guard !ends.isEmpty else { return finishLook([]) }
-        let isStarted = EngineThread.start(named: "lat-routes") { [findGone, mailbox = engine.mailbox] in
+        let isStarted = BackgroundThread.start("lat-routes") { [findGone, mailbox = engine.mailbox] in
             let gone = findGone(ends)
             mailbox.post(.services { $0?.finishLook(gone) })
         }

@@ -13,6 +13,10 @@ public import FoundationEssentials
 /// and versions; pins and the client's certificate are for servers only.
 public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
+    ///
+    /// It is read and parsed once for a manager, as the system's are. When the file has changed by the time a connection
+    /// is opened, it is read again in the background: what it holds then counts for the connections opened after that. A
+    /// file that has become unusable is told to ``EngineConfiguration/warningHandler``, and those read before still count.
     public var caFile: String?
     /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`); together with ``caFile`` both count.
     /// Default `nil`.
@@ -39,7 +43,21 @@ public struct TLSConfiguration: Hashable, Sendable {
     public var cipherSuites: String?
     /// Whether a handshake may take up the session of an earlier one (RFC 8446 §2.2, `CURLOPT_SSL_SESSIONID_CACHE`).
     /// Default `true`.
+    ///
+    /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` switches it off.
     public var reusesSessions = true
+    /// Whether a server must send along that its certificate was not revoked, signed by its authority (OCSP stapling,
+    /// RFC 6066 §8, `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
+    ///
+    /// A server that sends nothing, or nothing valid, fails with ``NetworkError/TLSFailure/certificateStatus``, one whose
+    /// certificate was revoked with ``NetworkError/TLSFailure/revoked``. The server has to send the
+    /// certificate of that authority too, as those do whose chain has an intermediate one. HTTPS proxies are not asked. Every connection has
+    /// a full handshake then, since a session that is taken up again brings no such answer. Fails with
+    /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library cannot.
+    public var requiresOCSPStapling = false
+    /// Whether the secrets of connections are written to a file, for programs that decrypt a recorded connection, such as
+    /// Wireshark. Default ``TLSKeyLog/off``.
+    public var keyLog = TLSKeyLog.off
     /// Whether certificates are verified. Only ``disableCertificateVerification()`` makes it `false`.
     public private(set) var verifiesCertificates = true
 
@@ -65,6 +83,19 @@ public enum TLSVersion: String, Hashable, Sendable, Comparable, CaseIterable {
 
     /// Older is less.
     public static func < (lhs: Self, rhs: Self) -> Bool { lhs == .v1_2 && rhs == .v1_3 }
+}
+
+/// Where the secrets of TLS connections are written, in the format of NSS that Wireshark reads.
+///
+/// Whoever has the file can read all that was sent. Lines are appended; a file that is not there is made for its owner
+/// only (0600). Each manager that writes one says so once, to ``EngineConfiguration/warningHandler`` or on standard error.
+public enum TLSKeyLog: Hashable, Sendable {
+    /// Nowhere, also when `SSLKEYLOGFILE` is set in the environment. libcurl may make that file, but nothing is in it.
+    case off
+    /// To the file that `SSLKEYLOGFILE` names when the manager is made; nowhere when it is not set.
+    case environment
+    /// To a file. One that cannot be written fails with ``NetworkError/Kind/invalidRequest`` when the manager is made.
+    case file(path: String)
 }
 
 /// A certificate of the client with its private key.

@@ -40,6 +40,9 @@ enum CertificateAdvice {
             return "the certificate is for \(names), not for \(host); use one of these names, or another certificate"
         case .selfSigned, .untrusted:
             return "give the authority that signed it with --ca FILE (tls.caFile), or have the server send its chain"
+        case .revoked: return "the authority has revoked the certificate; the server needs a new one"
+        case .certificateStatus:
+            return "the server does not show that its certificate is not revoked; have it staple OCSP responses"
         case .pinMismatch: return "the key is not one of the pinned; pin the new one if the change is known of"
         case .clientCertificate: return "the server wants a certificate of the client, or refuses the one it got"
         case .protocolVersion: return "the two sides share no version or cipher; the server needs TLS 1.2 or newer"

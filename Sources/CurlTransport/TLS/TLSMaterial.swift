@@ -9,8 +9,11 @@ import HTTPCore
 /// was found to work.
 struct TLSMaterial: Sendable {
     let configuration: TLSConfiguration
-    /// The authorities in PEM; `nil` for the file as it is, or the system's.
+    /// What servers' certificates are verified with; `nil` when they are not, and when libcurl does not use OpenSSL.
+    let trust: TrustStore?
+    /// The authorities in PEM for another library than OpenSSL; `nil` for the system's.
     private(set) var authorities: Data?
+    let keyLog: TLSKeyLogFile?
     private(set) var identity: Identity?
     /// `CURLOPT_SSLVERSION`.
     let versions: Int
@@ -22,9 +25,14 @@ struct TLSMaterial: Sendable {
         case pem(certificate: Data, key: Data, password: String?)
     }
 
+    /// - Parameter warn: is told what a person should know, now and later.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for what
     ///   this libcurl cannot do.
-    init(_ configuration: TLSConfiguration) throws(NetworkError) {
+    init(
+        _ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void
+    ) throws(NetworkError) {
+        // It may be its OpenSSL that looks at the files.
+        try GlobalCurl.start()
         self.configuration = configuration
         let maximum = configuration.maximumVersion
         if let maximum, maximum < configuration.minimumVersion {
@@ -35,11 +43,22 @@ struct TLSMaterial: Sendable {
         versions = Self.code(configuration.minimumVersion) | (maximum.map(Self.code) ?? 0) << 16
         pinsByHost = try Self.pins(configuration.pins)
         try Self.checkCiphers(configuration)
-        authorities = try Self.authorities(configuration)
+        if configuration.requiresOCSPStapling { try Self.checkStapling(configuration) }
+        if OpenSSL.shared != nil {
+            let trust = try TrustStore(configuration, warn: warn)
+            self.trust = configuration.verifiesCertificates ? trust : nil
+        } else {
+            trust = nil
+            authorities = try Self.authorities(configuration)
+        }
         identity = try configuration.clientCertificate.map { certificate throws(NetworkError) in
             try Self.identity(certificate)
         }
+        keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
     }
+
+    /// Whether handshakes take up earlier sessions; an answer about the certificate comes only with a full one.
+    var resumesSessions: Bool { configuration.reusesSessions && !configuration.requiresOCSPStapling }
 
     private static func code(_ version: TLSVersion) -> Int {
         switch version {
@@ -103,11 +122,26 @@ struct TLSMaterial: Sendable {
     // MARK: Files
 
     private static func checkCiphers(_ configuration: TLSConfiguration) throws(NetworkError) {
-        if let list = configuration.cipherList, lat_tls_knows_ciphers(list, nil) == 0 || list.isEmpty {
+        if let list = configuration.cipherList, OpenSSL.knows(cipherList: list) == false || list.isEmpty {
             throw .invalidRequest("tls.cipherList \"\(list)\" names no cipher for TLS 1.2 that OpenSSL knows")
         }
-        if let suites = configuration.cipherSuites, lat_tls_knows_ciphers(nil, suites) == 0 || suites.isEmpty {
+        if let suites = configuration.cipherSuites, OpenSSL.knows(cipherSuites: suites) == false || suites.isEmpty {
             throw .invalidRequest("tls.cipherSuites \"\(suites)\" names something that is no cipher suite of TLS 1.3")
+        }
+    }
+
+    private static func checkStapling(_ configuration: TLSConfiguration) throws(NetworkError) {
+        guard configuration.verifiesCertificates else {
+            throw .invalidRequest(
+                "tls.requiresOCSPStapling needs certificates to be verified; leave out disableCertificateVerification()"
+            )
+        }
+        guard let handle = curl_easy_init() else { throw EngineFailure.noResources("memory for libcurl") }
+        defer { curl_easy_cleanup(handle) }
+        guard lat_setopt_long(handle, CURLOPT_SSL_VERIFYSTATUS, 1) == CURLE_OK else {
+            throw NetworkError(
+                .unsupported,
+                message: "tls.requiresOCSPStapling: the TLS library of this libcurl cannot; use one built with OpenSSL")
         }
     }
 
@@ -124,8 +158,7 @@ struct TLSMaterial: Sendable {
         try check("tls.caFile \"\(path)\"") { () throws(CertificateFile.Problem) in
             try CertificateFile.countCertificates(in: file)
         }
-        // libcurl reads the file by itself, and keeps what it made of it for all connections.
-        return pem.isEmpty ? nil : pem + Data("\n".utf8) + file
+        return pem + Data("\n".utf8) + file
     }
 
     private static func identity(_ certificate: ClientCertificate) throws(NetworkError) -> Identity {
@@ -148,14 +181,7 @@ struct TLSMaterial: Sendable {
     }
 
     private static func read(_ path: String, _ place: String) throws(NetworkError) -> Data {
-        do {
-            return try Data(contentsOf: URL(filePath: path))
-        } catch {
-            throw NetworkError(
-                .invalidRequest,
-                message: "\(place) \"\(path)\" cannot be read; give the path of a file that this user may read",
-                underlying: error)
-        }
+        try SettingsFile(path, setting: place).data
     }
 
     private static func check(

@@ -7,7 +7,8 @@ enum TLSFault {
     /// `nil` when the failure has nothing to do with TLS.
     static func reason(of code: CURLcode, said: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
         switch code {
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
+        case CURLE_SSL_INVALIDCERTSTATUS: said.contains("revocation reason") ? .revoked : .certificateStatus
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR:
             verdict(handle.long(CURLINFO_SSL_VERIFYRESULT), said)
         case CURLE_SSL_PINNEDPUBKEYNOTMATCH: .pinMismatch
         case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT: .clientCertificate
@@ -15,11 +16,11 @@ enum TLSFault {
         case CURLE_SSL_CACERT_BADFILE: .untrusted
         case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
             CURLE_SSL_CRL_BADFILE:
-            broken(said, handle.tlsNotes)
+            broken(said, handle.handshake)
         // In TLS 1.3 the client is through with the handshake before the server looks at its certificate
         // (RFC 8446 §4.4.2): the refusal then comes in place of the response.
         case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM:
-            isAboutClient(handle.tlsNotes) || said.contains("certificate required") ? .clientCertificate : nil
+            isAboutClient(handle.handshake) || said.contains("certificate required") ? .clientCertificate : nil
         default: nil
         }
     }
@@ -34,14 +35,15 @@ enum TLSFault {
         case 9: .notYetValid
         case 10: .expired
         case 18: .selfSigned
+        case 23: .revoked
         case 62...64: .wrongHost
         default: .untrusted
         }
     }
 
-    private static func broken(_ said: String, _ notes: lat_tls_notes?) -> NetworkError.TLSFailure {
-        if isAboutClient(notes) || said.contains("certificate required") { return .clientCertificate }
-        switch notes?.alert {
+    private static func broken(_ said: String, _ handshake: TLSHandshake?) -> NetworkError.TLSFailure {
+        if isAboutClient(handshake) || said.contains("certificate required") { return .clientCertificate }
+        switch handshake?.alert {
         // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
         case 40, 70, 71, 86: return .protocolVersion
         default: break
@@ -51,12 +53,12 @@ enum TLSFault {
     }
 
     /// Whether the server asked for a certificate, and then sent an alert that can be about it (RFC 8446 §6.2).
-    private static func isAboutClient(_ notes: lat_tls_notes?) -> Bool {
-        guard let notes else { return false }
-        switch notes.alert {
+    private static func isAboutClient(_ handshake: TLSHandshake?) -> Bool {
+        guard let handshake, let alert = handshake.alert else { return false }
+        switch alert {
         case 116: return true  // certificate_required
         // handshake_failure, bad, unsupported, revoked, expired and unknown certificate, unknown_ca, access_denied.
-        case 40...46, 48, 49: return notes.certificate_wanted != 0
+        case 40...46, 48, 49: return handshake.wantsCertificate
         default: return false
         }
     }
@@ -72,6 +74,13 @@ enum TLSFault {
         case .untrusted:
             return "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as "
                 + "tls.caFile"
+        case .revoked:
+            return
+                "the certificate of \(origin) was revoked by its authority (\(said)); it has to be replaced on the server"
+        case .certificateStatus:
+            return
+                "\(origin) did not show that its certificate is not revoked (\(said)); have the server staple OCSP "
+                + "responses, or leave out tls.requiresOCSPStapling"
         case .pinMismatch:
             return "the public key of \(origin) is none of the pinned: somebody is on the way, or the server has a new "
                 + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) have to follow"

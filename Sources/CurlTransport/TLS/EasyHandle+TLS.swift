@@ -1,5 +1,6 @@
 import CLibcurl
 import FoundationEssentials
+import HTTPCore
 
 extension EasyHandle {
     /// Sets what is the same for all transfers of an engine: authorities, the client's certificate, versions, ciphers.
@@ -22,7 +23,10 @@ extension EasyHandle {
         }
         if let list = configuration.cipherList { set(CURLOPT_SSL_CIPHER_LIST, list) }
         if let suites = configuration.cipherSuites { set(CURLOPT_TLS13_CIPHERS, suites) }
-        if !configuration.reusesSessions { set(CURLOPT_SSL_SESSIONID_CACHE, 0) }
+        resumesSessions = tls.resumesSessions
+        // Otherwise libcurl keeps them by itself.
+        if engine.sessions != nil || !resumesSessions { set(CURLOPT_SSL_SESSIONID_CACHE, 0) }
+        if configuration.requiresOCSPStapling { set(CURLOPT_SSL_VERIFYSTATUS, 1) }
         if !configuration.verifiesCertificates {
             set(CURLOPT_SSL_VERIFYPEER, 0)
             set(CURLOPT_SSL_VERIFYHOST, 0)
@@ -32,25 +36,53 @@ extension EasyHandle {
         case .digest: set(CURLOPT_PROXYAUTH, Int(bitPattern: digestScheme))
         case .any: set(CURLOPT_PROXYAUTH, Int(bitPattern: anyScheme))
         }
-        if GlobalCurl.usesOpenSSL { note(lat_setopt_tls_observer(curl, tlsSlot), CURLOPT_SSL_CTX_FUNCTION) }
+        if OpenSSL.shared != nil {
+            let context = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+            note(lat_setopt_ssl_context(curl, contextCallback, context), CURLOPT_SSL_CTX_FUNCTION)
+        }
     }
 
     private func setAuthorities(_ tls: TLSMaterial) {
-        let file = tls.configuration.caFile
-        guard file != nil || tls.authorities != nil else { return }
         if let authorities = tls.authorities {
             set(CURLOPT_CAINFO_BLOB, authorities)
             set(CURLOPT_PROXY_CAINFO_BLOB, authorities)
+        } else if OpenSSL.shared != nil {
+            // Each context is given the parsed certificates; libcurl is to read none and to keep none.
+            set(CURLOPT_CAINFO, nil)
+            set(CURLOPT_PROXY_CAINFO, nil)
+            set(CURLOPT_CA_CACHE_TIMEOUT, 0)
         } else {
-            set(CURLOPT_CAINFO, file)
-            set(CURLOPT_PROXY_CAINFO, file)
+            return
         }
         // In place of the system's, so its folder does not count either.
         set(CURLOPT_CAPATH, nil)
         set(CURLOPT_PROXY_CAPATH, nil)
     }
 
+    /// Sets up the `SSL_CTX` of a connection that is opened.
+    fileprivate func setUp(_ context: UnsafeMutableRawPointer) -> CURLcode {
+        guard let library = OpenSSL.shared else { return CURLE_OK }
+        let tls = engine.tls
+        var trust: CertificateStore?
+        if let store = tls.trust {
+            trust = store.storeForConnection()
+            // Without the system's certificates nobody is trusted.
+            guard trust != nil else { return CURLE_SSL_CACERT_BADFILE }
+        }
+        handshake = TLSHandshake(
+            context: context, library: library, origin: transfer?.target.origin ?? "", trust: trust,
+            sessions: resumesSessions ? engine.sessions : nil, keyLog: tls.keyLog)
+        return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
+    }
+
     private func set(_ option: CURLoption, _ data: Data) {
         data.withUnsafeBytes { note(lat_setopt_blob(curl, option, $0.baseAddress, $0.count), option) }
     }
 }
+
+private let contextCallback:
+    @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CURLcode = {
+        _, context, handle in
+        guard let context, let handle else { return CURLE_OK }
+        return EasyHandle.from(handle).setUp(context)
+    }

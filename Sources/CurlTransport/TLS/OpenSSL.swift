@@ -1,0 +1,97 @@
+import CLibcurl
+import FoundationEssentials
+
+/// The OpenSSL that libcurl uses.
+enum OpenSSL {
+    /// Its functions; `nil` when libcurl speaks TLS through another library.
+    ///
+    /// Filled once, under Swift's lock for globals, and only read afterwards.
+    nonisolated(unsafe) static let shared: UnsafePointer<lat_openssl>? = {
+        guard GlobalCurl.usesOpenSSL else { return nil }
+        let table = UnsafeMutablePointer<lat_openssl>.allocate(capacity: 1)
+        guard lat_openssl_find(table) == 1 else {
+            table.deallocate()
+            return nil
+        }
+        return UnsafePointer(table)
+    }()
+
+    /// Whether there are ciphers for TLS 1.2 of this notation; `nil` when there is no OpenSSL to ask.
+    static func knows(cipherList list: String) -> Bool? {
+        knows { library, context in library.pointee.SSL_CTX_set_cipher_list(context, list) }
+    }
+
+    /// Whether all of these are cipher suites of TLS 1.3; `nil` when there is no OpenSSL to ask.
+    static func knows(cipherSuites suites: String) -> Bool? {
+        knows { library, context in library.pointee.SSL_CTX_set_ciphersuites(context, suites) }
+    }
+
+    private static func knows(
+        _ set: (UnsafePointer<lat_openssl>, UnsafeMutableRawPointer) -> CInt
+    ) -> Bool? {
+        guard let library = shared, let context = library.pointee.SSL_CTX_new(library.pointee.TLS_client_method())
+        else { return nil }
+        defer {
+            library.pointee.SSL_CTX_free(context)
+            library.pointee.ERR_clear_error()
+        }
+        return set(library, context) == 1
+    }
+}
+
+/// Trusted certificates in the form in which OpenSSL looks them up: an `X509_STORE`.
+///
+/// `@unchecked Sendable`: OpenSSL counts a store's references atomically and locks what is in it.
+final class CertificateStore: @unchecked Sendable {
+    let pointer: UnsafeMutableRawPointer
+    private let library: UnsafePointer<lat_openssl>
+
+    /// What is wrong with a file of certificates, in words that end a sentence about it.
+    struct Problem: Error {
+        let reason: String
+    }
+
+    /// An empty one; `nil` without OpenSSL, or memory.
+    init?() {
+        guard let library = OpenSSL.shared, let pointer = library.pointee.X509_STORE_new() else { return nil }
+        self.pointer = pointer
+        self.library = library
+        // As libcurl sets them: X509_V_FLAG_TRUSTED_FIRST, X509_V_FLAG_PARTIAL_CHAIN.
+        _ = library.pointee.X509_STORE_set_flags(pointer, 0x8000 | 0x80000)
+    }
+
+    deinit { library.pointee.X509_STORE_free(pointer) }
+
+    /// Adds the certificates of a PEM file.
+    ///
+    /// - Throws: ``Problem`` when there is none, or one of them is malformed; those before it were added.
+    func add(_ pem: Data) throws(Problem) {
+        var count = 0
+        let isWhole = pem.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress,
+                let input = library.pointee.BIO_new_mem_buf(start, CInt(clamping: bytes.count))
+            else { return true }
+            defer {
+                _ = library.pointee.BIO_free(input)
+                library.pointee.ERR_clear_error()
+            }
+            library.pointee.ERR_clear_error()
+            while let certificate = library.pointee.PEM_read_bio_X509_AUX(input, nil, nil, nil) {
+                let isAdded = library.pointee.X509_STORE_add_cert(pointer, certificate) == 1
+                library.pointee.X509_free(certificate)
+                if !isAdded { return false }
+                count += 1
+            }
+            // The end of the file is the error that is expected: ERR_LIB_PEM, PEM_R_NO_START_LINE.
+            let error = library.pointee.ERR_peek_last_error()
+            return error >> 23 & 0xFF == 9 && error & 0x7F_FFFF == 108
+        }
+        if !isWhole { throw Problem(reason: "holds a malformed certificate after \(count) good ones; write it anew") }
+        if pem.isEmpty { throw Problem(reason: "is empty; give certificates in PEM") }
+        if count == 0 { throw Problem(reason: "holds no certificate in PEM (-----BEGIN CERTIFICATE-----); convert it") }
+    }
+
+    /// Adds a folder whose files are named by the hash of the subject (`openssl rehash`). They are read when they are
+    /// needed.
+    func add(folder: String) { _ = library.pointee.X509_STORE_load_locations(pointer, nil, folder) }
+}

@@ -1,0 +1,132 @@
+import CLibcurl
+
+/// One TLS connection: what is done as OpenSSL's callbacks tell of it, and what it saw of its handshake that libcurl's
+/// one code does not tell.
+///
+/// Held by its `SSL_CTX` and by whoever asks. Belongs to the engine's thread.
+final class TLSHandshake {
+    /// The server asked for a certificate of the client.
+    private(set) var wantsCertificate = false
+    /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
+    private(set) var alert: UInt8?
+
+    private let library: UnsafePointer<lat_openssl>
+    private let origin: String
+    private let keyLog: TLSKeyLogFile?
+    private let trust: CertificateStore?
+    /// Where sessions come from and go to; `nil` for a handshake of its own.
+    private let sessions: TLSSessions?
+    private var hasBegun = false
+
+    /// Sets up the context of a connection.
+    ///
+    /// - Parameters:
+    ///   - origin: of the URL that is asked for.
+    ///   - trust: what the certificate of the server is verified with; `nil` when it is not.
+    /// - Returns: `nil` without memory; the context is then unusable.
+    init?(
+        context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, origin: String, trust: CertificateStore?,
+        sessions: TLSSessions?, keyLog: TLSKeyLogFile?
+    ) {
+        self.library = library
+        self.origin = origin
+        self.trust = trust
+        self.sessions = sessions
+        self.keyLog = keyLog
+        guard Self.index >= 0 else { return nil }
+        let reference = Unmanaged.passRetained(self)
+        guard library.pointee.SSL_CTX_set_ex_data(context, Self.index, reference.toOpaque()) == 1 else {
+            reference.release()
+            return nil
+        }
+        if let trust {
+            guard library.pointee.X509_STORE_up_ref(trust.pointer) == 1 else { return nil }
+            library.pointee.SSL_CTX_set_cert_store(context, trust.pointer)
+        }
+        library.pointee.SSL_CTX_set_msg_callback(context, messageCallback)
+        // SSL_CTRL_SET_MSG_CALLBACK_ARG
+        _ = library.pointee.SSL_CTX_ctrl(context, 16, 0, reference.toOpaque())
+        // In place of libcurl's, which writes wherever SSLKEYLOGFILE says.
+        library.pointee.SSL_CTX_set_keylog_callback(context, keyLog == nil ? nil : keyCallback)
+        if let sessions {
+            sessions.setTrust(trust)
+            library.pointee.SSL_CTX_set_info_callback(context, stateCallback)
+            library.pointee.SSL_CTX_sess_set_new_cb(context, sessionCallback)
+            // SSL_OP_NO_TICKET, which libcurl sets: many servers of TLS 1.2 have no other way to resume.
+            _ = library.pointee.SSL_CTX_clear_options(context, 1 << 14)
+        }
+    }
+
+    /// Where an `SSL_CTX` keeps its handshake (`CRYPTO_EX_INDEX_SSL_CTX`), one number for the process; -1 for none.
+    private static let index: CInt =
+        OpenSSL.shared?.pointee.CRYPTO_get_ex_new_index(1, 0, nil, nil, nil, releaseCallback) ?? -1
+
+    /// The handshake of an `SSL`.
+    fileprivate static func of(_ ssl: UnsafeRawPointer?) -> TLSHandshake? {
+        guard let ssl, let library = OpenSSL.shared?.pointee, let context = library.SSL_get_SSL_CTX(ssl),
+            let pointer = library.SSL_CTX_get_ex_data(context, index)
+        else { return nil }
+        return Unmanaged<TLSHandshake>.fromOpaque(pointer).takeUnretainedValue()
+    }
+
+    // MARK: What OpenSSL tells
+
+    fileprivate func begin(_ ssl: UnsafeMutableRawPointer) {
+        guard !hasBegun else { return }
+        hasBegun = true
+        sessions?.resume(ssl, with: peer(ssl))
+    }
+
+    fileprivate func received(type: CInt, _ bytes: UnsafeRawBufferPointer) {
+        guard let first = bytes.first else { return }
+        // A handshake message: CertificateRequest.
+        if type == 22, first == 13 { wantsCertificate = true }
+        // An alert other than close_notify.
+        if type == 21, bytes.count >= 2, bytes[1] != 0 { alert = bytes[1] }
+    }
+
+    /// - Returns: whether the session is kept, and its reference with it.
+    fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) -> Bool {
+        // The trust may have changed since the handshake began. libcurl 8 looks at the verdict after the handshake.
+        guard let sessions, sessions.trust === trust,
+            trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0
+        else { return false }
+        sessions.insert(session, of: peer(ssl))
+        return true
+    }
+
+    fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
+
+    /// A handshake on the way to the origin may be that of a proxy, whose name differs. Over QUIC there is no BIO, and
+    /// sessions are not shared with TCP.
+    private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
+        // TLSEXT_NAMETYPE_host_name
+        let name = library.pointee.SSL_get_servername(ssl, 0).map { String(cString: $0) } ?? ""
+        return "\(origin) \(name)\(library.pointee.SSL_get_rbio(ssl) == nil ? " QUIC" : "")"
+    }
+}
+
+private let releaseCallback: lat_free_callback = { _, pointer, _, _, _, _ in
+    if let pointer { Unmanaged<TLSHandshake>.fromOpaque(pointer).release() }
+}
+
+private let messageCallback: lat_message_callback = { isWritten, _, type, bytes, count, _, handshake in
+    guard isWritten == 0, let handshake else { return }
+    Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue()
+        .received(type: type, UnsafeRawBufferPointer(start: bytes, count: count))
+}
+
+private let stateCallback: lat_state_callback = { ssl, place, _ in
+    // SSL_CB_HANDSHAKE_START; the client's first message is not written yet.
+    guard place & 0x10 != 0, let ssl else { return }
+    TLSHandshake.of(ssl)?.begin(UnsafeMutableRawPointer(mutating: ssl))
+}
+
+private let sessionCallback: lat_session_callback = { ssl, session in
+    guard let ssl, let session, let handshake = TLSHandshake.of(ssl) else { return 0 }
+    return handshake.keep(session, of: ssl) ? 1 : 0
+}
+
+private let keyCallback: lat_key_callback = { ssl, line in
+    if let line { TLSHandshake.of(ssl)?.log(line) }
+}

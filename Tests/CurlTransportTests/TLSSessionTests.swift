@@ -1,0 +1,78 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+/// Handshakes take up earlier sessions, of many hosts.
+@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+struct TLSSessionTests {
+    private let certificates: TestCertificates
+
+    init() throws { certificates = try #require(TestCertificates.shared) }
+
+    /// The page of the server says whether its handshake was a new one. It closes after each.
+    private func isResumed(_ transport: CurlTransport, _ url: String) async throws -> Bool {
+        let text = try await transport.get(url).text ?? ""
+        #expect(text.contains("Reused, TLSv1") || text.contains("New, TLSv1"), "\(text)")
+        return text.contains("Reused, TLSv1")
+    }
+
+    /// By a ticket of TLS 1.3, by one of TLS 1.2 (RFC 5077), and by the number of a session that the server keeps.
+    @Test(arguments: [["-tls1_3"], ["-tls1_2"], ["-tls1_2", "-no_ticket"]])
+    func sessionsOfFortyHostsAreResumed(options: [String]) async throws {
+        let server = try await TLSServer("server", options)
+        let hosts = (0..<40).map { "h\($0).example.org" }
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            for host in hosts { $0.resolve["\(host):\(server.port)"] = "127.0.0.1" }
+        }
+        try await withTransport(configuration) { transport async throws in
+            for host in hosts { #expect(try await !isResumed(transport, server.url(host)), "\(host)") }
+            for _ in 0..<2 {
+                for host in hosts { #expect(try await isResumed(transport, server.url(host)), "\(host)") }
+            }
+        }
+    }
+
+    @Test func sessionsAreOfOneHostAndPort() async throws {
+        let first = try await TLSServer()
+        let second = try await TLSServer()
+        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
+            transport async throws in
+            #expect(try await !isResumed(transport, first.url()))
+            #expect(try await !isResumed(transport, first.url("127.0.0.1")))
+            #expect(try await !isResumed(transport, second.url()))
+            #expect(try await isResumed(transport, first.url()))
+            #expect(try await isResumed(transport, first.url("127.0.0.1")))
+        }
+    }
+
+    @Test func sessionIsNotSharedByManagers() async throws {
+        let server = try await TLSServer()
+        for _ in 0..<2 {
+            try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
+                transport async throws in
+                #expect(try await !isResumed(transport, server.url()))
+            }
+        }
+    }
+
+    /// The name is compared for each connection, resumed or not.
+    @Test func resumedSessionDoesNotReplaceNameCheck() async throws {
+        let server = try await TLSServer("elsewhere")
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            $0.resolve["elsewhere.example.org:\(server.port)"] = "127.0.0.1"
+        }
+        try await withTransport(configuration) { transport async throws in
+            for _ in 0..<3 {
+                let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+                #expect(error.kind == .tls(.wrongHost))
+            }
+            let url = server.url("elsewhere.example.org")
+            #expect(try await !isResumed(transport, url))
+            #expect(try await isResumed(transport, url))
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+/// `tls.requiresOCSPStapling`, against servers of `openssl s_server` that send along what an authority said.
+@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+struct TLSStaplingTests {
+    private let certificates: TestCertificates
+
+    init() throws { certificates = try #require(TestCertificates.shared) }
+
+    private var configuration: CurlTransport.Configuration {
+        testConfiguration {
+            $0.tls.caFile = certificates.authority
+            $0.tls.requiresOCSPStapling = true
+        }
+    }
+
+    private func server(_ answer: String, _ version: String = "-tls1_3") async throws -> TLSServer {
+        try await TLSServer(
+            "server",
+            [version, "-cert_chain", certificates.authority, "-status_file", certificates.path("\(answer).ocsp")])
+    }
+
+    @Test(arguments: ["-tls1_2", "-tls1_3"])
+    func goodAnswerPassesOnEveryConnection(version: String) async throws {
+        let server = try await server("good", version)
+        try await withTransport(configuration) { transport async throws in
+            // A connection that took up a session would bring no answer.
+            for _ in 0..<3 { #expect(try await transport.get(server.url()).status == 200) }
+        }
+    }
+
+    @Test func serverWithoutAnswerFails() async throws {
+        let server = try await TLSServer()
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .tls(.certificateStatus))
+            #expect(error.message.contains("tls.requiresOCSPStapling"), "\(error.message)")
+        }
+        // It is the answer, and nothing else, that was missing.
+        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
+            transport async throws in
+            #expect(try await transport.get(server.url()).status == 200)
+        }
+    }
+
+    @Test func revokedCertificateFails() async throws {
+        let server = try await server("revoked")
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .tls(.revoked))
+            #expect(error.message.contains("revoked"), "\(error.message)")
+        }
+    }
+
+    @Test func answerOfAnotherAuthorityFails() async throws {
+        let server = try await server("forged")
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .tls(.certificateStatus))
+        }
+    }
+
+    @Test func needsVerification() throws {
+        var configuration = configuration
+        configuration.tls.disableCertificateVerification()
+        let error = #expect(throws: NetworkError.self) { _ = try CurlTransport(configuration: configuration) }
+        #expect(error?.kind == .invalidRequest)
+        #expect(error?.message.contains("tls.requiresOCSPStapling") == true)
+    }
+}

@@ -1,0 +1,47 @@
+import CurlTransport
+import FoundationEssentials
+import Glibc
+import LATTesting
+import Testing
+
+/// The application's signals are for its own threads.
+struct ThreadSignalTests {
+    /// What a thread blocks: bit 0 stands for signal 1.
+    private func blockedSignals(ofThreadsNamed name: String) -> [UInt64] {
+        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return tasks.compactMap { task in
+            let text = (try? String(contentsOfFile: "/proc/self/task/\(task)/status", encoding: .utf8)) ?? ""
+            let lines = text.split(separator: "\n")
+            guard lines.first == "Name:\t\(name)", let line = lines.first(where: { $0.hasPrefix("SigBlk:") }) else {
+                return nil
+            }
+            return UInt64(line.split(separator: "\t").last ?? "", radix: 16)
+        }
+    }
+
+    @Test func engineBlocksAllSignalsButItsOwnFaults() async throws {
+        try await withTransport { transport async throws in
+            // It has begun.
+            _ = await transport.gauges
+            let masks = blockedSignals(ofThreadsNamed: "lat-engine")
+            #expect(!masks.isEmpty)
+            let unblockable = [SIGKILL, SIGSTOP]
+            let faults = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP]
+            // Of the C library's own: 32 and 33.
+            let expected = (1...64).filter { !(unblockable + faults + [32, 33]).contains($0) }
+            for mask in masks {
+                for signal in expected { #expect(mask >> (UInt64(signal) - 1) & 1 == 1, "signal \(signal)") }
+                for signal in faults { #expect(mask >> (UInt64(signal) - 1) & 1 == 0, "signal \(signal)") }
+            }
+        }
+    }
+
+    @Test func callersThreadKeepsItsSignals() throws {
+        var before = sigset_t()
+        var after = sigset_t()
+        pthread_sigmask(SIG_SETMASK, nil, &before)
+        _ = try CurlTransport(configuration: testConfiguration())
+        pthread_sigmask(SIG_SETMASK, nil, &after)
+        for signal in 1...64 { #expect(sigismember(&before, CInt(signal)) == sigismember(&after, CInt(signal))) }
+    }
+}
