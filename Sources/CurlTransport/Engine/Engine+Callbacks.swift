@@ -112,6 +112,10 @@ extension Engine {
             return 0
         }
         if !wasComplete, transfer.head.isFinal {
+            if transfer.head.hasInvalidLength, transfer.mayHaveBody {
+                transfer.failure = EngineFailure.invalidLength
+                return 0
+            }
             if !libcurlMayAskAgain(transfer), let announced = transfer.announcedBodySize,
                 announced > transfer.plan.maxBodySize
             {

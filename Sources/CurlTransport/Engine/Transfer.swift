@@ -150,10 +150,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64? {
-        // These have no body whatever they announce (RFC 9112 §6.3).
-        guard request.method != .head, head.status != 204, head.status != 304 else { return nil }
+        guard mayHaveBody else { return nil }
         return plan.decompresses && head.isCoded ? nil : head.contentLength
     }
+
+    /// Whether a body follows the head. None does in these, whatever they announce (RFC 9112 §6.3).
+    var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
 
     /// Gives the caller its one answer; later calls do nothing.
     func answer(_ result: Result<HTTPResponse, NetworkError>) {
