@@ -224,6 +224,20 @@ static inline CURLcode lat_setopt_tls_observer(CURL *handle, lat_tls_slot *slot)
     return code ? code : curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, lat_tls_observe);
 }
 
+// Whether a transfer's connection is one of TLS whose two sides chose HTTP/2 (ALPN). 0 also when there is no OpenSSL to ask.
+static inline int lat_tls_chose_http2(CURL *handle) {
+    typedef void (*selected)(const void *, const unsigned char **, unsigned int *);
+    struct curl_tlssessioninfo *info = NULL;
+    selected protocol = (selected)dlsym(RTLD_DEFAULT, "SSL_get0_alpn_selected");
+    if (!protocol || curl_easy_getinfo(handle, CURLINFO_TLS_SSL_PTR, &info) || !info ||
+        info->backend != CURLSSLBACKEND_OPENSSL || !info->internals)
+        return 0;
+    const unsigned char *name = NULL;
+    unsigned int length = 0;
+    protocol(info->internals, &name, &length);
+    return name && length == 2 && name[0] == 'h' && name[1] == '2';
+}
+
 // Whether OpenSSL knows ciphers by these names: 1 for yes, 0 for no, -1 when there is no OpenSSL to ask.
 static inline int lat_tls_knows_ciphers(const char *list, const char *suites) {
     typedef void *(*make_context)(const void *);

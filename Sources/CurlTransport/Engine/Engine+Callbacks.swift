@@ -78,6 +78,7 @@ extension Engine {
         }
         let isRepetition = transfer.connectionsUsed > 1 && !transfer.hasHeadOnConnection
         guard isRepetition else {
+            if sockets.inputCount > 0, holdsStrayInput(handle, transfer) { return false }
             if transfer.isSuspended { mailbox.post(.update(transfer)) }
             return true
         }
@@ -88,7 +89,9 @@ extension Engine {
         let replay = Replay(
             fate: isUnsent ? .unsent : wasOnFreshConnection ? .refused : .unknown, isIdempotent: isIdempotent,
             isMultiplexed: isMultiplexed(transfer))
-        if replay.allowsRepetition(transfer.repetitions) { return true }
+        if replay.allowsRepetition(transfer.repetitions) {
+            return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)
+        }
         transfer.failure = EngineFailure.staleConnection(transfer)
         return false
     }

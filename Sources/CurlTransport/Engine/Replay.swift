@@ -57,6 +57,8 @@ struct Replay {
         case CURLE_HTTP2: isMultiplexed || isReused || replays == 0
         case CURLE_HTTP2_STREAM: fate == .refused
         case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed
+        // The engine turned the connection down before anything was sent on it: it held stray input.
+        case CURLE_ABORTED_BY_CALLBACK: fate == .unsent
         default: false
         }
     }
