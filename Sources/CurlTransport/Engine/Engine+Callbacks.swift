@@ -86,8 +86,11 @@ extension Engine {
         let sentBefore = transfer.bytesSentBefore
         transfer.bytesSentBefore = handle.long(CURLINFO_REQUEST_SIZE)
         let isUnsent = transfer.bytesSentBefore == sentBefore
+        // After another refusal libcurl 7.88 would say so of any end.
+        let isRefused = transfer.streamFate.isRefused || wasOnFreshConnection && transfer.attempts == 2
+        transfer.streamFate = StreamFate()
         let replay = Replay(
-            fate: isUnsent ? .unsent : wasOnFreshConnection ? .refused : .unknown, isIdempotent: isIdempotent,
+            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown, isIdempotent: isIdempotent,
             isMultiplexed: isMultiplexed(transfer))
         if replay.allowsRepetition(transfer.repetitions) {
             return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)

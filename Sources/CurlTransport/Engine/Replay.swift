@@ -69,7 +69,9 @@ extension Engine {
     func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
         guard transfer.failure == nil, transfer.connectionsUsed > 0, !transfer.head.hasBegun else { return false }
         let isUnsent = handle.long(CURLINFO_REQUEST_SIZE) == transfer.bytesSentBefore
-        let isRefused = result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
+        let isRefused =
+            transfer.streamFate.isRefused
+            || result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
         let replay = Replay(
             fate: isUnsent ? .unsent : isRefused ? .refused : .unknown,
             isIdempotent: transfer.request.method.isIdempotent, isMultiplexed: isMultiplexed(transfer))
