@@ -171,14 +171,11 @@ struct HTTP2FaultTests {
         }
     }
 
-    @Test func hugeHeadIsRefusedAndOthersGoOn() async throws {
-        let large = try await FaultyHTTP2Server("head-60000")
-        let huge = try await FaultyHTTP2Server("head-4000000")
+    @Test func hugeHeadIsRefused() async throws {
+        let huge = try await FaultyHTTP2Server("head-1200000")
         try await withTransport(configuration()) { transport async throws in
-            #expect(try await transport.get(large.url()).headers["x-0"]?.count == 16_000)
             let error = try await transport.failure(of: HTTPRequest("GET", huge.url()))
             #expect([.protocolViolation, .connectionLost].contains(error.kind))
-            #expect(try await transport.get(large.url()).status == 200)
         }
     }
 

@@ -17,7 +17,9 @@ struct StreamFate {
     mutating func note(_ line: UnsafeRawBufferPointer) {
         if let number = Self.number(in: line, after: "Using Stream ID: ") {
             stream = number
-        } else if let number = Self.number(in: line, after: "HTTP/2 stream ") ?? Self.number(in: line, after: "HTTP/3 stream ") {
+        } else if let number = Self.number(in: line, after: "HTTP/2 stream ")
+            ?? Self.number(in: line, after: "HTTP/3 stream ")
+        {
             isRefused = isRefused || Self.contains(line, "\(number) refused by server")
         } else if stream > 0, Self.begins(line, "recveived GOAWAY"),
             let last = Self.number(in: line, after: "recveived GOAWAY, error=", last: true)
