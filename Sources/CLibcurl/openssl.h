@@ -55,6 +55,8 @@ typedef struct {
     void (*LAT_SOME SSL_CTX_sess_set_new_cb)(void *LAT_SOME context, lat_session_callback LAT_NONE callback);
     void (*LAT_SOME SSL_CTX_set_keylog_callback)(void *LAT_SOME context, lat_key_callback LAT_NONE callback);
     void *LAT_NONE (*LAT_SOME SSL_get_SSL_CTX)(const void *LAT_SOME ssl);
+    void (*LAT_SOME SSL_get0_alpn_selected)(
+        const void *LAT_SOME ssl, const unsigned char *LAT_NONE *LAT_SOME name, unsigned int *LAT_SOME length);
     const char *LAT_NONE (*LAT_SOME SSL_get_servername)(const void *LAT_SOME ssl, int type);
     void *LAT_NONE (*LAT_SOME SSL_get_rbio)(const void *LAT_SOME ssl);
     long (*LAT_SOME SSL_get_verify_result)(const void *LAT_SOME ssl);
@@ -98,6 +100,7 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     LAT_FIND(SSL_CTX_sess_set_new_cb);
     LAT_FIND(SSL_CTX_set_keylog_callback);
     LAT_FIND(SSL_get_SSL_CTX);
+    LAT_FIND(SSL_get0_alpn_selected);
     LAT_FIND(SSL_get_servername);
     LAT_FIND(SSL_get_rbio);
     LAT_FIND(SSL_get_verify_result);
@@ -117,4 +120,12 @@ static inline CURLcode lat_setopt_ssl_context(
 
 #undef LAT_SOME
 #undef LAT_NONE
+// The SSL of a handle's connection; NULL when there is none of OpenSSL's.
+static inline void *LAT_NONE lat_openssl_connection(CURL *LAT_SOME handle) {
+    struct curl_tlssessioninfo *info = NULL;
+    if (curl_easy_getinfo(handle, CURLINFO_TLS_SSL_PTR, &info) || !info || info->backend != CURLSSLBACKEND_OPENSSL)
+        return NULL;
+    return info->internals;
+}
+
 #endif

@@ -63,6 +63,9 @@ static inline CURLcode lat_setopt_prereq(CURL *handle, curl_prereq_callback call
     return curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, callback);
 }
 
+static inline CURLcode lat_setopt_debug(CURL *handle, curl_debug_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_DEBUGFUNCTION, callback);
+}
 
 static inline CURLcode lat_setopt_open_socket(CURL *handle, curl_opensocket_callback callback) {
     return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, callback);

@@ -82,6 +82,50 @@ import Testing
         }
     }
 
+    /// RFC 9112 §6.3: such an answer is discarded, and its connection closed.
+    @Test(arguments: [
+        "5\r\nContent-Length: 4", "4\r\nContent-Length: 5", "5, 4", "5,", ",5", "+5", "-5", "0x5", "5a", "5 5", "5;5",
+        "5.0", "",
+        "9223372036854775808", "99999999999999999999999", "5\r\nTransfer-Encoding: chunked\r\nContent-Length: 6",
+        "+5\r\nTransfer-Encoding: chunked",
+    ])
+    func invalidLengthCostsTheConnection(length: String) async throws {
+        let connections = Box(0)
+        let server = try RawServer { connection in
+            connections.change { $0 += 1 }
+            let isFirst = connections.value == 1
+            while !connection.read().isEmpty {
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: \(isFirst ? length : "4")\r\n\r\n"
+                connection.write(Array((head + (isFirst ? "hello" : "next")).utf8))
+            }
+        }
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url("/1")))
+            #expect(error.kind == .protocolViolation)
+            #expect(error.response?.text ?? "" == "")
+            #expect(try await transport.get(server.url("/2")).text == "next")
+            #expect(connections.value == 2)
+        }
+    }
+
+    @Test(arguments: ["5", "5, 5", "5\r\nContent-Length: 5", " 005\t", "5 ,\t5"])
+    func equalLengthsCountAsOne(length: String) async throws {
+        let server = try MockServer()
+        let wire = "HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nhello"
+        server.enqueue(.raw(wire), .text("next"))
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url("/1")).text == "hello")
+        }
+    }
+
+    @Test func bodilessAnswerMayHaveAnyLength() async throws {
+        let server = try MockServer()
+        server.enqueue(.raw("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n"))
+        try await withTransport { transport async throws in
+            #expect(try await transport.answer(to: HTTPRequest("HEAD", server.url())).status == 200)
+        }
+    }
+
     @Test func interimResponsesAreSkipped() async throws {
         let server = try MockServer()
         server.enqueue(

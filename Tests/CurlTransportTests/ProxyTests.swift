@@ -349,6 +349,36 @@ import Testing
         #expect(ProxyExceptions(list).contains(host) == isDirect)
     }
 
+    /// libcurl 7.88 goes to the server without a proxy whose credentials it cannot decode.
+    @Test(
+        arguments: ["%0A", "%09", "%00", "%0d", "%7f", "%1F"],
+        ["http://a\u{1}:b@127.0.0.1:9", "socks5h://a:b\u{1}@127.0.0.1:9", "a\u{1}@127.0.0.1:9"])
+    func controlCharactersInCredentialsAreRefused(code: String, pattern: String) async throws {
+        let url = pattern.split(separator: "\u{1}", omittingEmptySubsequences: false).joined(separator: code)
+        let inManager = #expect(throws: NetworkError.self) {
+            _ = try CurlTransport(configuration: testConfiguration { $0.proxy = .url(url) })
+        }
+        #expect(inManager?.kind == .invalidRequest && inManager?.message.contains("control character") == true)
+        for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
+            let error = #expect(throws: NetworkError.self) { _ = try proxy([name: url], "http://a/") }
+            #expect(error?.kind == .invalidRequest && error?.message.contains(name) == true)
+        }
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()).with { $0.proxy = .url(url) })
+            #expect(error.kind == .invalidRequest)
+            #expect(server.requestCount == 0)
+        }
+    }
+
+    @Test func encodedCredentialsStayAllowed() throws {
+        for url in [
+            "http://a%20b:%25%40@p:1", "http://a:%C3%A9@p:1", "http://p:1/%0A@", "http://%zz@p:1", "http://p:1?%0A@",
+        ] {
+            #expect(try proxy(["http_proxy": url], "http://a/") != nil, "\(url)")
+        }
+    }
+
     @Test(arguments: ["http://", "http://a b:1", "http://h:99999", "http://\n", "://x", "ftp://p:1", "http://[::1"])
     func whatIsNoProxyIsRefusedWhenTheManagerIsMade(_ url: String) {
         let error = #expect(throws: NetworkError.self) {

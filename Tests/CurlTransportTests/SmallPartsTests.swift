@@ -98,7 +98,14 @@ import Testing
 
     @Test func contentFieldsAreNoted() {
         #expect(head("HTTP/1.1 200 OK", "CONTENT-LENGTH:7").head.contentLength == 7)
-        #expect(head("HTTP/1.1 200 OK", "Content-Length: 99999999999999999999").head.contentLength == nil)
+        for length in ["99999999999999999999", "9223372036854775808", "5, 6", "5,", "+5", "0x5", ""] {
+            let head = head("HTTP/1.1 200 OK", "Content-Length: \(length)").head
+            #expect(head.contentLength == nil && head.hasInvalidLength, "\(length)")
+        }
+        for length in ["5, 5", " 05 ", "5\t,5"] {
+            let head = head("HTTP/1.1 200 OK", "Content-Length: \(length)", "Content-Length: 5").head
+            #expect(head.contentLength == 5 && !head.hasInvalidLength, "\(length)")
+        }
         #expect(head("HTTP/1.1 200 OK", "Content-Lengthy: 7").head.contentLength == nil)
         #expect(head("HTTP/1.1 200 OK", "content-encoding: br").head.isCoded)
         #expect(!head("HTTP/1.1 200 OK", "content-encodings: br").head.isCoded)
@@ -218,18 +225,41 @@ import Testing
             #expect(eventCount(epoll) == 0)
             write(far, "a", 1)
             #expect(eventCount(epoll) == 1)
-            let isWanted = table.isWanted(near)
+            let isWanted = table.isWanted(near, EPOLLIN.rawValue)
             #expect(isWanted)
             table.watch(near, CURL_POLL_REMOVE)
             #expect(eventCount(epoll) == 1)
-            let isStillWanted = table.isWanted(near)
+            let isStillWanted = table.isWanted(near, EPOLLIN.rawValue)
             #expect(!isStillWanted)
+            #expect(table.inputCount == 1)
             #expect(eventCount(epoll) == 0, "it is taken out at the first event nobody wants")
             table.watch(near, CURL_POLL_IN)
             #expect(eventCount(epoll) == 1, "and put back when it is wanted")
             #expect(table.openCount == 1)
             table.closed(near)
             #expect(table.openCount == 0)
+            #expect(table.inputCount == 0)
+        }
+    }
+
+    /// After an upload libcurl last waited for room to send.
+    @Test func idleSocketIsWatchedForInputOnly() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll: epoll)
+            table.opened(near)
+            table.watch(near, CURL_POLL_INOUT)
+            table.watch(near, CURL_POLL_REMOVE)
+            #expect(eventCount(epoll) == 1)
+            let wantsOutput = table.isWanted(near, EPOLLOUT.rawValue)
+            #expect(!wantsOutput)
+            #expect(table.inputCount == 0 && eventCount(epoll) == 0)
+            write(far, "a", 1)
+            #expect(eventCount(epoll) == 1)
+            let wantsInput = table.isWanted(near, EPOLLIN.rawValue)
+            #expect(!wantsInput)
+            #expect(table.inputCount == 1 && eventCount(epoll) == 0)
+            let isFound = [80, 0, 0].map { table.takeInput(port: $0) }
+            #expect(isFound == [false, true, false], "a Unix socket has no port")
         }
     }
 
@@ -265,7 +295,7 @@ import Testing
     @Test func strangersAreNotWanted() throws {
         try withSockets { epoll, near, _ in
             var table = SocketTable(epoll: epoll)
-            let wanted = [near, 10_000].filter { table.isWanted($0) }
+            let wanted = [near, 10_000].filter { table.isWanted($0, EPOLLIN.rawValue) }
             #expect(wanted == [])
             table.closed(10_000)
             #expect(table.openCount == 0)

@@ -154,8 +154,38 @@ import Testing
             let error = #expect(throws: NetworkError.self) { try next(location) }
             #expect(error?.kind == .redirect, "\(location)")
         }
-        let ambiguous = #expect(throws: NetworkError.self) { try next("/x", "/y") }
-        #expect(ambiguous?.kind == .redirect)
+    }
+
+    @Test func firstLocationCounts() throws {
+        #expect(try next("/x", "/y") == "http://h/x#f")
+        #expect(try next("", "/y") == "http://h/y#f")
+        #expect(try next("/x", "") == "http://h/x#f")
+        #expect(try next("", "") == nil)
+        #expect(try next("") == nil)
+    }
+
+    /// What the curl program does with the same heads.
+    @Test(arguments: [
+        ("Location: /x\r\nLocation: /y\r\n", "\r\n", "/x"), ("Location: \r\nLocation: /y\r\n", "\r\n", "/y"),
+        ("Location: /x\n", "\n", "/x"), ("Location:    /x   \r\n", "\r\n", "/x"),
+        ("Location: /a b c\r\n", "\r\n", "/a%20b%20c"), ("Location: /x?y#z\r\n", "\r\n", "/x?y"),
+        ("Location: ../x\r\n", "\r\n", "/x"),
+    ])
+    func oddHeadsAreFollowedAsByCurl(fields: String, end: String, target: String) async throws {
+        let server = try MockServer()
+        server.route("GET", "/t/odd") { _ in .raw("HTTP/1.1 302 Found\(end)\(fields)Content-Length: 0\(end)\(end)") }
+        server.fallback { .text($0.target) }
+        let response = try await CentralRequestManager.make().startRequest("GET", server.url("/t/odd"))
+        #expect(response.text == target)
+        #expect(response.redirects.count == 1)
+    }
+
+    @Test func emptyLocationIsTheAnswer() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .raw("HTTP/1.1 302 Found\r\nLocation: \r\nContent-Length: 0\r\n\r\n") }
+        let response = try await CentralRequestManager.make().send(HTTPRequest("GET", server.url()))
+        #expect(response.status == 302)
+        #expect(server.requestCount == 1)
     }
 
     // MARK: With the rest of the engine

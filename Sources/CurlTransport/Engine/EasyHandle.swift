@@ -22,6 +22,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var timeout: Int64 = 0
     @exclusivity(unchecked) private var connectTimeout: Int64 = 0
     @exclusivity(unchecked) private var decompresses = false
+    @exclusivity(unchecked) private var tellsStreamFate = false
     @exclusivity(unchecked) private var buffersMuch = false
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
@@ -72,6 +73,10 @@ final class EasyHandle {
     static func from(_ context: UnsafeMutableRawPointer) -> EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
+
+    /// libcurl 7.88 may still take a stream for refused that an earlier request had, and would send another request again
+    /// because of it. Such a handle is not used for another.
+    @exclusivity(unchecked) var mayRememberRefusal = false
 
     /// What libcurl wrote about the last failure.
     var errorText: String { String(cString: errorBuffer) }
@@ -129,6 +134,8 @@ final class EasyHandle {
         set(CURLOPT_XFERINFODATA, pointer: context)
         note(lat_setopt_prereq(curl, prereqCallback), CURLOPT_PREREQFUNCTION)
         set(CURLOPT_PREREQDATA, pointer: context)
+        note(lat_setopt_debug(curl, debugCallback), CURLOPT_DEBUGFUNCTION)
+        set(CURLOPT_DEBUGDATA, pointer: context)
         let engineContext = UnsafeRawPointer(Unmanaged.passUnretained(engine).toOpaque())
         note(lat_setopt_open_socket(curl, openSocketCallback), CURLOPT_OPENSOCKETFUNCTION)
         set(CURLOPT_OPENSOCKETDATA, pointer: context)
@@ -173,6 +180,10 @@ final class EasyHandle {
         if decompresses != plan.decompresses {
             decompresses = plan.decompresses
             set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
+        }
+        if tellsStreamFate != transfer.mayNeedStreamFate {
+            tellsStreamFate = transfer.mayNeedStreamFate
+            set(CURLOPT_VERBOSE, tellsStreamFate ? 1 : 0)
         }
         if proxy != plan.proxy {
             proxy = plan.proxy
@@ -312,6 +323,7 @@ final class EasyHandle {
         self.transfer = nil
         errorBuffer[0] = 0
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
+        if transfer.repetitions > 0 || transfer.replays > 0 { mayRememberRefusal = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
             || transfer.repetitions > 0 || transfer.replays > 0
@@ -324,6 +336,7 @@ final class EasyHandle {
         timeout = 0
         connectTimeout = 0
         decompresses = false
+        tellsStreamFate = false
         buffersMuch = false
         proxy = nil
         pins = nil

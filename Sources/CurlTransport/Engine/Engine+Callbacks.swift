@@ -89,6 +89,7 @@ extension Engine {
         }
         let isRepetition = transfer.connectionsUsed > 1 && !transfer.hasHeadOnConnection
         guard isRepetition else {
+            if sockets.inputCount > 0, holdsStrayInput(handle, transfer) { return false }
             if transfer.isSuspended { mailbox.post(.update(transfer)) }
             return true
         }
@@ -96,10 +97,15 @@ extension Engine {
         let sentBefore = transfer.bytesSentBefore
         transfer.bytesSentBefore = handle.long(CURLINFO_REQUEST_SIZE)
         let isUnsent = transfer.bytesSentBefore == sentBefore
+        // After another refusal libcurl 7.88 would say so of any end.
+        let isRefused = transfer.streamFate.isRefused || wasOnFreshConnection && transfer.attempts == 2
+        transfer.streamFate = StreamFate()
         let replay = Replay(
-            fate: isUnsent ? .unsent : wasOnFreshConnection ? .refused : .unknown, isIdempotent: isIdempotent,
+            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown, isIdempotent: isIdempotent,
             isMultiplexed: isMultiplexed(transfer))
-        if replay.allowsRepetition(transfer.repetitions) { return true }
+        if replay.allowsRepetition(transfer.repetitions) {
+            return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)
+        }
         transfer.failure = EngineFailure.staleConnection(transfer)
         return false
     }
@@ -121,6 +127,10 @@ extension Engine {
             return 0
         }
         if !wasComplete, transfer.head.isFinal {
+            if transfer.head.hasInvalidLength, transfer.mayHaveBody {
+                transfer.failure = EngineFailure.invalidLength
+                return 0
+            }
             if !libcurlMayAskAgain(transfer), let announced = transfer.announcedBodySize,
                 announced > transfer.plan.maxBodySize
             {

@@ -85,6 +85,7 @@ extension Engine {
 
     /// libcurl is through with a transfer.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
+        if result == CURLE_RECV_ERROR { handle.mayRememberRefusal = true }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)

@@ -174,10 +174,9 @@ final class Engine: @unchecked Sendable {
 
     private func handleEvent(_ event: UnsafeMutablePointer<epoll_event>) {
         let descriptor = lat_epoll_fd(event)
-        guard descriptor != mailbox.descriptor, services?.noted(descriptor) != true, sockets.isWanted(descriptor) else {
-            return
-        }
         let bits = event.pointee.events
+        guard descriptor != mailbox.descriptor, services?.noted(descriptor) != true, sockets.isWanted(descriptor, bits)
+        else { return }
         var what: CInt = 0
         if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
         if bits & EPOLLOUT.rawValue != 0 { what |= CURL_CSELECT_OUT }

@@ -12,6 +12,12 @@ enum EngineFailure {
     static let headTooLarge = NetworkError(
         .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
 
+    static let invalidLength = NetworkError(
+        .protocolViolation,
+        message:
+            "the response's Content-Length is no number, or says two that differ, so that nobody knows where its body "
+            + "ends; the server, or what stands between, has to be mended")
+
     static let notReplayable = NetworkError(
         .requestBody,
         message: "the body has to be sent again but its stream can be read only once; make it with the closure form "

@@ -18,7 +18,12 @@ struct HandlePool {
     /// Takes a handle back that has left the multi handle.
     mutating func giveBack(_ handle: EasyHandle, isLast: Bool) {
         handle.finish()
-        free.append(handle)
+        if handle.mayRememberRefusal, let other = EasyHandle(engine: handle.engine, slot: handle.slot) {
+            all[handle.slot] = other
+            free.append(other)
+        } else {
+            free.append(handle)
+        }
         // A burst's handles are let go when no burst is on.
         guard isLast, all.count > Self.limit else { return }
         all.removeLast(all.count - Self.limit)

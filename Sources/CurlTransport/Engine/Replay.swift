@@ -57,6 +57,8 @@ struct Replay {
         case CURLE_HTTP2: isMultiplexed || isReused || replays == 0
         case CURLE_HTTP2_STREAM: fate == .refused
         case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed
+        // The engine turned the connection down before anything was sent on it: it held stray input.
+        case CURLE_ABORTED_BY_CALLBACK: fate == .unsent
         default: false
         }
     }
@@ -67,7 +69,9 @@ extension Engine {
     func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
         guard transfer.failure == nil, transfer.connectionsUsed > 0, !transfer.head.hasBegun else { return false }
         let isUnsent = handle.long(CURLINFO_REQUEST_SIZE) == transfer.bytesSentBefore
-        let isRefused = result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
+        let isRefused =
+            transfer.streamFate.isRefused
+            || result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
         let replay = Replay(
             fate: isUnsent ? .unsent : isRefused ? .refused : .unknown,
             isIdempotent: transfer.request.method.isIdempotent, isMultiplexed: isMultiplexed(transfer))

@@ -6,7 +6,8 @@ import Glibc
 /// libcurl stops watching a connection when a transfer is over and watches it
 /// again for the next one. Both would be system calls; instead a socket that
 /// libcurl has let go stays with epoll as it is until something happens on it
-/// (the server closed it, most likely), and is only then taken out.
+/// (the server closed it, most likely), and is only then taken out. What came
+/// on it meanwhile is noted: it answers no request (``Engine/holdsStrayInput``).
 struct SocketTable {
     private struct Entry {
         /// What libcurl wants to know of; 0 when it has let go.
@@ -18,23 +19,30 @@ struct SocketTable {
         /// libcurl has read from it: the connection came about. One that did not libcurl may close without a word
         /// (7.88 does), so that its number could come back unnoticed.
         var isConnected = false
+        /// Something came that nobody asked for while libcurl had let go.
+        var hasInput = false
         /// The socket's own number, which is not used again.
         var inode: ino_t = 0
     }
 
     let epoll: CInt
     private var entries: [Entry] = []
+    /// How many sockets have ``Entry/hasInput``.
+    private(set) var inputCount = 0
 
     init(epoll: CInt) { self.epoll = epoll }
 
     mutating func opened(_ descriptor: CInt) {
         reserve(descriptor)
+        forgetInput(descriptor)
         entries[Int(descriptor)] = Entry(isOurs: true, inode: Self.inode(of: descriptor))
     }
 
     mutating func closed(_ descriptor: CInt) {
         // The kernel takes a closed descriptor out of epoll by itself.
-        if entries.indices.contains(Int(descriptor)) { entries[Int(descriptor)] = Entry() }
+        guard entries.indices.contains(Int(descriptor)) else { return }
+        forgetInput(descriptor)
+        entries[Int(descriptor)] = Entry()
     }
 
     /// libcurl's wish, as its socket callback tells it.
@@ -51,19 +59,59 @@ struct SocketTable {
         if entry.wanted == 0 {
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
-            register(descriptor, &entry)
+            register(descriptor, &entry, entry.wanted)
         }
         entries[Int(descriptor)] = entry
     }
 
-    /// Whether libcurl wants to hear of an event on this socket. If not, epoll is told to forget it.
-    mutating func isWanted(_ descriptor: CInt) -> Bool {
+    /// Whether libcurl wants to hear of an event on this socket. If not, its input is noted, and epoll is told to look for
+    /// input only or, when that has come, to forget it.
+    mutating func isWanted(_ descriptor: CInt, _ events: UInt32) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]
         if entry.wanted != 0 { return true }
-        unregister(descriptor, &entry)
+        if entry.isOurs, events & ~EPOLLOUT.rawValue == 0 {
+            register(descriptor, &entry, EPOLLIN.rawValue)
+        } else {
+            // An event of this turn may be about what libcurl has read since, while it dealt with another socket.
+            var byte: UInt8 = 0
+            let count = entry.isOurs ? recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) : 0
+            let isBroken = events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
+            if count < 0, errno == EAGAIN, !isBroken { return false }
+            unregister(descriptor, &entry)
+            if count > 0, !entry.hasInput {
+                entry.hasInput = true
+                inputCount += 1
+            }
+        }
         entries[Int(descriptor)] = entry
         return false
+    }
+
+    /// Whether something came on an idle connection that nobody has asked for here yet.
+    ///
+    /// - Parameter port: its own port, which is all that libcurl 7.88 tells before a request goes out; 0 for a Unix socket.
+    mutating func takeInput(port: Int) -> Bool {
+        let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
+        if let found { forgetInput(CInt(found)) }
+        return found != nil
+    }
+
+    private mutating func forgetInput(_ descriptor: CInt) {
+        guard entries[Int(descriptor)].hasInput else { return }
+        entries[Int(descriptor)].hasInput = false
+        inputCount -= 1
+    }
+
+    private static func port(of descriptor: CInt) -> Int {
+        // The port lies at the same place in both families of IP.
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        let isKnown = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) == 0 }
+        }
+        let family = CInt(address.sin6_family)
+        return isKnown && (family == AF_INET || family == AF_INET6) ? Int(UInt16(bigEndian: address.sin6_port)) : 0
     }
 
     /// How many of the sockets are open.
@@ -83,14 +131,14 @@ struct SocketTable {
         return fstat(descriptor, &status) == 0 ? status.st_ino : 0
     }
 
-    private func register(_ descriptor: CInt, _ entry: inout Entry) {
+    private func register(_ descriptor: CInt, _ entry: inout Entry, _ events: UInt32) {
         let operation = entry.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-        if lat_epoll_ctl(epoll, operation, descriptor, entry.wanted) != 0 {
+        if lat_epoll_ctl(epoll, operation, descriptor, events) != 0 {
             // The kernel knows better: the number was closed and opened behind our back.
             let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
-            _ = lat_epoll_ctl(epoll, other, descriptor, entry.wanted)
+            _ = lat_epoll_ctl(epoll, other, descriptor, events)
         }
-        entry.registered = entry.wanted
+        entry.registered = events
     }
 
     private func unregister(_ descriptor: CInt, _ entry: inout Entry) {

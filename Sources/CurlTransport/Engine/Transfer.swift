@@ -63,6 +63,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var connectionsOpened = 0
     /// Whether the present connection was opened for this transfer; noted likewise.
     @exclusivity(unchecked) var isOnFreshConnection = false
+    /// What libcurl told of the stream on the present connection; for ``mayNeedStreamFate``.
+    @exclusivity(unchecked) var streamFate = StreamFate()
     /// How often the engine sent the request again after libcurl gave it up.
     @exclusivity(unchecked) var replays = 0
     /// The connections used before the last of these.
@@ -131,6 +133,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         repetitions = 0
         bytesSentBefore = 0
         connectionsOpened = 0
+        streamFate = StreamFate()
         sourceBytes = 0
         lastActivity = nil
         firstByteAt = nil
@@ -150,10 +153,17 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64? {
-        // These have no body whatever they announce (RFC 9112 §6.3).
-        guard request.method != .head, head.status != 204, head.status != 304 else { return nil }
+        guard mayHaveBody else { return nil }
         return plan.decompresses && head.isCoded ? nil : head.contentLength
     }
+
+    /// Whether a refused stream would have to be told from one that was processed.
+    var mayNeedStreamFate: Bool {
+        (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
+    }
+
+    /// Whether a body follows the head. None does in these, whatever they announce (RFC 9112 §6.3).
+    var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
 
     /// Gives the caller its one answer; later calls do nothing.
     func answer(_ result: Result<HTTPResponse, NetworkError>) {

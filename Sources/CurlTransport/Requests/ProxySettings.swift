@@ -18,8 +18,8 @@ struct ProxySettings: Sendable {
     /// Whether no request goes through a proxy.
     var isEmpty: Bool { http == nil && https == nil }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy, ``NetworkError/Kind/unsupported``
-    ///   for an `https` one when this libcurl cannot speak TLS to proxies.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy or has control characters in its
+    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` one when this libcurl cannot speak TLS to proxies.
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
@@ -72,7 +72,27 @@ struct ProxySettings: Sendable {
                 "\(place) is no address; write scheme://host:port, user and password "
                     + "percent-encoded")
         }
+        guard hasPlainCredentials(url) else {
+            throw .invalidRequest(
+                "\(place) has a control character in its user or password, such as %0A; libcurl would go to the server "
+                    + "without the proxy; write the credentials without it")
+        }
         return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))
+    }
+
+    /// Whether user and password have no control character after percent-decoding. libcurl 7.88 drops a proxy whose
+    /// credentials it cannot decode, without an error.
+    private static func hasPlainCredentials(_ url: String) -> Bool {
+        let rest = url.utf8[(url.firstRange(of: "://")?.upperBound ?? url.startIndex)...]
+        let authority = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+        guard let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return true }
+        var bytes = authority[..<at]
+        while let byte = bytes.popFirst() {
+            guard byte == UInt8(ascii: "%"), bytes.count >= 2 else { continue }
+            let code = UInt8(String(decoding: bytes.prefix(2), as: UTF8.self), radix: 16)
+            if let code, code < 0x20 || code == 0x7F { return false }
+        }
+        return true
     }
 
     private static func isAddress(_ url: String) -> Bool {

@@ -18,6 +18,8 @@ struct ResponseHead {
     private(set) var isComplete = false
     /// What `Content-Length` says; noted as it comes by, since every transfer asks for it.
     private(set) var contentLength: Int64?
+    /// Whether `Content-Length` is no number, or says two that differ: nobody knows where the body ends (RFC 9112 §6.3).
+    private(set) var hasInvalidLength = false
     /// Whether the body is coded (`Content-Encoding`).
     private(set) var isCoded = false
     private var bytes: [UInt8] = []
@@ -69,13 +71,39 @@ struct ResponseHead {
 
     private mutating func noteContent(_ line: UnsafeBufferPointer<UInt8>) {
         if line.hasName("content-length") {
-            let digits = line.dropFirst("content-length:".utf8.count).drop { $0 == 0x20 || $0 == 0x09 }
-                .prefix { (0x30...0x39).contains($0) }
-            contentLength = Int64(String(decoding: digits, as: UTF8.self))
+            noteLength(line, from: "content-length:".utf8.count)
         } else if line.hasName("content-encoding") {
             isCoded = true
         }
     }
+
+    /// A list of equal numbers counts as one (RFC 9110 §8.6).
+    private mutating func noteLength(_ line: UnsafeBufferPointer<UInt8>, from start: Int) {
+        var index = start
+        while true {
+            while index < line.count, line[index].isBlank { index += 1 }
+            let first = index
+            var length: Int64 = 0
+            while index < line.count, (0x30...0x39).contains(line[index]), length < Self.lengthLimit {
+                length = length * 10 + Int64(line[index] - 0x30)
+                index += 1
+            }
+            let hasDigits = index > first
+            while index < line.count, line[index].isBlank { index += 1 }
+            let isLast = index == line.count
+            guard hasDigits, isLast || line[index] == UInt8(ascii: ","), length == contentLength ?? length else {
+                break
+            }
+            contentLength = length
+            if isLast { return }
+            index += 1
+        }
+        hasInvalidLength = true
+        contentLength = nil
+    }
+
+    /// Up to here a length may grow by one more digit.
+    private static let lengthLimit = Int64.max / 10
 
     private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {
         bytes.removeAll(keepingCapacity: true)
@@ -84,6 +112,7 @@ struct ResponseHead {
         bytes.append(contentsOf: line)
         isComplete = false
         contentLength = nil
+        hasInvalidLength = false
         isCoded = false
         status = 0
         // HTTP/1.1 200 OK: libcurl has checked the form.
@@ -109,6 +138,11 @@ struct ResponseHead {
         default: text.last == UInt8(ascii: "0") ? .http1_0 : .http1_1
         }
     }
+}
+
+extension UInt8 {
+    /// Whether this byte may stand around a field's value: a space, a tab, the end of the line.
+    fileprivate var isBlank: Bool { self == 0x20 || self == 0x09 || self == 0x0D || self == 0x0A }
 }
 
 extension UnsafeBufferPointer<UInt8> {

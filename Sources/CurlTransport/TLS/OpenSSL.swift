@@ -26,6 +26,15 @@ enum OpenSSL {
         knows { library, context in library.pointee.SSL_CTX_set_ciphersuites(context, suites) }
     }
 
+    /// Whether the two sides of a handle's connection chose HTTP/2 (ALPN, RFC 7301).
+    static func choseHTTP2(_ curl: UnsafeMutableRawPointer) -> Bool {
+        guard let library = shared, let connection = lat_openssl_connection(curl) else { return false }
+        var name: UnsafePointer<UInt8>?
+        var length: CUnsignedInt = 0
+        library.pointee.SSL_get0_alpn_selected(connection, &name, &length)
+        return UnsafeBufferPointer(start: name, count: Int(length)).elementsEqual("h2".utf8)
+    }
+
     private static func knows(
         _ set: (UnsafePointer<lat_openssl>, UnsafeMutableRawPointer) -> CInt
     ) -> Bool? {

@@ -14,13 +14,10 @@ struct RedirectRule {
     ///   so; it is the answer then.
     /// - Throws: ``NetworkError/Kind/redirect`` for one that must not be followed.
     func next(after response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPRequest? {
-        guard [301, 302, 303, 307, 308].contains(response.status), let location = response.headers["Location"],
-            !location.isEmpty
+        // Of several the first that says something, as curl takes it.
+        guard [301, 302, 303, 307, 308].contains(response.status),
+            let location = response.headers[values: "Location"].first(where: { !$0.isEmpty })
         else { return nil }
-        // Two readers could take different ones.
-        guard response.headers[values: "Location"].allSatisfy({ $0 == location }) else {
-            throw Self.refusal("status \(response.status) came with more than one Location", request, response)
-        }
         guard let url = URLReference.resolve(location, against: Self.base(response, request)),
             URLReference.origin(of: url) != nil
         else {

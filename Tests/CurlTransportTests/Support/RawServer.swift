@@ -53,6 +53,12 @@ struct RawConnection {
 
     func write(_ bytes: [UInt8]) { _ = send(descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL)) }
 
+    /// What is written has arrived when ``write(_:)`` returns: it does not wait for earlier bytes to be confirmed.
+    func sendAtOnce() {
+        var isOn: CInt = 1
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<CInt>.size))
+    }
+
     /// Reads until the client closes.
     func drain() { while !read().isEmpty {} }
 }

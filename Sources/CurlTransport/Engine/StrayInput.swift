@@ -1,0 +1,15 @@
+import CLibcurl
+import HTTPCore
+
+extension Engine {
+    /// Whether a connection of the pool that is about to carry a request holds what is no answer to it.
+    ///
+    /// What a server sends after a complete answer in HTTP/1 belongs to no request, and the connection cannot be used
+    /// (RFC 9112 §9.2). libcurl 7.88 would give it to the next request; libcurl 8 does as this does. In HTTP/2, frames of
+    /// the connection may come at any time. What came may also be a message of TLS itself, which only reading would tell;
+    /// those that servers send come before the first answer. Asked only when something came on an idle connection.
+    func holdsStrayInput(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
+        guard sockets.takeInput(port: handle.long(CURLINFO_LOCAL_PORT)) else { return false }
+        return transfer.request.version != .http2PriorKnowledge && !OpenSSL.choseHTTP2(handle.curl)
+    }
+}

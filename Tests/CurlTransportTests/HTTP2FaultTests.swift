@@ -1,0 +1,194 @@
+import CLibcurl
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+/// A server made with the h2 library of Python that behaves in one way of its own (`scripts/lib/http2_faults.py`).
+private final class FaultyHTTP2Server: Sendable {
+    static let python: String? = {
+        let root = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined()
+        let path = root + "/.venv/bin/python"
+        return FileManager.default.isExecutableFile(atPath: path) && TestCertificates.shared != nil ? path : nil
+    }()
+
+    private static var script: String {
+        #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/scripts/lib/http2_faults.py"
+    }
+
+    let port: Int
+    private let process: ChildProcess
+
+    init(_ behaviour: String) async throws {
+        let certificates = try #require(TestCertificates.shared)
+        process = try ChildProcess(
+            "env", [try #require(Self.python), Self.script, behaviour, certificates.path("server.pem")])
+        port = try await process.awaitOutput("a port") { output in
+            output.contains("\n") ? output.split(separator: "\n").first.flatMap { Int($0) } : nil
+        }
+    }
+
+    func url(_ path: String = "/") -> String { "https://localhost:\(port)\(path)" }
+
+    /// The requests that it processed or refused, in its words.
+    func lines(_ word: String) -> [String] {
+        process.output.split(separator: "\n").filter { $0.hasPrefix(word) }.map(String.init)
+    }
+}
+
+private let isLibcurl7 = String(cString: curl_version()).hasPrefix("libcurl/7.")
+
+@Suite(.enabled(if: FaultyHTTP2Server.python != nil, "needs h2 in .venv and openssl; scripts/test has both"))
+struct HTTP2FaultTests {
+    private func configuration(_ change: (inout CurlTransport.Configuration) -> Void = { _ in })
+        -> CurlTransport.Configuration
+    {
+        testConfiguration {
+            $0.tls.caFile = TestCertificates.shared?.authority
+            change(&$0)
+        }
+    }
+
+    private static let methods = ["GET", "POST", "PATCH"]
+
+    private func request(_ method: String, _ url: String) -> HTTPRequest {
+        HTTPRequest(method, url, body: method == "GET" ? nil : .text("pay"))
+    }
+
+    @Test(arguments: methods)
+    func requestsSurviveGoAwayAfterEach(method: String) async throws {
+        let server = try await FaultyHTTP2Server("goaway-each")
+        try await withTransport(configuration()) { transport async throws in
+            for index in 0..<10 {
+                let response = try await transport.answer(to: request(method, server.url("/\(index)")))
+                #expect(response.text == (method == "GET" ? "GET 0" : "\(method) 3"))
+            }
+            #expect(server.lines("processed").count == 10)
+        }
+    }
+
+    /// libcurl 7.88 does not tell a stream that was reset on a connection of the pool from one that broke: then a request
+    /// with effects fails.
+    @Test func uncertainPostIsNotSentAgain() async throws {
+        let server = try await FaultyHTTP2Server("refuse-second")
+        try await withTransport(configuration()) { transport async throws in
+            for index in 0..<10 {
+                let path = "/\(index)"
+                do {
+                    #expect(try await transport.answer(to: request("POST", server.url(path))).status == 200)
+                } catch let error as NetworkError {
+                    #expect(error.kind == .connectionLost && isLibcurl7)
+                }
+                #expect(server.lines("processed POST \(path) ").count <= 1)
+            }
+        }
+    }
+
+    @Test(arguments: isLibcurl7 ? ["GET"] : methods)
+    func everySecondStreamIsSentAgain(method: String) async throws {
+        let server = try await FaultyHTTP2Server("refuse-second")
+        try await withTransport(configuration()) { transport async throws in
+            for index in 0..<10 {
+                let response = try await transport.answer(to: request(method, server.url("/\(index)")))
+                #expect(response.status == 200)
+            }
+            #expect(server.lines("processed").count == 10)
+            #expect(server.lines("refused").count >= 9)
+        }
+    }
+
+    /// libcurl 7.88 remembers a refused stream beyond its request.
+    @Test func earlierRefusalRepeatsNoPost() async throws {
+        let refusing = try await FaultyHTTP2Server("refuse-second")
+        let received = Box(0)
+        let server = try RawServer { connection in
+            if !connection.read().isEmpty { received.change { $0 += 1 } }
+        }
+        try await withTransport(configuration()) { transport async throws in
+            for index in 0..<6 {
+                #expect(try await transport.get(refusing.url("/\(index)")).status == 200)
+                let error = try await transport.failure(of: request("POST", server.url()))
+                #expect(error.kind == .connectionLost)
+                #expect(received.value == index + 1)
+            }
+        }
+    }
+
+    @Test(arguments: methods)
+    func streamBeyondGoAwayIsSentAgain(method: String) async throws {
+        let server = try await FaultyHTTP2Server("goaway-second")
+        try await withTransport(configuration()) { transport async throws in
+            for index in 0..<3 {
+                let response = try await transport.answer(to: request(method, server.url("/\(index)")))
+                #expect(response.status == 200)
+            }
+            #expect(server.lines("processed").count == 3)
+            #expect(server.lines("refused").count == 1)
+        }
+    }
+
+    @Test(arguments: methods)
+    func goAwayWithAnErrorIsSentAgain(method: String) async throws {
+        let server = try await FaultyHTTP2Server("goaway-error")
+        try await withTransport(configuration()) { transport async throws in
+            let response = try await transport.answer(to: request(method, server.url()))
+            #expect(response.status == 200)
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
+    @Test func processedPostIsNotSentAgain() async throws {
+        let server = try await FaultyHTTP2Server("goaway-after-effect")
+        try await withTransport(configuration { $0.idleTimeout = .seconds(2) }) { transport async throws in
+            let error = try await transport.failure(of: request("POST", server.url()))
+            #expect([.connectionLost, .protocolViolation, .timeout(.idle)].contains(error.kind))
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
+    @Test(arguments: ["refuse-all", "goaway-all"], methods)
+    func serverThatRefusesAllIsLeft(behaviour: String, method: String) async throws {
+        let server = try await FaultyHTTP2Server(behaviour)
+        try await withTransport(configuration()) { transport async throws in
+            let error = try await transport.failure(of: request(method, server.url()))
+            #expect([.connectionLost, .protocolViolation].contains(error.kind))
+            #expect(server.lines("processed").isEmpty)
+            #expect((2...25).contains(server.lines("refused").count))
+            #expect(error.attempts == server.lines("refused").count)
+        }
+    }
+
+    @Test func oneStreamAtATimeIsKeptTo() async throws {
+        let server = try await FaultyHTTP2Server("one-stream")
+        try await withTransport(configuration()) { transport async throws in
+            #expect(try await transport.get(server.url("/first")).status == 200)
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for index in 0..<40 { group.addTask { try await transport.get(server.url("/\(index)")).status } }
+                for try await status in group { #expect(status == 200) }
+            }
+            #expect(Set(server.lines("processed")).count == server.lines("processed").count)
+        }
+    }
+
+    @Test func hugeHeadIsRefused() async throws {
+        let huge = try await FaultyHTTP2Server("head-1200000")
+        try await withTransport(configuration()) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", huge.url()))
+            #expect([.protocolViolation, .connectionLost].contains(error.kind))
+        }
+    }
+
+    /// The window of the connection is used up too, so uploads wait; requests without a body need none.
+    @Test func uploadWithoutWindowTimesOut() async throws {
+        let server = try await FaultyHTTP2Server("no-window")
+        try await withTransport(configuration { $0.idleTimeout = .seconds(1) }) { transport async throws in
+            #expect(try await transport.get(server.url("/first")).status == 200)
+            async let stalled = transport.failure(
+                of: HTTPRequest("POST", server.url("/upload"), body: .data(Data(count: 1 << 20))))
+            for index in 0..<20 { #expect(try await transport.get(server.url("/\(index)")).status == 200) }
+            #expect(try await stalled.kind == .timeout(.idle))
+            #expect(try await transport.get(server.url("/last")).status == 200)
+        }
+    }
+}

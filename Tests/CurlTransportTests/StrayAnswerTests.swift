@@ -1,0 +1,104 @@
+import CurlTransport
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+/// What comes on a kept connection after a complete answer is no answer to the next request (RFC 9112 §9.2).
+@Suite struct StrayAnswerTests {
+    private let configuration = testConfiguration { $0.maxConnectionsPerHost = 1 }
+
+    private static func answer(_ text: String) -> String {
+        "HTTP/1.1 200 OK\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)"
+    }
+
+    /// Nothing of the second request was sent, so a POST goes to another connection like a GET.
+    @Test(arguments: ["GET", "POST"], ["late", "with its end", "in the same packet"])
+    func strayAnswerIsNotUsed(method: String, way: String) async throws {
+        let connections = Box(0)
+        let isFirstRead = DispatchSemaphore(value: 0)
+        let isStraySent = Event()
+        let server = try RawServer { connection in
+            connection.sendAtOnce()
+            connections.change { $0 += 1 }
+            let isFirst = connections.value == 1
+            _ = connection.read()
+            guard isFirst else {
+                repeat { connection.write(Array(Self.answer("right").utf8)) } while !connection.read().isEmpty
+                return
+            }
+            let isTogether = way == "in the same packet"
+            connection.write(Array((Self.answer("first") + (isTogether ? Self.answer("stray") : "")).utf8))
+            if !isTogether {
+                isFirstRead.wait()
+                connection.write(Array(Self.answer("stray").utf8))
+                if way == "with its end" { shutdown(connection.descriptor, CInt(SHUT_WR)) }
+            }
+            isStraySent.happen()
+            connection.drain()
+        }
+        try await withTransport(configuration) { transport async throws in
+            #expect(try await transport.get(server.url("/1")).text == "first")
+            isFirstRead.signal()
+            await isStraySent.wait()
+            let request = HTTPRequest(method, server.url("/2"), body: method == "POST" ? .text("pay") : nil)
+            #expect(try await transport.answer(to: request).text == "right")
+            #expect(try await transport.answer(to: request).text == "right")
+            #expect(connections.value == 2)
+        }
+    }
+
+    /// Even one that begins a message of TLS's own: only reading would tell, and libcurl 8 does not use such a connection
+    /// either.
+    @Test(.enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
+    func strayAnswerOverTLSIsNotUsed(method: String) async throws {
+        let certificates = try #require(TestCertificates.shared)
+        let server = try ChildProcess("python3", ["-u", "-c", Self.tlsServer, certificates.path("server.pem")])
+        let ports = try await server.awaitOutput("ports") { output in
+            output.contains("\n") ? output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) } : nil
+        }
+        let configuration = testConfiguration {
+            $0.maxConnectionsPerHost = 1
+            $0.tls.caFile = certificates.authority
+        }
+        try await withTransport(configuration) { transport async throws in
+            let url = "https://localhost:\(ports[0])/"
+            #expect(try await transport.get(url).text == "right")
+            #expect(try await transport.get(url).timings.connectionReused)
+            #expect(try await transport.get("http://127.0.0.1:\(ports[1])/").text == "sent")
+            let request = HTTPRequest(method, url, body: method == "POST" ? .text("pay") : nil)
+            let response = try await transport.answer(to: request)
+            #expect(response.text == "right")
+            #expect(response.timings.connectionReused == false)
+        }
+    }
+
+    /// Answers over TLS; a request to the second port makes it send one more answer on its first connection.
+    private static let tlsServer = """
+        import socket, ssl, sys, threading
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1])
+        listener, control = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+        print(listener.getsockname()[1], control.getsockname()[1])
+        def answer(text):
+            return f"HTTP/1.1 200 OK\\r\\nContent-Length: {len(text)}\\r\\n\\r\\n{text}".encode()
+        connections = []
+        def serve(connection):
+            while connection.recv(65536):
+                connection.sendall(answer("right"))
+        def accept():
+            while True:
+                connection = listener.accept()[0]
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connections.append(context.wrap_socket(connection, server_side=True))
+                threading.Thread(target=serve, args=(connections[-1],), daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
+        connection = control.accept()[0]
+        connection.recv(65536)
+        connections[0].sendall(answer("stray"))
+        connection.sendall(answer("sent"))
+        connection.recv(65536)
+        """
+}

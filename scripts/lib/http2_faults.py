@@ -1,0 +1,137 @@
+"""An HTTP/2 server over TLS that behaves in the way it is told, for tests: http2_faults.py BEHAVIOUR CERTIFICATE.
+
+Prints its port, then a line for each request that it processed (METHOD PATH CONNECTION BODY-LENGTH) or refused.
+"""
+import socket
+import ssl
+import sys
+import threading
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.settings
+from h2.errors import ErrorCodes
+
+behaviour, certificate = sys.argv[1:]
+lock = threading.Lock()
+connections = 0
+requests = 0
+
+
+def say(*words):
+    with lock:
+        print(*words, flush=True)
+
+
+class Connection:
+    def __init__(self, sock, number):
+        self.sock, self.number = sock, number
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        self.open = {}  # the method, path and body length of each stream
+        self.waiting = []
+        self.is_ending = False
+
+    def run(self):
+        if behaviour == "streams-0":
+            self.h2.local_settings.max_concurrent_streams = 0
+        self.h2.initiate_connection()
+        self.flush()
+        while not self.is_ending:
+            data = self.sock.recv(65536)
+            if not data:
+                return
+            for event in self.h2.receive_data(data):
+                self.handle(event)
+            self.flush()
+        # Not closed at once: a reset would overtake what was sent.
+        self.sock.settimeout(10)
+        while self.sock.recv(65536):
+            pass
+
+    def flush(self):
+        self.sock.sendall(self.h2.data_to_send())
+
+    def handle(self, event):
+        if self.is_ending:
+            return
+        if isinstance(event, h2.events.RequestReceived):
+            fields = {bytes(name).decode(): bytes(value).decode() for name, value in event.headers}
+            self.open[event.stream_id] = [fields[":method"], fields[":path"], 0]
+            self.began(event.stream_id)
+        elif isinstance(event, h2.events.DataReceived) and event.stream_id in self.open:
+            self.open[event.stream_id][2] += len(event.data)
+            if behaviour != "no-window" and event.flow_controlled_length:
+                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.StreamReset):
+            self.open.pop(event.stream_id, None)
+        elif isinstance(event, h2.events.StreamEnded) and event.stream_id in self.open:
+            self.ended(event.stream_id)
+
+    def began(self, stream):
+        """A head has come; this is where a stream is refused."""
+        global requests
+        with lock:
+            requests += 1
+            number = requests
+        method, path, _ = self.open[stream]
+        if behaviour == "refuse-second" and number % 2 == 0 or behaviour == "refuse-all":
+            self.refuse(stream)
+        elif behaviour == "goaway-error" and self.number == 1:
+            self.go_away(0, ErrorCodes.ENHANCE_YOUR_CALM)
+        elif behaviour == "goaway-all":
+            self.go_away(0)
+        elif behaviour == "goaway-second" and self.number == 1 and stream > 1:
+            self.go_away(1)
+        elif behaviour == "goaway-after-effect" and method == "POST" and self.number == 1:
+            say("processed", method, path, self.number, 0)
+            self.go_away(stream)
+
+    def refuse(self, stream):
+        method, path, _ = self.open.pop(stream)
+        say("refused", method, path, self.number)
+        self.h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+
+    def go_away(self, last, code=ErrorCodes.NO_ERROR):
+        for stream in [stream for stream in self.open if stream > last]:
+            method, path, _ = self.open.pop(stream)
+            say("refused", method, path, self.number)
+        self.h2.close_connection(code, last_stream_id=last)
+        self.is_ending = True
+
+    def ended(self, stream):
+        method, path, length = self.open.pop(stream)
+        say("processed", method, path, self.number, length)
+        headers = [(":status", "200")]
+        if behaviour.startswith("head-"):
+            size = int(behaviour.removeprefix("head-"))
+            # Single fields stay below what any client takes.
+            headers += [(f"x-{n}", "a" * min(16_000, size - n)) for n in range(0, size, 16_000)]
+        if behaviour == "one-stream":
+            # One at a time from now on; what is open already is answered in turn.
+            self.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
+        self.h2.send_headers(stream, headers)
+        self.h2.send_data(stream, f"{method} {length}".encode(), end_stream=True)
+        if behaviour == "goaway-each":
+            self.go_away(stream)
+
+
+def serve(sock, number):
+    try:
+        Connection(context.wrap_socket(sock, server_side=True), number).run()
+    except (OSError, h2.exceptions.ProtocolError) as error:
+        say("ended", type(error).__name__, error)
+    finally:
+        sock.close()
+
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(certificate)
+context.set_alpn_protocols(["h2"])
+listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+say(listener.getsockname()[1])
+while True:
+    sock, _ = listener.accept()
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connections += 1
+    threading.Thread(target=serve, args=(sock, connections), daemon=True).start()
