@@ -118,8 +118,6 @@ static inline CURLcode lat_setopt_ssl_context(
     return code ? code : curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, callback);
 }
 
-#undef LAT_SOME
-#undef LAT_NONE
 // The SSL of a handle's connection; NULL when there is none of OpenSSL's.
 static inline void *LAT_NONE lat_openssl_connection(CURL *LAT_SOME handle) {
     struct curl_tlssessioninfo *info = NULL;
@@ -128,4 +126,6 @@ static inline void *LAT_NONE lat_openssl_connection(CURL *LAT_SOME handle) {
     return info->internals;
 }
 
+#undef LAT_SOME
+#undef LAT_NONE
 #endif
