@@ -314,7 +314,8 @@ final class EasyHandle {
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || transfer.repetitions > 0 || transfer.replays > 0 || transfer.plan.ignoresCookies
+            || transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
+            || transfer.plan.ignoresCookies
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)
