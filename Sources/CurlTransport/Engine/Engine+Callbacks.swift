@@ -98,7 +98,8 @@ extension Engine {
     /// A head is complete that is not interim. Returns whether the transfer goes on.
     private func headCame(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         let head = TransferMachine.Head(
-            status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded)
+            status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
+            isFollowed: isFollowed(transfer))
         let action = transfer.machine.headCame(head, now)
         // libcurl stops sending by itself, but not when the body is being waited for.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
@@ -113,6 +114,17 @@ extension Engine {
         return true
     }
 
+    /// Whether the head is a redirect that the caller goes on from (RFC 9110 §15.4).
+    private func isFollowed(_ transfer: Transfer) -> Bool {
+        guard [301, 302, 303, 307, 308].contains(transfer.head.status), let policy = configuration.redirects else {
+            return false
+        }
+        guard (transfer.request.redirects == .automatic ? policy : transfer.request.redirects) != .none else {
+            return false
+        }
+        return !(transfer.head.headers["Location"] ?? "").isEmpty
+    }
+
     static func setsCookie(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         let name = "set-cookie:".utf8
         return line.count > name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
@@ -122,7 +134,6 @@ extension Engine {
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard transfer.machine.answers() else { return }
         saveCookies()
-        if transfer.pipe == nil { transfer.becomeStream(mailbox) }
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 
@@ -150,8 +161,8 @@ extension Engine {
     }
 
     private func keep(_ bytes: UnsafeRawBufferPointer, _ transfer: Transfer) {
-        if let pipe = transfer.pipe {
-            pipe.append(bytes)
+        if transfer.machine.isStream {
+            transfer.stream(mailbox).append(bytes)
             if !transfer.hasNewChunks {
                 transfer.hasNewChunks = true
                 pipesWithNews.append(transfer)

@@ -172,8 +172,9 @@ extension Engine {
         HTTPResponse(
             status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
             headers: transfer.head.headers, trailers: transfer.head.trailers,
-            body: transfer.pipe.map { ResponseBody(ReaderEnd($0, keepsAlive: transfer.keepAlive)) }
-                ?? ResponseBody(transfer.body),
+            body: transfer.machine.isStream
+                ? ResponseBody(ReaderEnd(transfer.stream(mailbox), keepsAlive: transfer.keepAlive))
+                : ResponseBody(transfer.body),
             url: transfer.target.url, timings: timings)
     }
 

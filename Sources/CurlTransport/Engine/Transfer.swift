@@ -16,7 +16,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     let owner: (any TransferOwner)?
     let target: Target
     let plan: TransferPlan
-    /// Set when the body is handed out while it arrives.
+    /// Carries the body when it is handed out while it comes.
     @exclusivity(unchecked) private(set) var pipe: BodyPipe?
 
     /// Who waits for the answer.
@@ -63,13 +63,15 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     func standingDidChange() { mailbox?.post(.update(self)) }
 
-    /// Hands the body out from here on, also what has come of it.
-    func becomeStream(_ mailbox: Mailbox<Engine.Command>) {
-        let pipe = BodyPipe()
-        connect(pipe, mailbox)
+    /// What hands the body out from here on, with what has come of it.
+    func stream(_ mailbox: Mailbox<Engine.Command>) -> BodyPipe {
+        if let pipe, body.isEmpty { return pipe }
+        let pipe = self.pipe ?? BodyPipe()
+        if self.pipe == nil { connect(pipe, mailbox) }
         body.withUnsafeBytes { if !$0.isEmpty { pipe.append($0) } }
         body = Data()
         self.pipe = pipe
+        return pipe
     }
 
     /// Tells the engine what the reader of a body wants.

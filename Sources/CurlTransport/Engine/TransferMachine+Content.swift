@@ -22,7 +22,7 @@ extension TransferMachine {
         var isFollowed = false
     }
 
-    enum HeadAction: Sendable {
+    enum HeadAction: Hashable, Sendable {
         /// Its body is collected, or it is a challenge that libcurl answers by itself.
         case wait
         /// The caller is answered now and the body follows.
@@ -41,7 +41,9 @@ extension TransferMachine {
         guard !libcurlMayAskAgain else { return .wait }
         if status >= 300, rules.readsBody { stopsSending = true }
         if head.isFollowed {
-            if let announcedBodySize, announcedBodySize > Self.drainBytes { return becomeStream() }
+            if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
+            // Collected, also for a stream: it is short, or handed out from the moment when it is not.
+            isStream = false
             let end = now + Self.drainTime
             drainsUntil = end
             return .look(end)
@@ -58,8 +60,10 @@ extension TransferMachine {
 
     var isProxyRefusal: Bool { status == 407 && rules.hasHTTPProxy }
 
-    /// The body of a redirect takes too long: its head is the answer, and whoever still wants the body reads it.
-    mutating func becomeStream() -> HeadAction {
+    /// The body of a redirect is too large or takes too long: its head is the answer. Whoever wants the body all the same
+    /// reads it, whoever does not lets go of it and so closes the connection, or in HTTP/2 the stream.
+    @discardableResult
+    mutating func goOnAtHead() -> HeadAction {
         drainsUntil = nil
         isStream = true
         return .answer
@@ -104,7 +108,7 @@ extension TransferMachine {
         }
         if drainsUntil != nil {
             guard bodyByteCount > Self.drainBytes else { return .keep }
-            _ = becomeStream()
+            goOnAtHead()
         }
         return isStream && !hasAnswered ? .answerAndKeep : .keep
     }
@@ -148,6 +152,7 @@ extension TransferMachine {
     private mutating func report(
         _ completed: Int64, of total: Int64?, isLast: Bool, _ now: MonotonicTime
     ) -> TransferProgress? {
+        guard phase == .running else { return nil }
         let progress = TransferProgress(
             direction: rules.hasBody ? .upload : .download, completed: completed, total: total)
         if let last = lastProgress {

@@ -12,7 +12,7 @@ import HTTPCore
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
 /// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isMultiplexed:)``, ``headLineCame(_:)``, ``headCame(_:_:)``, ``bodyCame(_:_:isReaderBehind:coded:)``, ``look(_:)``, ``progressed(_:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isWell:hasHead:)`` |
-/// | `over` | done: each event is answered with nothing to do | |
+/// | `over` | done: nothing is taken in any more, nothing is told | |
 ///
 /// Any phase is left by ``cancelled()`` and ``ended()``, which gives the caller his one answer, unless ``answers()``
 /// gave it before: a stream's at its head.
@@ -138,6 +138,7 @@ struct TransferMachine: Sendable {
     mutating func ended() -> (from: Phase, answersCaller: Bool)? {
         guard phase != .over else { return nil }
         defer { phase = .over }
+        isStopped = true
         return (phase, answers())
     }
 
@@ -230,6 +231,7 @@ struct TransferMachine: Sendable {
         _ now: MonotonicTime, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int,
         isMultiplexed: @autoclosure () -> Bool
     ) -> Readiness {
+        guard !isStopped else { return .refuse }
         lastActivity = now
         guard attempts.mayUseConnection(rules, opened: opened(), sent: sent(), isMultiplexed: isMultiplexed()) else {
             isStopped = true
@@ -261,7 +263,7 @@ struct TransferMachine: Sendable {
 
     // MARK: Silence
 
-    enum Look: Sendable {
+    enum Look: Hashable, Sendable {
         case never
         case again(MonotonicTime)
         /// Too long nothing has come or gone. With `inKernel` the end of the request's body may still be on its way out of
@@ -280,7 +282,7 @@ struct TransferMachine: Sendable {
             if isStill {
                 drainsUntil = now + Self.drainTime
             } else if end <= now {
-                _ = becomeStream()
+                goOnAtHead()
                 return .answer
             }
         }

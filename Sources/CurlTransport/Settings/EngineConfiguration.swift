@@ -67,6 +67,10 @@ public struct EngineConfiguration: Sendable {
     /// route is gone are not used again, and reachability is looked at anew. Default `true`; where the system refuses,
     /// it is as if `false`.
     public var watchesNetwork = true
+    /// What ``RedirectPolicy/automatic`` stands for, when whoever uses the engine follows redirects. Of one that is followed
+    /// the head is then the answer, with a stream as its body, when the body is larger than 64 KiB or takes longer than
+    /// 250 ms; the stream is to be read or abandoned. Default `nil`: nobody follows any.
+    package var redirects: RedirectPolicy?
 
     /// The default settings.
     public init() {}
