@@ -116,12 +116,13 @@ extension Engine {
 
     /// Whether the head is a redirect that the caller goes on from (RFC 9110 §15.4).
     private func isFollowed(_ transfer: Transfer) -> Bool {
-        guard [301, 302, 303, 307, 308].contains(transfer.head.status), let policy = configuration.redirects else {
-            return false
+        switch transfer.head.status {
+        case 301, 302, 303, 307, 308: break
+        default: return false
         }
-        guard (transfer.request.redirects == .automatic ? policy : transfer.request.redirects) != .none else {
-            return false
-        }
+        guard let policy = configuration.redirects,
+            (transfer.request.redirects == .automatic ? policy : transfer.request.redirects) != .none
+        else { return false }
         return !(transfer.head.headers["Location"] ?? "").isEmpty
     }
 
