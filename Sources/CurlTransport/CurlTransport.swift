@@ -161,13 +161,7 @@ public final class CurlTransport: Transport {
     private func connect(_ transfer: Transfer, _ pipe: BodyPipe?) {
         if let pipe {
             transfer.keepAlive = self
-            pipe.connect { [mailbox, weak transfer] demand in
-                guard let transfer else { return }
-                switch demand {
-                case .goOn: mailbox.post(.update(transfer))
-                case .cancel: mailbox.post(.cancel(transfer))
-                }
-            }
+            transfer.connect(pipe, mailbox)
         }
         if let owner = transfer.owner {
             transfer.mailbox = mailbox

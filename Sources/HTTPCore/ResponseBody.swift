@@ -61,6 +61,11 @@ public struct ResponseBody: AsyncSequence, Sendable {
         return collected
     }
 
+    /// Ends the transfer of a stream that nobody will read on, also where copies of the response are kept.
+    package func abandon() {
+        if case .source(let source as any AbandonableBodySource) = storage { source.abandon() }
+    }
+
     /// The body as lines of UTF-8, without their ends (LF or CR LF). A last line without an end counts; bytes
     /// that are no UTF-8 become U+FFFD.
     public var lines: Lines { Lines(body: self, limit: 1 << 20) }
@@ -137,6 +142,12 @@ public protocol ResponseBodySource: AnyObject, Sendable {
     ///
     /// - Throws: ``NetworkError`` when the body breaks off, `CancellationError` when the task is cancelled.
     func next() async throws -> Data?
+}
+
+/// A source that can be told that nobody reads on, while there still are references to it.
+package protocol AbandonableBodySource: ResponseBodySource {
+    /// Ends what produces the bytes. Reading on throws ``NetworkError/Kind/cancelled``.
+    func abandon()
 }
 
 /// Cuts chunks into lines.

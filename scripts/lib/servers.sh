@@ -173,6 +173,13 @@ location /sink {
 location = /post { default_type application/json; return 200 '$(<"$servers_dir/files/1k.json")'; }
 # How many connections this nginx accepted so far.
 $counters
+# Passes a request on to a port of a test's own, and hands the answer on as it comes.
+location ~ ^/to/([0-9]+)(/.*)\$ {
+    proxy_pass http://127.0.0.1:\$1\$2;
+    proxy_http_version 1.1;
+    proxy_buffering off;
+    proxy_redirect off;
+}
 # What PUT below stored, for downloads: as slow as ?rate= says (bytes per second and connection), and each answer noted
 # with its path, status, bytes of content and range in LAT_TEST_NGINX_TRANSFERS.
 location /transfers/ {

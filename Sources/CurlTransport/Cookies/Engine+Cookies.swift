@@ -7,10 +7,11 @@ extension Engine {
         _ line: UnsafeBufferPointer<UInt8>, into cookies: CookieStore, _ handle: EasyHandle, _ transfer: Transfer
     ) {
         // A proxy's own response is not the server's.
-        guard !transfer.plan.ignoresCookies, !isProxyRefusal(transfer) else { return }
+        let (rules, status) = (transfer.machine.rules, transfer.head.status)
+        guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
         let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer))
         // A challenge that libcurl answers by itself: the repetition brings what the challenge has set.
-        if hasChanged, libcurlMayAskAgain(transfer) { handle.setCookies(cookies.field(for: transfer)) }
+        if hasChanged, rules.libcurlMayAskAgain(status) { handle.setCookies(cookies.field(for: transfer)) }
     }
 }
 

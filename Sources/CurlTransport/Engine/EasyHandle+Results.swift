@@ -24,13 +24,15 @@ extension EasyHandle {
     ///
     /// - Parameter isOver: whether the body is too; until then there is no total.
     func timings(of transfer: Transfer, isOver: Bool) -> Timings {
-        let queue = (transfer.startedAt.nanoseconds - transfer.submittedAt.nanoseconds) / 1000
+        let queue = (transfer.machine.startedAt.nanoseconds - transfer.machine.submittedAt.nanoseconds) / 1000
         let total = isOver ? time(CURLINFO_TOTAL_TIME_T, of: transfer) : 0
         var firstByte = time(CURLINFO_STARTTRANSFER_TIME_T, of: transfer)
         if transfer.plan.body != nil {
             // libcurl takes the first byte sent for the first of the transfer when there is a body. The engine's own
             // clock stands still within a turn, so it may be a little ahead of libcurl's total.
-            firstByte = transfer.firstByteAt.map { ($0.nanoseconds - transfer.startedAt.nanoseconds) / 1000 } ?? 0
+            firstByte =
+                transfer.machine.firstByteAt.map { ($0.nanoseconds - transfer.machine.startedAt.nanoseconds) / 1000 }
+                ?? 0
             if isOver { firstByte = min(firstByte, total) }
         }
         return Timings(
@@ -44,7 +46,7 @@ extension EasyHandle {
     /// One of libcurl's times, which count from when it got the request last; 0 for a stage that did not take place.
     private func time(_ info: CURLINFO, of transfer: Transfer) -> Int64 {
         let time = offset(info)
-        guard time > 0, transfer.replays > 0 else { return time }
-        return time + (transfer.attemptStartedAt.nanoseconds - transfer.startedAt.nanoseconds) / 1000
+        guard time > 0, transfer.machine.attempts.replays > 0 else { return time }
+        return time + (transfer.machine.attemptStartedAt.nanoseconds - transfer.machine.startedAt.nanoseconds) / 1000
     }
 }

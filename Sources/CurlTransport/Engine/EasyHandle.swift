@@ -323,10 +323,11 @@ final class EasyHandle {
         self.transfer = nil
         errorBuffer[0] = 0
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
-        if transfer.repetitions > 0 || transfer.replays > 0 { mayRememberRefusal = true }
+        let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
+        if wasRepeated { mayRememberRefusal = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || transfer.repetitions > 0 || transfer.replays > 0
+            || wasRepeated
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)

@@ -60,10 +60,6 @@ extension Engine {
     }
 
     /// A connection stands and the request is about to go out on it. Returns whether it may.
-    ///
-    /// libcurl repeats a request by itself when a connection from the pool turns out to be dead. That is right
-    /// when nothing was sent, or the request may be repeated; a request with effects that went out may have had
-    /// them (RFC 9110 §9.2.2).
     func connectionIsReady(_ handle: EasyHandle, address: UnsafePointer<CChar>?) -> Bool {
         guard let transfer = handle.transfer else { return false }
         if let addressGuard, transfer.plan.proxy == nil {
@@ -71,43 +67,24 @@ extension Engine {
             let known = address.flatMap { IPAddress(host: String(cString: $0)) }
             let rule = known.map { addressGuard.refusal(of: $0, host: transfer.target.host) } ?? .reserved
             if let rule {
-                transfer.failure = AddressGuard.error(
-                    rule, address: known?.description ?? "the connection", host: transfer.target.host)
+                transfer.fail(
+                    AddressGuard.error(
+                        rule, address: known?.description ?? "the connection", host: transfer.target.host))
                 return false
             }
         }
-        transfer.lastActivity = now
-        transfer.connectionsUsed += 1
-        defer { transfer.hasHeadOnConnection = false }
-        let isIdempotent = transfer.request.method.isIdempotent
-        // Nothing but a refused stream makes libcurl leave a connection that it has just opened.
-        let wasOnFreshConnection = transfer.isOnFreshConnection
-        if !isIdempotent {
-            let opened = handle.long(CURLINFO_NUM_CONNECTS)
-            transfer.isOnFreshConnection = opened > transfer.connectionsOpened
-            transfer.connectionsOpened = opened
-        }
-        let isRepetition = transfer.connectionsUsed > 1 && !transfer.hasHeadOnConnection
-        guard isRepetition else {
-            if sockets.inputCount > 0, holdsStrayInput(handle, transfer) { return false }
-            if transfer.isSuspended { mailbox.post(.update(transfer)) }
-            return true
-        }
-        transfer.repetitions += 1
-        let sentBefore = transfer.bytesSentBefore
-        transfer.bytesSentBefore = handle.long(CURLINFO_REQUEST_SIZE)
-        let isUnsent = transfer.bytesSentBefore == sentBefore
-        // After another refusal libcurl 7.88 would say so of any end.
-        let isRefused = transfer.streamFate.isRefused || wasOnFreshConnection && transfer.attempts == 2
+        let readiness = transfer.machine.connectionIsReady(
+            now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
+            isRefused: transfer.streamFate.isRefused, isMultiplexed: isMultiplexed(transfer))
         transfer.streamFate = StreamFate()
-        let replay = Replay(
-            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown, isIdempotent: isIdempotent,
-            isMultiplexed: isMultiplexed(transfer))
-        if replay.allowsRepetition(transfer.repetitions) {
-            return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)
+        switch readiness {
+        case .refuse:
+            transfer.fail(EngineFailure.staleConnection(transfer))
+            return false
+        case .go: break
+        case .goPaused: mailbox.post(.update(transfer))
         }
-        transfer.failure = EngineFailure.staleConnection(transfer)
-        return false
+        return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)
     }
 
     // MARK: The response
@@ -116,111 +93,139 @@ extension Engine {
     private static let reserveLimit: Int64 = 16 << 20
 
     func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
-        guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
-        transfer.lastActivity = now
-        transfer.hasHeadOnConnection = true
-        if transfer.firstByteAt == nil { transfer.firstByteAt = now }
+        guard let transfer = handle.transfer, transfer.machine.headLineCame(now) else { return 0 }
         let wasComplete = transfer.head.isComplete
         if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
         guard transfer.head.append(line) else {
-            transfer.failure = EngineFailure.headTooLarge
+            transfer.fail(EngineFailure.headTooLarge)
             return 0
         }
-        if !wasComplete, transfer.head.isFinal {
-            if transfer.head.hasInvalidLength, transfer.mayHaveBody {
-                transfer.failure = EngineFailure.invalidLength
-                return 0
-            }
-            if !libcurlMayAskAgain(transfer), let announced = transfer.announcedBodySize,
-                announced > transfer.plan.maxBodySize
-            {
-                transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
-                return 0
-            }
-            // libcurl stops sending by itself, but not when the body is being waited for.
-            if transfer.head.status >= 300, case .source? = transfer.plan.body, !libcurlMayAskAgain(transfer) {
-                transfer.stopsSending = true
-                mailbox.post(.update(transfer))
-            }
-            if transfer.pipe != nil, !libcurlMayAskAgain(transfer) { answerWithStream(transfer, handle) }
-        }
+        if !wasComplete, transfer.head.isFinal { return headCame(transfer, handle) ? line.count : 0 }
         return line.count
     }
 
-    /// Whether the head is a proxy's refusal: only a proxy that speaks HTTP may say 407 (RFC 9110 §15.5.8).
-    func isProxyRefusal(_ transfer: Transfer) -> Bool {
-        transfer.head.status == 407 && transfer.plan.proxy.map { !$0.isSOCKS } ?? false
+    /// A head is complete that is not interim. Returns whether the transfer goes on.
+    private func headCame(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        if transfer.head.hasInvalidLength, transfer.mayHaveBody {
+            transfer.fail(EngineFailure.invalidLength)
+            return false
+        }
+        let head = TransferMachine.Head(
+            status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
+            isFollowed: isFollowed(transfer))
+        let action = transfer.machine.headCame(head, now)
+        // libcurl stops sending by itself, but not when the body is being waited for.
+        if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
+        switch action {
+        case .wait: return true
+        case .answer: answerWithStream(transfer, handle)
+        case .look(let time): idleWatch.note(time)
+        case .bodyTooLarge:
+            transfer.fail(.bodyTooLarge(limit: transfer.plan.maxBodySize))
+            return false
+        }
+        return true
     }
 
-    /// Whether the head may be a challenge that libcurl answers by itself, so that another head follows.
-    func libcurlMayAskAgain(_ transfer: Transfer) -> Bool {
-        transfer.head.status == 401 && transfer.mayBeChallenged || transfer.head.status == 407
+    /// Whether the head is a redirect that the caller goes on from (RFC 9110 §15.4).
+    private func isFollowed(_ transfer: Transfer) -> Bool {
+        switch transfer.head.status {
+        case 301, 302, 303, 307, 308: break
+        default: return false
+        }
+        guard let policy = configuration.redirects,
+            (transfer.request.redirects == .automatic ? policy : transfer.request.redirects) != .none
+        else { return false }
+        return !(transfer.head.headers["Location"] ?? "").isEmpty
     }
 
+    /// Answers the caller before the body is over, once.
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
-        guard !transfer.hasAnswered else { return }
+        guard transfer.machine.answers() else { return }
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
     }
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
-        guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
-        transfer.lastActivity = now
-        if isProxyRefusal(transfer) { return bytes.count }
-        if let pipe = transfer.pipe, pipe.pauseIfFull() {
-            // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
-            transfer.isPaused = true
-            return Int(CURL_WRITEFUNC_PAUSE)
-        }
-        transfer.bodyByteCount += Int64(bytes.count)
-        guard transfer.bodyByteCount <= transfer.plan.maxBodySize else {
-            transfer.failure = .bodyTooLarge(limit: transfer.plan.maxBodySize)
+        guard let transfer = handle.transfer else { return 0 }
+        let action = transfer.machine.bodyCame(
+            bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
+            coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+        switch action {
+        case .keep: break
+        case .answerAndKeep: answerWithStream(transfer, handle)
+        case .drop: return bytes.count
+        // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
+        case .pause: return Int(CURL_WRITEFUNC_PAUSE)
+        case .refuse: return 0
+        case .bodyTooLarge:
+            transfer.fail(.bodyTooLarge(limit: transfer.plan.maxBodySize))
+            return 0
+        case .decompressionBomb:
+            transfer.fail(EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
             return 0
         }
-        if transfer.plan.decompresses, transfer.bodyByteCount > TransferPlan.decompressionGrace {
-            let coded = max(1, handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
-            if transfer.bodyByteCount / coded > transfer.plan.maxDecompressionRatio {
-                transfer.failure = EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio)
-                return 0
-            }
-        }
-        if let pipe = transfer.pipe {
-            answerWithStream(transfer, handle)
-            pipe.append(bytes)
+        keep(bytes, transfer)
+        return bytes.count
+    }
+
+    private func keep(_ bytes: UnsafeRawBufferPointer, _ transfer: Transfer) {
+        if transfer.machine.isStream {
+            transfer.stream(mailbox).append(bytes)
             if !transfer.hasNewChunks {
                 transfer.hasNewChunks = true
                 pipesWithNews.append(transfer)
             }
-        } else if transfer.body.isEmpty, case let size = max(transfer.bodyByteCount, transfer.announcedBodySize ?? 0),
+        } else if transfer.body.isEmpty,
+            case let size = max(Int64(bytes.count), transfer.machine.announcedBodySize ?? 0),
             size > transfer.reservedBodySize
         {
             transfer.body = Data(bytes)
-            if size > transfer.bodyByteCount { transfer.body.reserveCapacity(Int(min(size, Self.reserveLimit))) }
+            if size > bytes.count { transfer.body.reserveCapacity(Int(min(size, Self.reserveLimit))) }
         } else {
             transfer.body.append(bytes.assumingMemoryBound(to: UInt8.self))
         }
-        return bytes.count
     }
 
     func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
-        guard let transfer = handle.transfer, transfer.failure == nil else { return Int(CURL_READFUNC_ABORT) }
-        if transfer.stopsSending { return 0 }
+        guard let transfer = handle.transfer else { return Int(CURL_READFUNC_ABORT) }
+        switch transfer.machine.sending {
+        case .read: break
+        case .end: return 0
+        case .refuse: return Int(CURL_READFUNC_ABORT)
+        }
         switch source.read(into: buffer) {
         case .bytes(let count):
-            transfer.lastActivity = now
-            transfer.sourceBytes += Int64(count)
+            transfer.machine.sent(count, now)
             return count
         case .end: return 0
         case .pause: return Int(CURL_READFUNC_PAUSE)
         case .failed(let error):
-            transfer.failure = error
+            transfer.fail(error)
             return Int(CURL_READFUNC_ABORT)
         }
     }
 
     func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
-        handle.transfer?.sourceBytes = 0
+        handle.transfer?.machine.rewound()
         if source.rewind() { return CURL_SEEKFUNC_OK }
-        handle.transfer?.failure = EngineFailure.notReplayable
+        handle.transfer?.fail(EngineFailure.notReplayable)
         return CURL_SEEKFUNC_FAIL
+    }
+
+    // MARK: Progress
+
+    func progressed(download: (Int64, Int64), upload: (Int64, Int64), _ handle: EasyHandle) {
+        guard let transfer = handle.transfer, let report = transfer.plan.progress else { return }
+        let (completed, total) = transfer.machine.rules.hasBody ? upload : download
+        if let progress = transfer.machine.progressed(completed, of: total, now) { report(progress) }
+    }
+
+    func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle, isWhole: Bool) {
+        guard let report = transfer.plan.progress else { return }
+        let completed = handle.offset(
+            transfer.machine.rules.hasBody ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
+        let progress = transfer.machine.progressEnded(
+            completed, isWhole: isWhole, isCoded: transfer.head.isCoded, now)
+        if let progress { report(progress) }
     }
 }

@@ -7,36 +7,26 @@ extension Engine {
     // MARK: Starting
 
     func submit(_ transfer: Transfer) {
-        guard transfer.phase == .new else { return }
-        transfer.setPhase(.held)
-        transfer.submittedAt = now
-        guard !transfer.isCancelledEarly else { return over(transfer, .failure(EngineFailure.cancelled)) }
-        if let standing = transfer.owner?.standing {
-            guard !standing.isCancelled else { return over(transfer, .failure(EngineFailure.cancelled)) }
-            transfer.isSuspended = standing.isSuspended
-            transfer.priority = max(standing.priority, transfer.priority)
+        switch transfer.machine.submitted(transfer.owner?.standing, now) {
+        case .ignore: break
+        case .admit: admit(transfer)
+        case .hold: held.insert(transfer)
+        case .cancel: over(transfer, .failure(EngineFailure.cancelled))
         }
-        if transfer.isSuspended { held.insert(transfer) } else { admit(transfer) }
     }
 
     func admit(_ transfer: Transfer) {
         let (place, mayStart) = queue.submit(
-            transfer, host: transfer.target.origin, priority: transfer.priority,
+            transfer, host: transfer.target.origin, priority: transfer.machine.priority,
             limit: transfer.plan.maxConnectionsPerHost)
         transfer.place = place
-        if mayStart {
-            start(transfer)
-        } else {
-            transfer.setPhase(.waiting)
-        }
+        if mayStart { start(transfer) } else { transfer.machine.queued() }
     }
 
     func start(_ transfer: Transfer) {
-        transfer.setPhase(.running)
+        let deadline = transfer.machine.started(now)
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
-        transfer.startedAt = now
-        transfer.attemptStartedAt = now
         guard let handle = handles.take(for: self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
@@ -54,7 +44,7 @@ extension Engine {
         raiseHostLimit(to: transfer.plan.maxConnectionsPerHost)
         let code = curl_multi_add_handle(multi, handle.curl)
         if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
-        if transfer.plan.idleTimeout > 0 { idleWatch.note(now + transfer.plan.idleTimeout) }
+        if let deadline { idleWatch.note(deadline) }
     }
 
     /// libcurl has one limit for all hosts: the largest that any of them has. The queue keeps each host to its own.
@@ -89,56 +79,75 @@ extension Engine {
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
-        guard result == CURLE_OK, transfer.failure == nil, transfer.head.isComplete else {
+        switch transfer.machine.concluded(isWell: result == CURLE_OK, hasHead: transfer.head.isComplete) {
+        case .answer:
+            transfer.target.noteBodySize(transfer.body.count)
+            over(transfer, .success(response(of: transfer, timings: timings)))
+        case .proxyRefusal:
+            over(transfer, .failure(EngineFailure.proxyWantsCredentials(transfer, timings)))
+        case .stopped, .failed:
             let error =
                 transfer.failure.map { EngineFailure.complete($0, transfer, timings) }
                 ?? EngineFailure.describe(result, handle: handle, transfer: transfer, timings: timings, now: now)
-            return over(transfer, .failure(error))
+            over(transfer, .failure(error))
         }
-        if isProxyRefusal(transfer) {
-            return over(transfer, .failure(EngineFailure.proxyWantsCredentials(transfer, timings)))
-        }
-        transfer.target.noteBodySize(transfer.body.count)
-        over(transfer, .success(response(of: transfer, timings: timings)))
     }
+
+    /// Whether the request of a failed transfer goes out again; then it is on its way.
+    func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
+        guard transfer.machine.mayRepeat else { return false }
+        let loss = Attempts.Loss(
+            sent: handle.long(CURLINFO_REQUEST_SIZE),
+            isRefused: transfer.streamFate.isRefused
+                || result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM"),
+            isReused: handle.long(CURLINFO_NUM_CONNECTS) == 0, isMultiplexed: isMultiplexed(transfer))
+        guard let timeLeft = transfer.machine.timeToRepeat(after: result, loss, now),
+            transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
+        else { return false }
+        transfer.machine.repeated(now)
+        transfer.streamFate = StreamFate()
+        curl_multi_remove_handle(multi, handle.curl)
+        handle.finish()
+        do throws(NetworkError) {
+            try handle.prepareReplay(of: transfer, timeout: timeLeft)
+            let code = curl_multi_add_handle(multi, handle.curl)
+            if code != CURLM_OK { throw EngineFailure.multi(code) }
+        } catch {
+            over(transfer, .failure(error))
+        }
+        return true
+    }
+
+    /// Whether the host of a transfer has shown to speak HTTP/2.
+    func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 
     /// The engine itself ends a transfer, wherever it is.
     func end(_ transfer: Transfer, _ error: NetworkError) {
-        switch transfer.phase {
-        case .new:
-            transfer.isCancelledEarly = true
-        case .held:
-            held.remove(transfer)
-            over(transfer, .failure(error))
-        case .waiting:
-            takeOutOfQueue(transfer)
-            over(transfer, .failure(error))
-        case .running:
-            over(transfer, .failure(error))
-        case .over:
-            break
-        }
+        if transfer.machine.cancelled() { over(transfer, .failure(error)) }
     }
 
     func over(_ transfer: Transfer, _ result: Result<HTTPResponse, NetworkError>) {
-        let wasRunning = transfer.phase == .running
-        transfer.setPhase(.over)
-        if let handle = transfer.handle {
-            transfer.handle = nil
-            curl_multi_remove_handle(multi, handle.curl)
+        guard let ending = transfer.machine.ended() else { return }
+        switch ending.from {
+        case .held: held.remove(transfer)
+        case .waiting: leaveQueue(transfer, priority: transfer.machine.priority)
+        case .running:
             runningCount -= 1
-            handles.giveBack(handle, isLast: runningCount == 0)
-        } else if wasRunning {
-            runningCount -= 1
+            if let handle = transfer.handle {
+                transfer.handle = nil
+                curl_multi_remove_handle(multi, handle.curl)
+                handles.giveBack(handle, isLast: runningCount == 0)
+            }
+            if capacity.note(running: runningCount, now) { setCapacity() }
+        case .new, .over: break
         }
-        if capacity.note(running: runningCount, now) { setCapacity() }
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.owner?.detach(transfer)
-        if wasRunning { startNext(after: transfer) }
+        if ending.from == .running { startNext(after: transfer) }
         // The reader's end holds the engine from here on, if anybody does.
         transfer.keepAlive = nil
         transfer.pipe?.finish(result.map { _ in })
-        if let caller = transfer.takeCaller() { answers.append((caller, result)) }
+        if ending.answersCaller, let caller = transfer.takeCaller() { answers.append((caller, result)) }
     }
 
     /// Gives what ended in this turn to its callers. All at once: the first wakes a thread, and while that runs the
@@ -158,69 +167,48 @@ extension Engine {
         for next in queue.finish(place) { start(next) }
     }
 
-    func takeOutOfQueue(_ transfer: Transfer) {
-        if let place = transfer.place { queue.remove(transfer, at: place, priority: transfer.priority) }
+    func leaveQueue(_ transfer: Transfer, priority: RequestPriority) {
+        if let place = transfer.place { queue.remove(transfer, at: place, priority: priority) }
     }
 
     func response(of transfer: Transfer, timings: Timings) -> HTTPResponse {
         HTTPResponse(
             status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
             headers: transfer.head.headers, trailers: transfer.head.trailers,
-            body: transfer.pipe.map { ResponseBody(ReaderEnd($0, keepsAlive: transfer.keepAlive)) }
-                ?? ResponseBody(transfer.body),
+            body: transfer.machine.isStream
+                ? ResponseBody(ReaderEnd(transfer.stream(mailbox), keepsAlive: transfer.keepAlive))
+                : ResponseBody(transfer.body),
             url: transfer.target.url, timings: timings)
     }
 
     // MARK: Pausing
 
     func update(_ transfer: Transfer) {
-        let standing = transfer.owner?.standing ?? TransferStanding(priority: transfer.priority)
-        if standing.isCancelled { return end(transfer, EngineFailure.cancelled) }
-        let isSuspended = standing.isSuspended
-        raise(transfer, to: standing.priority)
-        switch transfer.phase {
-        case .new:
-            break  // read again when it is submitted
-        case .held:
-            transfer.isSuspended = isSuspended
-            guard !isSuspended else { break }
+        let isReaderBehind = { transfer.pipe?.isFull ?? false }
+        switch transfer.machine.updated(transfer.owner?.standing, now, isReaderBehind: isReaderBehind()) {
+        case .nothing: break
+        case .cancel: end(transfer, EngineFailure.cancelled)
+        case .admit:
             held.remove(transfer)
             admit(transfer)
-        case .waiting:
-            guard isSuspended else { break }
-            transfer.isSuspended = true
-            takeOutOfQueue(transfer)
-            transfer.setPhase(.held)
+        case .hold(let priority):
+            leaveQueue(transfer, priority: priority)
             held.insert(transfer)
-        case .running:
-            let wasHeld = transfer.isSuspended || transfer.isPaused
-            transfer.isSuspended = isSuspended
-            transfer.isPaused = transfer.pipe?.isFull ?? false
-            if wasHeld, !transfer.isSuspended, !transfer.isPaused, transfer.lastActivity != nil {
-                transfer.lastActivity = now
-            }
-            applyPause(transfer)
-        case .over:
-            break
-        }
-    }
-
-    /// Takes a waiting request to the end of those of a higher priority.
-    func raise(_ transfer: Transfer, to priority: RequestPriority) {
-        guard priority > transfer.priority, transfer.phase != .new else { return }
-        if transfer.phase == .waiting {
-            takeOutOfQueue(transfer)
-            transfer.priority = priority
+        case .requeue(let priority):
+            leaveQueue(transfer, priority: priority)
             admit(transfer)
-        } else {
-            transfer.priority = priority
+        case .pause(let pause): apply(pause, to: transfer)
         }
     }
 
-    func applyPause(_ transfer: Transfer) {
+    func apply(_ pause: TransferMachine.Pause, to transfer: Transfer) {
         guard let handle = transfer.handle else { return }
-        var bits = CURLPAUSE_CONT
-        if transfer.isSuspended { bits = CURLPAUSE_ALL } else if transfer.isPaused { bits = CURLPAUSE_RECV }
+        let bits =
+            switch pause {
+            case .none: CURLPAUSE_CONT
+            case .receiving: CURLPAUSE_RECV
+            case .all: CURLPAUSE_ALL
+            }
         if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
             // A part that said pause is not asked again before libcurl ends a pause of the whole body, which libcurl begins
             // only once it has sent what came before that part. Begun here, it has an end.

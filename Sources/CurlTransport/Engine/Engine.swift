@@ -143,7 +143,7 @@ final class Engine: @unchecked Sendable {
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
-            if idleWatch.isDue(now) { endSilentTransfers() }
+            if idleWatch.isDue(now) { lookAtTransfers() }
             deliverChunks()
             deliverAnswers()
             if mailbox.hasJobs { runJobs() }

@@ -67,7 +67,7 @@ enum EngineFailure {
             .connectionLost,
             message: "the server closed the kept-open connection as the request went out; it may have had its effect, "
                 + "so \(transfer.request.method) is not repeated by itself",
-            request: transfer.request, attempts: transfer.attempts - 1)
+            request: transfer.request, attempts: transfer.machine.attempts.count - 1)
     }
 
     /// An error of the engine's own, with what is known of the transfer.
@@ -107,7 +107,7 @@ enum EngineFailure {
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
-            attempts: transfer.attempts, timings: timings)
+            attempts: transfer.machine.attempts.count, timings: timings)
     }
 
     private static func kind(
@@ -131,7 +131,8 @@ enum EngineFailure {
             CURLE_CHUNK_FAILED:
             .protocolViolation
         // libcurl's answer to a header line of more than 100 KiB.
-        case CURLE_OUT_OF_MEMORY where transfer.connectionsUsed > 0 && !transfer.head.isComplete: .protocolViolation
+        case CURLE_OUT_OF_MEMORY where transfer.machine.attempts.connectionsUsed > 0 && !transfer.head.isComplete:
+            .protocolViolation
         case CURLE_FILESIZE_EXCEEDED: .bodyTooLarge
         case CURLE_SEND_FAIL_REWIND, CURLE_READ_ERROR: .requestBody
         case CURLE_NOT_BUILT_IN, CURLE_UNKNOWN_OPTION: .unsupported
@@ -144,7 +145,7 @@ enum EngineFailure {
         -> NetworkError.TimeoutPhase
     {
         // Without a connection it is the connect timeout, unless the total one is the shorter of the two.
-        guard transfer.connectionsUsed == 0 else { return .total }
+        guard transfer.machine.attempts.connectionsUsed == 0 else { return .total }
         let plan = transfer.plan
         return plan.timeout > 0 && plan.timeout < plan.connectTimeout ? .total : .connect
     }
@@ -168,11 +169,11 @@ enum EngineFailure {
 
     /// How far a transfer had come, in words.
     private static func place(of transfer: Transfer) -> String {
-        if transfer.connectionsUsed == 0 { return "before the connection stood" }
+        if transfer.machine.attempts.connectionsUsed == 0 { return "before the connection stood" }
         if !transfer.head.hasBegun { return "before any of the response came" }
         if !transfer.head.isComplete { return "within the response's head" }
-        let announced = transfer.announcedBodySize.map { " of \($0)" } ?? ""
-        return "after \(transfer.bodyByteCount)\(announced) bytes of the body"
+        let announced = transfer.machine.announcedBodySize.map { " of \($0)" } ?? ""
+        return "after \(transfer.machine.bodyByteCount)\(announced) bytes of the body"
     }
 
     private static func partialResponse(_ transfer: Transfer, _ timings: Timings) -> HTTPResponse? {

@@ -1,6 +1,6 @@
 import CLibcurl
 
-/// When to look for transfers that have been silent too long.
+/// When to look at transfers that may have been silent too long.
 ///
 /// A transfer costs nothing here but the note of its first deadline: what has
 /// moved in between is only seen at the next look, which sets the time of the
@@ -40,34 +40,26 @@ struct IdleWatch {
 }
 
 extension Engine {
-    /// Ends the transfers that have been silent too long.
-    func endSilentTransfers() {
+    /// Looks at all transfers, and ends those that have been silent too long.
+    func lookAtTransfers() {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {
-            guard let transfer = handle.transfer, transfer.plan.idleTimeout > 0 else { continue }
-            // Before the connection stands its own timeout rules; while somebody here holds the transfer, none does.
-            guard let lastActivity = transfer.lastActivity, !transfer.isSuspended, !transfer.isPaused else {
-                idleWatch.note(now + transfer.plan.idleTimeout)
-                continue
-            }
-            let deadline = lastActivity + transfer.plan.idleTimeout
-            if deadline <= now, isStillSending(transfer, handle) {
-                transfer.lastActivity = now
-                idleWatch.note(now + transfer.plan.idleTimeout)
-            } else if deadline <= now {
-                end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))
-            } else {
-                idleWatch.note(deadline)
+            guard let transfer = handle.transfer else { continue }
+            switch transfer.machine.look(now) {
+            case .never: break
+            case .again(let time): idleWatch.note(time)
+            case .answer:
+                answerWithStream(transfer, handle)
+                if case .again(let time) = transfer.machine.look(now) { idleWatch.note(time) }
+            case .silent(let mayBeInKernel):
+                let unsent = mayBeInKernel ? handle.activeSocket.map { Int(lat_unsent_bytes($0)) } ?? 0 : 0
+                if let time = transfer.machine.looked(unsent: unsent, now) {
+                    idleWatch.note(time)
+                } else {
+                    end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))
+                }
             }
         }
         idleWatch.commit()
-    }
-
-    /// Whether the end of a body is still on its way out of the kernel's buffer, where libcurl cannot see it move.
-    func isStillSending(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
-        guard transfer.plan.body != nil, !transfer.head.hasBegun, let socket = handle.activeSocket else { return false }
-        let unsent = Int(lat_unsent_bytes(socket))
-        defer { transfer.unsentBytes = unsent }
-        return unsent > 0 && unsent != transfer.unsentBytes
     }
 }

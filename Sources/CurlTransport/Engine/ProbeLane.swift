@@ -31,8 +31,8 @@ final class ProbeLane {
     func start(_ probe: ConnectionProbe) {
         if probe.isCancelled { return probe.finish(ConnectionReport(error: EngineFailure.cancelled)) }
         now = .now
-        probe.transfer.startedAt = now
-        probe.transfer.submittedAt = now
+        _ = probe.transfer.machine.submitted(nil, now)
+        _ = probe.transfer.machine.started(now)
         guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1) else {
             return probe.finish(ConnectionReport(error: EngineFailure.noResources("memory for a probe")))
         }

@@ -64,37 +64,85 @@ struct Replay {
     }
 }
 
-extension Engine {
-    /// Whether the request of a failed transfer goes out again; then it is on its way.
-    func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
-        guard transfer.failure == nil, transfer.connectionsUsed > 0, !transfer.head.hasBegun else { return false }
-        let isUnsent = handle.long(CURLINFO_REQUEST_SIZE) == transfer.bytesSentBefore
-        let isRefused =
-            transfer.streamFate.isRefused
-            || result == CURLE_HTTP2_STREAM && handle.errorText.contains("REFUSED_STREAM")
-        let replay = Replay(
-            fate: isUnsent ? .unsent : isRefused ? .refused : .unknown,
-            isIdempotent: transfer.request.method.isIdempotent, isMultiplexed: isMultiplexed(transfer))
-        let isReused = handle.long(CURLINFO_NUM_CONNECTS) == 0
-        let plan = transfer.plan
-        let timeLeft = plan.timeout - (now.nanoseconds - transfer.startedAt.nanoseconds) / 1_000_000
-        guard replay.followsFailure(result, isReused: isReused, replays: transfer.replays),
-            plan.timeout == 0 || timeLeft > 0,
-            transfer.sourceBytes == 0 || plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
-        else { return false }
-        transfer.prepareReplay(now)
-        curl_multi_remove_handle(multi, handle.curl)
-        handle.finish()
-        do throws(NetworkError) {
-            try handle.prepareReplay(of: transfer, timeout: plan.timeout == 0 ? 0 : timeLeft)
-            let code = curl_multi_add_handle(multi, handle.curl)
-            if code != CURLM_OK { throw EngineFailure.multi(code) }
-        } catch {
-            over(transfer, .failure(error))
+/// The connections that one request went to, and whether it may go to another: what ``Replay`` asks for is gathered here.
+struct Attempts: Sendable {
+    /// How often a connection was ready for the request since the engine sent it last; libcurl's own repetitions count.
+    private(set) var connectionsUsed = 0
+    /// How often libcurl began again on another connection.
+    private(set) var repetitions = 0
+    /// How often the engine sent the request again after libcurl gave it up.
+    private(set) var replays = 0
+    /// Whether any of a head came on the present connection.
+    var hasHead = false
+    /// The connections used before the last replay.
+    private var connectionsUsedBefore = 0
+    /// What `CURLINFO_REQUEST_SIZE` was when the present connection was taken.
+    private var bytesSentBefore = 0
+    /// What `CURLINFO_NUM_CONNECTS` was then, and whether the connection was opened for this transfer; both are noted for
+    /// methods that are not idempotent only.
+    private var connectionsOpened = 0
+    private var isOnFreshConnection = false
+
+    /// How many connections the request went to, at least one.
+    var count: Int { max(1, connectionsUsedBefore + connectionsUsed) }
+
+    /// A connection is ready. Returns whether the request may go out on it: libcurl repeats one by itself when a connection
+    /// of its pool turns out to be dead, also when it may have had its effect.
+    ///
+    /// - Parameters:
+    ///   - opened: How many connections were opened for it (`CURLINFO_NUM_CONNECTS`).
+    ///   - sent: How much was sent (`CURLINFO_REQUEST_SIZE`).
+    ///   - isRefused: Whether the server said that it did not process it.
+    mutating func mayUseConnection(
+        _ rules: TransferMachine.Rules, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int,
+        isRefused: Bool = false, isMultiplexed: @autoclosure () -> Bool
+    ) -> Bool {
+        connectionsUsed += 1
+        defer { hasHead = false }
+        // Nothing but a refused stream makes libcurl leave a connection that it has just opened.
+        let wasOnFreshConnection = isOnFreshConnection
+        if !rules.isIdempotent {
+            let opened = opened()
+            isOnFreshConnection = opened > connectionsOpened
+            connectionsOpened = opened
         }
-        return true
+        // After a head it is libcurl's answer to a challenge.
+        guard connectionsUsed > 1, !hasHead else { return true }
+        repetitions += 1
+        let sentBefore = bytesSentBefore
+        bytesSentBefore = sent()
+        // After another refusal libcurl 7.88 would leave a fresh connection at any end.
+        let isRefused = isRefused || wasOnFreshConnection && count == 2
+        let fate: Replay.Fate = bytesSentBefore == sentBefore ? .unsent : isRefused ? .refused : .unknown
+        return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: isMultiplexed())
+            .allowsRepetition(repetitions)
     }
 
-    /// Whether the host of a transfer has shown to speak HTTP/2.
-    func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
+    /// How an attempt was lost.
+    struct Loss: Sendable {
+        /// `CURLINFO_REQUEST_SIZE` at its end.
+        var sent: Int
+        /// Whether the server said that it did not process it.
+        var isRefused: Bool
+        /// Whether its connection had carried requests before.
+        var isReused: Bool
+        var isMultiplexed: Bool
+    }
+
+    /// Whether the engine sends the request again that libcurl gave up.
+    func allowsReplay(after code: CURLcode, _ loss: Loss, _ rules: TransferMachine.Rules) -> Bool {
+        let fate: Replay.Fate = loss.sent == bytesSentBefore ? .unsent : loss.isRefused ? .refused : .unknown
+        return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: loss.isMultiplexed)
+            .followsFailure(code, isReused: loss.isReused, replays: replays)
+    }
+
+    /// The engine sends the request again: the attempt before is forgotten.
+    mutating func replayed() {
+        replays += 1
+        connectionsUsedBefore += connectionsUsed
+        connectionsUsed = 0
+        repetitions = 0
+        bytesSentBefore = 0
+        connectionsOpened = 0
+    }
 }

@@ -16,87 +16,35 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     let owner: (any TransferOwner)?
     let target: Target
     let plan: TransferPlan
-    /// Set when the body is handed out while it arrives.
-    let pipe: BodyPipe?
+    /// Carries the body when it is handed out while it comes.
+    @exclusivity(unchecked) private(set) var pipe: BodyPipe?
 
     /// Who waits for the answer.
     typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
 
     @exclusivity(unchecked) private var continuation: Caller?
-    @exclusivity(unchecked) private(set) var phase = Phase.new
+    /// What has happened to it, and what is to be done next.
+    @exclusivity(unchecked) var machine: TransferMachine
     /// The handle that carries it while it runs.
     @exclusivity(unchecked) var handle: EasyHandle?
     /// Where it is counted in the queue of its host.
     @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
-    @exclusivity(unchecked) var failure: NetworkError?
+    @exclusivity(unchecked) private(set) var failure: NetworkError?
     /// Where it was kept from connecting to; the error, should it come nowhere else.
     @exclusivity(unchecked) var blockedAddress: NetworkError?
-    @exclusivity(unchecked) var isSuspended = false
-    /// The reader of a stream is behind, or the transfer is held by the caller.
-    @exclusivity(unchecked) var isPaused = false
     @exclusivity(unchecked) var hasNewChunks = false
-    /// The server has answered with a refusal; what is left of the body is not sent.
-    @exclusivity(unchecked) var stopsSending = false
-
-    @exclusivity(unchecked) var submittedAt = MonotonicTime(nanoseconds: 0)
-    @exclusivity(unchecked) var startedAt = MonotonicTime(nanoseconds: 0)
-    /// When the first byte of a head was there.
-    @exclusivity(unchecked) var firstByteAt: MonotonicTime?
-    /// When a byte last moved; `nil` before the connection stands.
-    @exclusivity(unchecked) var lastActivity: MonotonicTime?
 
     @exclusivity(unchecked) var head = ResponseHead()
     @exclusivity(unchecked) var body = Data()
     /// How much the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
-    @exclusivity(unchecked) var bodyByteCount: Int64 = 0
-    /// What the body's source has given so far.
-    @exclusivity(unchecked) var sourceBytes: Int64 = 0
-    /// How often a connection was ready for the request since the engine sent it last; libcurl's own repetitions count.
-    @exclusivity(unchecked) var connectionsUsed = 0
-    /// How often libcurl began again on another connection.
-    @exclusivity(unchecked) var repetitions = 0
-    /// What `CURLINFO_REQUEST_SIZE` was when the present connection was taken.
-    @exclusivity(unchecked) var bytesSentBefore = 0
-    /// What `CURLINFO_NUM_CONNECTS` was then; noted for methods that are not idempotent.
-    @exclusivity(unchecked) var connectionsOpened = 0
-    /// Whether the present connection was opened for this transfer; noted likewise.
-    @exclusivity(unchecked) var isOnFreshConnection = false
     /// What libcurl told of the stream on the present connection; for ``mayNeedStreamFate``.
     @exclusivity(unchecked) var streamFate = StreamFate()
-    /// How often the engine sent the request again after libcurl gave it up.
-    @exclusivity(unchecked) var replays = 0
-    /// The connections used before the last of these.
-    @exclusivity(unchecked) var connectionsUsedBefore = 0
-    /// When the request was last given to libcurl.
-    @exclusivity(unchecked) var attemptStartedAt = MonotonicTime(nanoseconds: 0)
-    /// What lay in the kernel's send buffer at the last look.
-    @exclusivity(unchecked) var unsentBytes = 0
-    /// Whether any of a head came on the present connection.
-    @exclusivity(unchecked) var hasHeadOnConnection = false
     /// What has to live as long as somebody reads the body.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
-    @exclusivity(unchecked) var lastProgress: (value: TransferProgress, time: MonotonicTime)?
-
     /// Where the engine is told that the owner's standing has changed; set when there is an owner.
     @exclusivity(unchecked) var mailbox: Mailbox<Engine.Command>?
-    /// What it waits with: the request's own, or what the caller raised it to.
-    @exclusivity(unchecked) var priority: RequestPriority
-
-    /// A cancellation overtook the submission.
-    @exclusivity(unchecked) var isCancelledEarly = false
-
-    enum Phase {
-        /// With the caller; the engine may not touch the continuation yet.
-        case new
-        /// With the engine, but suspended by the caller.
-        case held
-        /// In the queue of its host.
-        case waiting
-        case running
-        case over
-    }
 
     init(
         request: HTTPRequest, owner: (any TransferOwner)? = nil, target: Target, plan: TransferPlan, pipe: BodyPipe?
@@ -106,7 +54,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.target = target
         self.plan = plan
         self.pipe = pipe
-        priority = request.priority
+        machine = TransferMachine(
+            TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
         guard pipe == nil else { return }
         // On the caller's thread, which also frees them: memory that crosses threads costs a lock in malloc.
         head.reserve()
@@ -116,45 +65,36 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     func standingDidChange() { mailbox?.post(.update(self)) }
 
+    /// What hands the body out from here on, with what has come of it.
+    func stream(_ mailbox: Mailbox<Engine.Command>) -> BodyPipe {
+        if let pipe, body.isEmpty { return pipe }
+        let pipe = self.pipe ?? BodyPipe()
+        if self.pipe == nil { connect(pipe, mailbox) }
+        body.withUnsafeBytes { if !$0.isEmpty { pipe.append($0) } }
+        body = Data()
+        self.pipe = pipe
+        return pipe
+    }
+
+    /// Tells the engine what the reader of a body wants.
+    func connect(_ pipe: BodyPipe, _ mailbox: Mailbox<Engine.Command>) {
+        pipe.connect { [mailbox, weak self] demand in
+            guard let self else { return }
+            switch demand {
+            case .goOn: mailbox.post(.update(self))
+            case .cancel: mailbox.post(.cancel(self))
+            }
+        }
+    }
+
     func setContinuation(_ continuation: Caller) {
         self.continuation = continuation
     }
 
-    func setPhase(_ phase: Phase) { self.phase = phase }
-
-    /// How many connections the request went to, at least one.
-    var attempts: Int { max(1, connectionsUsedBefore + connectionsUsed) }
-
-    /// Forgets an attempt of which no response came.
-    func prepareReplay(_ now: MonotonicTime) {
-        replays += 1
-        connectionsUsedBefore += connectionsUsed
-        connectionsUsed = 0
-        repetitions = 0
-        bytesSentBefore = 0
-        connectionsOpened = 0
-        streamFate = StreamFate()
-        sourceBytes = 0
-        lastActivity = nil
-        firstByteAt = nil
-        attemptStartedAt = now
-    }
-
-    /// Whether the caller has its response already and only the body goes on.
-    var hasAnswered: Bool { continuation == nil }
-
-    /// Whether libcurl answers a challenge by itself, so that more than one response may come.
-    var mayBeChallenged: Bool {
-        switch request.authentication {
-        case .digest, .any: true
-        case .basic, .bearer, nil: false
-        }
-    }
-
-    /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
-    var announcedBodySize: Int64? {
-        guard mayHaveBody else { return nil }
-        return plan.decompresses && head.isCoded ? nil : head.contentLength
+    /// The engine has a reason to end it.
+    func fail(_ error: NetworkError) {
+        machine.stop()
+        if failure == nil { failure = error }
     }
 
     /// Whether a refused stream would have to be told from one that was processed.
@@ -188,88 +128,23 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// The numbers and choices of a transfer, taken from the request or else the
-/// engine's configuration, checked before anything starts.
-struct TransferPlan: Sendable {
-    /// In milliseconds; 0 stands for none.
-    var timeout: Int64
-    var connectTimeout: Int64
-    var idleTimeout: Int64
-    var maxBodySize: Int64
-    var maxDecompressionRatio: Int64
-    /// What is sent, ready to be sent; `nil` for no body.
-    var body: PreparedBody?
-    /// The header lines for libcurl, among them those that take libcurl's defaults away.
-    var headerLines: [String]
-    /// Whether libcurl asks for compressed bodies and takes the compression off.
-    var decompresses: Bool
-    /// The proxy on the way; `nil` for none.
-    var proxy: ProxySettings.Proxy?
-    /// The keys one of which the server must have, for `CURLOPT_PINNEDPUBLICKEY`.
-    var pins: String?
-    /// Whether it has nothing to do with the manager's cookies.
-    var ignoresCookies: Bool
-    /// What is sent with the manager's cookies, in one field.
-    var ownCookies: String?
-    var maxConnectionsPerHost: Int
-    var progress: (@Sendable (TransferProgress) -> Void)?
-    /// Whether a setting is used that handles do not carry from one request to the next.
-    var needsReset: Bool
-
-    /// The plan of a request that sets nothing of its own.
-    init(_ configuration: EngineConfiguration) {
-        timeout = configuration.timeout?.roundedUpMilliseconds ?? 0
-        connectTimeout = configuration.connectTimeout.roundedUpMilliseconds
-        idleTimeout = configuration.idleTimeout?.roundedUpMilliseconds ?? 0
-        maxBodySize = configuration.maxBodySize
-        maxDecompressionRatio = Int64(configuration.maxDecompressionRatio)
-        headerLines = []
-        decompresses = true
-        ignoresCookies = false
-        maxConnectionsPerHost = configuration.maxConnectionsPerHost
-        needsReset = false
-    }
-
-    /// The coded bytes of a body that may be decoded before the ratio is looked at.
-    static let decompressionGrace: Int64 = 32 << 20
-}
-
-/// What a request's own settings change of the standard plan, checked.
-struct TransferSettings: Sendable {
-    private let timeout: Int64?
-    private let connectTimeout: Int64?
-    private let idleTimeout: Int64?
-    private let maxBodySize: Int64?
-    private let maxConnectionsPerHost: Int?
-    private let pins: String?
-    private let needsReset: Bool
-
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
-    init(_ request: HTTPRequest) throws(NetworkError) {
-        timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (request.streamsBody ? 0 : nil)
-        connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
-        idleTimeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout")
-        if let size = request.maxBodySize, size < 0 {
-            throw .invalidRequest("maxBodySize is \(size); it cannot be negative")
+extension TransferMachine.Rules {
+    init(_ request: HTTPRequest, _ plan: TransferPlan) {
+        timeout = plan.timeout
+        idleTimeout = plan.idleTimeout
+        maxBodySize = plan.maxBodySize
+        maxDecompressionRatio = plan.maxDecompressionRatio
+        isIdempotent = request.method.isIdempotent
+        hasNoContent = request.method == .head
+        decompresses = plan.decompresses
+        if !request.hasStandardTransfer {
+            switch request.authentication {
+            case .digest, .any: mayBeChallenged = true
+            case .basic, .bearer, nil: break
+            }
         }
-        maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
-        try RequestCheck.credentials(request.authentication)
-        try RequestCheck.unixSocket(request.unixSocketPath)
-        maxConnectionsPerHost = request.maxConnectionsPerHost
-        if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
-        pins =
-            request.pinnedPublicKeys.isEmpty
-            ? nil : try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
-        needsReset = RequestCheck.needsReset(request)
-    }
-
-    func apply(to plan: inout TransferPlan) {
-        if let timeout { plan.timeout = timeout }
-        if let connectTimeout { plan.connectTimeout = connectTimeout }
-        if let idleTimeout { plan.idleTimeout = idleTimeout }
-        if let maxBodySize { plan.maxBodySize = maxBodySize }
-        if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
-        if let pins { plan.pins = pins }
-        plan.needsReset = needsReset
+        hasHTTPProxy = plan.proxy.map { !$0.isSOCKS } ?? false
+        hasBody = plan.body != nil
+        if case .source? = plan.body { readsBody = true }
     }
 }

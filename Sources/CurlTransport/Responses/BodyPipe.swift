@@ -155,7 +155,7 @@ final class BodyPipe: ResponseBodySource {
 
 /// What a response holds of a pipe: when the last copy of the response and its
 /// iterators is gone, nobody can read any more and the transfer is cancelled.
-final class ReaderEnd: ResponseBodySource {
+final class ReaderEnd: AbandonableBodySource {
     private let pipe: BodyPipe
     /// The engine, which must not end while the body is read, and may when it was read to its end.
     private let keepsAlive: Mutex<(any AnyObject & Sendable)?>
@@ -174,6 +174,11 @@ final class ReaderEnd: ResponseBodySource {
         }
         letEngineGo()
         return nil
+    }
+
+    func abandon() {
+        pipe.abandon()
+        letEngineGo()
     }
 
     private func letEngineGo() {

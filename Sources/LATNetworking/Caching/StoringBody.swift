@@ -4,7 +4,7 @@ import ResponseCache
 import Synchronization
 
 /// A streamed body that is stored while it is read. What was not read to its end is not kept.
-final class StoringBody: ResponseBodySource {
+final class StoringBody: AbandonableBodySource {
     private struct State {
         var writer: (any CacheWriter)?
         var byteCount: Int64 = 0
@@ -36,6 +36,8 @@ final class StoringBody: ResponseBodySource {
         if let chunk { await append(chunk) } else { await commit() }
         return chunk
     }
+
+    func abandon() { body.abandon() }
 
     private func append(_ chunk: Data) async {
         guard let writer = state.withLock({ $0.writer }) else { return }

@@ -39,7 +39,9 @@ public final class CentralRequestManager: Sendable {
         if let transport = configuration.transport {
             self.init(configuration, .custom(transport))
         } else {
-            self.init(configuration, .engine(try CurlTransport(configuration: configuration.engine)))
+            var engine = configuration.engine
+            engine.redirects = configuration.redirects
+            self.init(configuration, .engine(try CurlTransport(configuration: engine)))
         }
     }
 

@@ -76,7 +76,8 @@ extension CentralRequestManager {
         /// Rooms of the app next to the network, the first outermost. Default none.
         ///
         /// They see every attempt and every hop of a redirect as it is sent, the providers' headers and parameters in
-        /// it: the place to sign requests.
+        /// it: the place to sign requests. The body of a redirect that is followed is a stream when it is larger than 64 KiB
+        /// or takes longer than 250 ms; it is not to be read.
         public var networkInterceptors: [any Interceptor] = []
         /// How long an address of a domain is passed over after no connection to it came about, and its mirrors are
         /// asked instead; then one request tries it again. Default 30 s.

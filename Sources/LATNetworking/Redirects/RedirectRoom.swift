@@ -2,6 +2,9 @@ import CurlTransport
 import HTTPCore
 
 /// Follows redirects, hop by hop, as ``RedirectRule`` says.
+///
+/// The engine gives it a redirect with its whole body when that is short and comes soon, so that the connection serves the
+/// next hop. Of any other the body is a stream, which is abandoned when the call goes on, and read when it does not.
 struct RedirectRoom: Room {
     let policy: RedirectPolicy
     let rule: RedirectRule
@@ -28,32 +31,30 @@ struct RedirectRoom: Room {
         deadline?.spend(response.timings)
         var rule = rule
         rule.secretHeaders = rule.secretHeaders.union(request.secretHeaders)
-        while let proposed = try rule.next(after: response, to: request) {
-            guard hops.count < limit else { throw tooMany(limit, hops, request, response) }
-            guard let following = try await decide(proposed, rule, hops, request, response, chain.call) else { break }
-            hops.append(.init(url: response.url, status: response.status))
-            try await readShortBody(of: response, chain.call)
-            request = following
-            try deadline?.apply(to: &request)
-            response = try await chain.following(hop: hops.count).proceed(request)
-            deadline?.spend(response.timings)
+        do {
+            while true {
+                // A body that did not come soon is none of what rule and handler look at, nor of an error.
+                var head = response
+                if head.body.isStream { head.body = .empty }
+                guard let proposed = try rule.next(after: head, to: request) else { break }
+                guard hops.count < limit else { throw tooMany(limit, hops, request, head) }
+                guard let following = try await decide(proposed, rule, hops, request, head, chain.call) else { break }
+                hops.append(.init(url: response.url, status: response.status))
+                response.body.abandon()
+                request = following
+                try deadline?.apply(to: &request)
+                response = try await chain.following(hop: hops.count).proceed(request)
+                deadline?.spend(response.timings)
+            }
+            if mayFollow(response), response.body.isStream, !request.streamsBody {
+                response.body = ResponseBody(try await response.body.collect(upTo: .max))
+            }
+        } catch {
+            response.body.abandon()
+            throw error
         }
         response.redirects = hops
         return response
-    }
-
-    /// A short body is read to its end, so that the connection can serve the next hop; one that does not come soon costs
-    /// its connection.
-    private func readShortBody(of response: HTTPResponse, _ call: Call) async throws {
-        guard response.body.isStream else { return }
-        do {
-            _ = try await limits.run(within: .milliseconds(250), for: call) {
-                try await response.body.collect(upTo: 64 << 10)
-            }
-        } catch {
-            try Task.checkCancellation()
-            if call.isCancelled { throw call.cancellation }
-        }
     }
 
     /// Asks the handler. `nil` when the response shall be the answer.
@@ -121,7 +122,7 @@ struct TransferDeadline {
     }
 
     mutating func spend(_ timings: Timings) {
-        if let total = timings.total { left -= total }
+        if let time = timings.total ?? timings.firstByte { left -= time }
     }
 
     /// - Throws: ``NetworkError/Kind/timeout(_:)`` when nothing is left.

@@ -23,7 +23,6 @@ enum CallForm: String, CaseIterable, Sendable, CustomTestStringConvertible {
         switch place {
         // A stream has neither progress nor observers nor a resolver, and is not shared.
         case .callbacks, .resolver, .sharedRequest, .cachePolicy, .cacheHTTP: self != .stream
-        case .redirectBody: self == .stream
         default: true
         }
     }

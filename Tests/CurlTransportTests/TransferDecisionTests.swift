@@ -1,0 +1,84 @@
+import HTTPCore
+import Testing
+
+@testable import CurlTransport
+
+/// What is decided of one transfer, case by case.
+@Suite struct TransferDecisionTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000)
+
+    /// One that runs and whose head is about to be complete.
+    private func running(_ rules: TransferMachine.Rules = .init(), isStream: Bool = false) -> TransferMachine {
+        var machine = TransferMachine(rules, isStream: isStream)
+        _ = machine.submitted(nil, start)
+        _ = machine.started(start)
+        _ = machine.connectionIsReady(start, opened: 1, sent: 0, isMultiplexed: false)
+        _ = machine.headLineCame(start)
+        return machine
+    }
+
+    private func redirect(_ length: Int64? = nil) -> TransferMachine.Head {
+        TransferMachine.Head(status: 302, contentLength: length, isFollowed: true)
+    }
+
+    private func take(_ count: Int, _ machine: inout TransferMachine) -> TransferMachine.BodyAction {
+        machine.bodyCame(count, start, isReaderBehind: false, coded: 1)
+    }
+
+    @Test(arguments: [false, true]) func shortRedirectIsCollected(isStream: Bool) {
+        var machine = running(isStream: isStream)
+        #expect(machine.headCame(redirect(65_536), start) == .look(start + TransferMachine.drainTime))
+        #expect(take(65_536, &machine) == .keep)
+        #expect(machine.concluded(isWell: true, hasHead: true) == .answer)
+        #expect(!machine.isStream && !machine.hasAnswered)
+    }
+
+    @Test func largeRedirectIsAnsweredAtItsHead() {
+        var announced = running()
+        #expect(announced.headCame(redirect(65_537), start) == .answer)
+        #expect(announced.isStream)
+        var unannounced = running()
+        _ = unannounced.headCame(redirect(), start)
+        #expect(take(65_536, &unannounced) == .keep)
+        #expect(take(1, &unannounced) == .answerAndKeep)
+    }
+
+    @Test func slowRedirectIsAnsweredByTime() {
+        var machine = running()
+        _ = machine.headCame(redirect(), start)
+        let end = start + TransferMachine.drainTime
+        #expect(machine.look(start + 249) == .again(end))
+        #expect(machine.look(end) == .answer)
+        #expect(machine.look(end) == .never)
+        // While the caller holds it, its time does not run.
+        var held = running()
+        _ = held.headCame(redirect(), start)
+        _ = held.updated(TransferStanding(isSuspended: true), start, isReaderBehind: false)
+        #expect(held.look(end) == .again(end + TransferMachine.drainTime))
+    }
+
+    @Test func limitOfTheAnswerIsNotThatOfARedirect() {
+        let rules = TransferMachine.Rules(maxBodySize: 1000)
+        var followed = running(rules)
+        #expect(followed.headCame(redirect(1 << 30), start) == .answer)
+        var answer = running(rules)
+        #expect(answer.headCame(.init(status: 302, contentLength: 1001), start) == .bodyTooLarge)
+        #expect(take(1, &answer) == .refuse)
+    }
+
+    @Test func challengeIsNotTheAnswer() {
+        var machine = running(
+            TransferMachine.Rules(mayBeChallenged: true, hasBody: true, readsBody: true), isStream: true)
+        #expect(machine.headCame(.init(status: 401), start) == .wait)
+        #expect(machine.sending == .read)
+        #expect(machine.headCame(.init(status: 403), start) == .answer)
+        #expect(machine.sending == .end)
+    }
+
+    @Test func growthOfABodyIsLimited() {
+        var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true))
+        _ = machine.headCame(.init(status: 200, isCoded: true), start)
+        #expect(take(Int(TransferMachine.decompressionGrace), &machine) == .keep)
+        #expect(take(1, &machine) == .decompressionBomb)
+    }
+}

@@ -1,0 +1,381 @@
+import CLibcurl
+import HTTPCore
+import Testing
+
+@testable import CurlTransport
+
+/// A life that a seed decides: a server, a caller and a reader who do anything at any time, and what must hold whatever
+/// they do. What is true of the request they know themselves; the machine is only asked what to do.
+private final class Life {
+    typealias Rules = TransferMachine.Rules
+
+    var random: SeededGenerator
+    var machine: TransferMachine
+    let rules: Rules
+    var now = MonotonicTime(nanoseconds: 1_000_000_000)
+    private(set) var faults: [String] = []
+    private(set) var events: [String] = []
+
+    // What the caller knows.
+    private var answers = 0
+    private var isSuspended = false
+    private var isReaderBehind = false
+    private var isOver = false
+    private var isRefused = false
+    // What libcurl knows.
+    private var opened = 0
+    private var sent = 0
+    private var isConnected = false
+    private var isFresh = false
+    private var isMultiplexed = false
+    private var hasHead = false
+    private var hasFinalHead = false
+    private var isChallenged: Bool { machine.status == 407 || machine.status == 401 && rules.mayBeChallenged }
+    private var toldPause = TransferMachine.Pause.none
+    /// Whether the server has all of a request that it may have processed.
+    private var mayHaveHadEffect = false
+    private var lastReport: (completed: Int64, time: MonotonicTime)?
+    /// Since when nothing has moved while nobody here stood in the way; `nil` while that does not count.
+    private var quietSince: MonotonicTime?
+    private var drainEnd: MonotonicTime?
+
+    init(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var rules = Rules()
+        rules.timeout = [0, 5000].randomElement(using: &random) ?? 0
+        rules.idleTimeout = [0, 300, 1000].randomElement(using: &random) ?? 0
+        rules.maxBodySize = [Int64.max, 100_000, 1000].randomElement(using: &random) ?? .max
+        rules.isIdempotent = .random(using: &random)
+        rules.decompresses = .random(using: &random)
+        rules.mayBeChallenged = Int.random(in: 0..<4, using: &random) == 0
+        rules.hasHTTPProxy = Int.random(in: 0..<4, using: &random) == 0
+        rules.hasBody = .random(using: &random)
+        rules.readsBody = rules.hasBody && .random(using: &random)
+        self.rules = rules
+        machine = TransferMachine(rules, isStream: .random(using: &random))
+        self.random = random
+    }
+
+    func live(steps: Int) {
+        for _ in 0..<steps { step() }
+        // Whatever has happened, it ends, and then nothing does.
+        if !isOver { finish() }
+        for _ in 0..<20 { step() }
+        check(answers == 1, "answered \(answers) times")
+    }
+
+    private func check(_ isSo: Bool, _ what: @autoclosure () -> String) {
+        if !isSo { faults.append("\(what()) after \(events.suffix(12).joined(separator: ", "))") }
+    }
+
+    private func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+
+    private func step() {
+        now = now + Int64.random(in: 0...120, using: &random)
+        let event = Int.random(in: 0..<16, using: &random)
+        events.append("\(event)")
+        switch event {
+        case 0: submit()
+        case 1: start()
+        case 2, 3: update()
+        case 4: if chance(5), machine.cancelled() { finish() }
+        case 5: connect()
+        case 6: _ = headLine()
+        case 7: head()
+        case 8, 9: body()
+        case 10: send()
+        case 11, 12: look()
+        case 13: progress()
+        case 14: lose()
+        default: if chance(10), machine.phase == .running { conclude() }
+        }
+        checkStanding()
+    }
+
+    private func checkStanding() {
+        if isOver {
+            check(machine.phase == .over, "alive again")
+            check(machine.ended() == nil, "ended twice")
+            check(!machine.mayRepeat, "repeated after its end")
+        }
+        if machine.phase == .running, toldPause != .none || machine.pause != .none {
+            let wanted: TransferMachine.Pause = isSuspended ? .all : isReaderBehind ? .receiving : .none
+            check(machine.pause == wanted, "pause is \(machine.pause) and not \(wanted)")
+        }
+        check(machine.attempts.replays <= Replay.limit, "\(machine.attempts.replays) replays")
+    }
+
+    private func finish() {
+        guard let ending = machine.ended() else { return check(isOver, "no end") }
+        check(!isOver, "ended twice")
+        if ending.answersCaller { answers += 1 }
+        check(answers == 1, "ended with \(answers) answers")
+        isOver = true
+    }
+
+    private func answer() {
+        if machine.answers() { answers += 1 }
+        check(!isOver, "answered after its end")
+    }
+
+    // MARK: The caller
+
+    private func standing() -> TransferStanding {
+        TransferStanding(
+            isCancelled: chance(2), isSuspended: chance(30), priority: chance(30) ? .high : .normal)
+    }
+
+    private func submit() {
+        let standing = chance(50) ? standing() : nil
+        let wasNew = machine.phase == .new
+        switch machine.submitted(standing, now) {
+        case .ignore: check(!wasNew, "a new one was ignored")
+        case .cancel: finish()
+        case .admit:
+            check(wasNew && standing?.isSuspended != true, "admitted")
+            if chance(50) { machine.queued() } else { begin() }
+        case .hold:
+            check(standing?.isSuspended == true, "held")
+            isSuspended = true
+        }
+    }
+
+    private func begin() {
+        check(!isSuspended, "started while suspended")
+        let deadline = machine.started(now)
+        check((deadline != nil) == (rules.idleTimeout > 0), "the first look is at \(String(describing: deadline))")
+    }
+
+    private func start() { if machine.phase == .waiting { begin() } }
+
+    private func update() {
+        let standing = standing()
+        let phase = machine.phase
+        let priority = machine.priority
+        let wasStill = isSuspended || isReaderBehind
+        let readerIsBehind = isReaderBehind && chance(50)
+        switch machine.updated(standing, now, isReaderBehind: readerIsBehind) {
+        case .nothing: check(phase != .running, "pauses are not told")
+        case .cancel:
+            check(standing.isCancelled, "cancelled")
+            if machine.cancelled() { finish() }
+            return
+        case .admit:
+            check(phase == .held && !standing.isSuspended, "let go")
+            isSuspended = false
+            if chance(50) { machine.queued() } else { begin() }
+        case .hold(let before):
+            check(phase == .waiting && standing.isSuspended && before == priority, "held")
+            isSuspended = true
+        case .requeue(let before):
+            check(phase == .waiting && before == priority && machine.priority > before, "moved")
+            if chance(50) { begin() } else { machine.queued() }
+        case .pause(let pause):
+            check(phase == .running, "paused in \(phase)")
+            isSuspended = standing.isSuspended
+            isReaderBehind = readerIsBehind
+            toldPause = pause
+            if wasStill, !isSuspended, !isReaderBehind, isConnected { quietSince = now }
+            if isSuspended || isReaderBehind { quietSince = nil }
+        }
+        check(machine.priority >= priority, "less urgent")
+    }
+
+    // MARK: The server
+
+    private func connect() {
+        guard machine.phase == .running || isOver, !hasHead || isChallenged else { return }
+        // libcurl leaves a connection that it has just opened only when the stream was refused.
+        if isConnected, !hasHead, mayHaveHadEffect, isFresh { mayHaveHadEffect = false }
+        let isRepetition = isConnected && !hasHead
+        isFresh = chance(50)
+        if isFresh { opened += 1 }
+        let (opened, sent, isMultiplexed) = (opened, sent, isMultiplexed)
+        let readiness = machine.connectionIsReady(
+            now, opened: opened, sent: sent, isMultiplexed: isMultiplexed)
+        if readiness == .refuse {
+            check(isOver || isRefused || isRepetition, "a first connection was refused")
+            if !isOver, !isRefused { moved() }
+            isRefused = isRefused || !isOver
+            return
+        }
+        check(!isOver, "went on after its end")
+        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a request with effects went out again")
+        check((readiness == .goPaused) == isSuspended, "readiness \(readiness)")
+        isConnected = true
+        hasHead = false
+        if chance(80) {
+            self.sent += 100
+            mayHaveHadEffect = true
+        } else {
+            mayHaveHadEffect = false
+        }
+        moved()
+    }
+
+    private func lose() {
+        guard isConnected, !hasHead, machine.phase == .running else { return }
+        let isProvablyUnprocessed = !mayHaveHadEffect
+        let isRefusedStream = mayHaveHadEffect && chance(30)
+        if isRefusedStream { mayHaveHadEffect = false }
+        isMultiplexed = chance(70)
+        let loss = Attempts.Loss(
+            sent: sent, isRefused: isRefusedStream, isReused: !isFresh, isMultiplexed: isMultiplexed)
+        let code =
+            [CURLE_HTTP2, CURLE_HTTP2_STREAM, CURLE_SEND_ERROR, CURLE_OPERATION_TIMEDOUT]
+            .randomElement(using: &random) ?? CURLE_HTTP2
+        guard let left = machine.timeToRepeat(after: code, loss, now) else {
+            if isRefusedStream { mayHaveHadEffect = true }
+            return
+        }
+        check(code != CURLE_OPERATION_TIMEDOUT, "repeated after its time")
+        check(rules.isIdempotent || isProvablyUnprocessed || isRefusedStream, "replayed with effects")
+        check((left == 0) == (rules.timeout == 0) && left <= rules.timeout, "\(left) ms are left")
+        check(!isRefused, "repeated although it was stopped")
+        machine.repeated(now)
+        (opened, sent, isConnected, quietSince, mayHaveHadEffect) = (0, 0, false, nil, false)
+    }
+
+    private func moved() { if !isSuspended, !isReaderBehind { quietSince = now } }
+
+    private func headLine() -> Bool {
+        guard isConnected || isOver else { return false }
+        let isTaken = machine.headLineCame(now)
+        check(isTaken == !(isOver || isRefused), "a line was \(isTaken ? "" : "not ")taken")
+        if isTaken {
+            hasHead = true
+            moved()
+        }
+        return isTaken
+    }
+
+    private func head() {
+        // Another one comes only when libcurl has answered the first by itself.
+        guard !hasFinalHead || isChallenged, headLine() else { return }
+        hasFinalHead = true
+        let head = TransferMachine.Head(
+            status: [200, 204, 302, 302, 401, 404, 407].randomElement(using: &random) ?? 200,
+            contentLength: [nil, 10, 5000, 70_000, 1 << 40].randomElement(using: &random) ?? nil,
+            isCoded: chance(20), isFollowed: false)
+        var followed = head
+        followed.isFollowed = head.status == 302 && chance(80)
+        let wasStream = machine.isStream
+        switch machine.headCame(followed, now) {
+        case .wait: check(!followed.isFollowed, "no end is set to a redirect")
+        case .answer:
+            check(machine.isStream && (wasStream || followed.isFollowed), "answered before its body")
+            answer()
+        case .look(let time):
+            check(followed.isFollowed && time > now, "a look for \(head.status)")
+            drainEnd = time
+        case .bodyTooLarge:
+            check((head.contentLength ?? 0) > rules.maxBodySize, "\(head) is too large")
+            isRefused = true
+        }
+    }
+
+    private func body() {
+        guard hasHead || isOver else { return }
+        let count = [1, 1000, 16_384, 70_000].randomElement(using: &random) ?? 1
+        let readerIsBehind = !isOver && machine.isStream && machine.phase == .running && chance(30)
+        let (before, hadAnswer) = (machine.bodyByteCount, machine.hasAnswered)
+        switch machine.bodyCame(count, now, isReaderBehind: readerIsBehind, coded: Int64(count)) {
+        case .refuse: return check(isOver || isRefused, "bytes were refused")
+        case .drop: check(rules.hasHTTPProxy && machine.status == 407, "bytes were dropped")
+        case .pause:
+            check(readerIsBehind && machine.bodyByteCount == before, "paused")
+            (isReaderBehind, toldPause, quietSince) = (true, .receiving, nil)
+            return
+        case .keep:
+            check(!machine.isStream || hadAnswer, "a stream without an answer")
+            check(machine.bodyByteCount <= rules.maxBodySize, "more than its limit was kept")
+        case .answerAndKeep:
+            check(machine.isStream && !hadAnswer, "answered within its body")
+            check(machine.bodyByteCount <= rules.maxBodySize, "more than its limit was kept")
+            answer()
+        case .bodyTooLarge:
+            check(machine.bodyByteCount > rules.maxBodySize, "a body is too large")
+            isRefused = true
+        case .decompressionBomb: isRefused = true
+        }
+        if !isOver { moved() }
+    }
+
+    private func send() {
+        guard isConnected || isOver else { return }
+        switch machine.sending {
+        case .refuse: check(isOver || isRefused, "sending was refused")
+        case .end: check(machine.status >= 300 && rules.readsBody, "sending was ended")
+        case .read:
+            check(!isOver && !isRefused, "sends on")
+            machine.sent(10, now)
+            moved()
+        }
+    }
+
+    // MARK: Time
+
+    private func look() {
+        guard machine.phase == .running || isOver else { return }
+        switch machine.look(now) {
+        case .never: check(isOver || rules.idleTimeout == 0, "is not looked at")
+        case .again(let time):
+            check(!isOver && time > now, "a look in the past")
+            if let quietSince, rules.idleTimeout > 0 {
+                check(now < quietSince + rules.idleTimeout, "silence since \(quietSince) was not seen at \(now)")
+            }
+        case .silent(let mayBeInKernel):
+            check(
+                quietSince.map { $0 + rules.idleTimeout <= now } ?? false,
+                "silent since \(String(describing: quietSince))")
+            if machine.looked(unsent: mayBeInKernel && chance(50) ? .random(in: 0...3, using: &random) : 0, now) == nil
+            {
+                finish()
+            } else {
+                check(mayBeInKernel, "the kernel has nothing of it")
+                quietSince = now
+            }
+        case .answer:
+            check(!isOver && machine.isStream, "answered by time")
+            check(drainEnd.map { $0 <= now } ?? false, "a redirect had no time")
+            answer()
+        }
+    }
+
+    private func progress() {
+        let completed = Int64.random(in: 0...50, using: &random) * 1000
+        guard let told = machine.progressed(completed, of: 50_000, now) else { return }
+        check(machine.phase == .running, "progress in \(machine.phase)")
+        check(told.completed <= completed, "\(told.completed) of \(completed)")
+        if let last = lastReport {
+            check(told.completed >= last.completed, "progress went back")
+            check(
+                told.completed == told.total || now >= last.time + TransferMachine.progressInterval,
+                "progress too often")
+        }
+        lastReport = (told.completed, now)
+    }
+
+    private func conclude() {
+        let isWell = chance(50)
+        switch machine.concluded(isWell: isWell, hasHead: hasHead) {
+        case .answer: check(isWell && hasHead && !isRefused, "a success")
+        case .proxyRefusal: check(isWell && rules.hasHTTPProxy && machine.status == 407, "a proxy's refusal")
+        case .stopped: check(isRefused, "a reason of its own")
+        case .failed: check(!isRefused && (!isWell || !hasHead), "a failure")
+        }
+        finish()
+    }
+}
+
+@Suite struct TransferMachineTests {
+    @Test(arguments: 0..<8) func livesKeepTheRules(batch: UInt64) {
+        var faults: [String] = []
+        for seed in 0..<600 where faults.isEmpty {
+            let life = Life(seed: batch << 32 | UInt64(seed))
+            life.live(steps: 60 + seed % 240)
+            faults = life.faults.map { "seed \(seed): \($0)" }
+        }
+        #expect(faults.isEmpty)
+    }
+}
