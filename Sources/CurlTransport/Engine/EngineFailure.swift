@@ -76,7 +76,9 @@ enum EngineFailure {
     static func describe(
         _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
     ) -> NetworkError {
-        if code == CURLE_OUT_OF_MEMORY, transfer.pipe != nil, transfer.head.isCoded {
+        if code == CURLE_OUT_OF_MEMORY || code == .tooLarge, transfer.pipe != nil, transfer.head.isComplete,
+            transfer.head.isCoded
+        {
             // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
@@ -118,14 +120,17 @@ enum EngineFailure {
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
-        // In HTTP/2 a stream or connection that ends early comes with these; the code says why.
-        case CURLE_HTTP2_STREAM, CURLE_HTTP2:
-            said.contains("not closed cleanly") || said.contains("GOAWAY") ? .connectionLost : .protocolViolation
-        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_HTTP3, CURLE_BAD_CONTENT_ENCODING,
+        // In HTTP/2 and 3 a stream or connection that ends early comes with these; the text says why (7.88: "was not closed
+        // cleanly", 8: "reset by server").
+        case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
+            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { said.contains($0) }
+                ? .connectionLost : .protocolViolation
+        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
             CURLE_CHUNK_FAILED:
             .protocolViolation
-        // libcurl's answer to a header line of more than 100 KiB.
+        // libcurl's answer to a header line of more than 100 KiB; 8 has a code for it.
         case CURLE_OUT_OF_MEMORY where transfer.connectionsUsed > 0 && !transfer.head.isComplete: .protocolViolation
+        case CURLcode.tooLarge where transfer.connectionsUsed > 0: .protocolViolation
         case CURLE_FILESIZE_EXCEEDED: .bodyTooLarge
         case CURLE_SEND_FAIL_REWIND, CURLE_READ_ERROR: .requestBody
         case CURLE_NOT_BUILT_IN, CURLE_UNKNOWN_OPTION: .unsupported
@@ -176,4 +181,9 @@ enum EngineFailure {
             headers: transfer.head.headers, body: ResponseBody(transfer.body), url: transfer.target.url,
             timings: timings)
     }
+}
+
+extension CURLcode {
+    /// `CURLE_TOO_LARGE`, which the headers of libcurl before 8.6 do not have.
+    static let tooLarge = CURLcode(rawValue: 100)
 }

@@ -51,7 +51,7 @@ struct SocketTable {
         if entry.wanted == 0 {
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
-            register(descriptor, &entry)
+            register(descriptor, &entry, for: entry.wanted)
         }
         entries[Int(descriptor)] = entry
     }
@@ -61,9 +61,25 @@ struct SocketTable {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]
         if entry.wanted != 0 { return true }
-        unregister(descriptor, &entry)
+        if entry.isOurs, entry.isConnected {
+            leaveIdle(descriptor, &entry)
+        } else {
+            unregister(descriptor, &entry)
+        }
         entries[Int(descriptor)] = entry
         return false
+    }
+
+    /// Something has come on a connection that nobody uses. One that the server closed is shut, so that the next request
+    /// leaves it without a byte sent: libcurl 8.22 looks for closed connections once a second only, and a request with
+    /// effects that went out on one is not repeated. What else comes, such as a TLS ticket, is libcurl's to read.
+    private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry) {
+        if lat_is_closed_by_peer(descriptor) != 0 {
+            shutdown(descriptor, CInt(SHUT_RDWR))
+            unregister(descriptor, &entry)
+        } else {
+            register(descriptor, &entry, for: EPOLLRDHUP.rawValue)
+        }
     }
 
     /// How many of the sockets are open.
@@ -87,14 +103,14 @@ struct SocketTable {
         return fstat(descriptor, &status) == 0 ? status.st_ino : 0
     }
 
-    private func register(_ descriptor: CInt, _ entry: inout Entry) {
+    private func register(_ descriptor: CInt, _ entry: inout Entry, for events: UInt32) {
         let operation = entry.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-        if lat_epoll_ctl(epoll, operation, descriptor, entry.wanted) != 0 {
+        if lat_epoll_ctl(epoll, operation, descriptor, events) != 0 {
             // The kernel knows better: the number was closed and opened behind our back.
             let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
-            _ = lat_epoll_ctl(epoll, other, descriptor, entry.wanted)
+            _ = lat_epoll_ctl(epoll, other, descriptor, events)
         }
-        entry.registered = entry.wanted
+        entry.registered = events
     }
 
     private func unregister(_ descriptor: CInt, _ entry: inout Entry) {
