@@ -82,7 +82,10 @@ enum EngineFailure {
             // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
-        if code == CURLE_COULDNT_CONNECT, let blocked = transfer.blockedAddress {
+        // Over QUIC the code is that of the first packet that could not be sent.
+        if transfer.connectionsUsed == 0, let blocked = transfer.blockedAddress,
+            code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)
+        {
             return complete(blocked, transfer, timings)
         }
         let detail = handle.errorText
@@ -106,6 +109,14 @@ enum EngineFailure {
             attempts: transfer.attempts, timings: timings)
     }
 
+    /// Whether a connection over QUIC did not come about.
+    private static func isQUIC(_ code: CURLcode, _ transfer: Transfer) -> Bool {
+        guard transfer.connectionsUsed == 0 else { return false }
+        return code == CURLE_QUIC_CONNECT_ERROR
+            || transfer.plan.version.value >= CurlVersion.http3
+                && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
+    }
+
     private static func kind(
         of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
@@ -114,6 +125,7 @@ enum EngineFailure {
         case CURLE_URL_MALFORMAT: .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .dns
         case CURLE_COULDNT_CONNECT: .connect
+        case _ where isQUIC(code, transfer): .connect
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
         // libcurl 7.88 has no code of its own for these.
         case CURLE_RECV_ERROR
@@ -153,6 +165,8 @@ enum EngineFailure {
         let plan = transfer.plan
         return switch kind {
         case .dns: "\(said); check the name for a typo, and the machine's resolver"
+        case .connect where plan.version.value == CurlVersion.http3Only:
+            "\(said); does the server at \(origin) speak HTTP/3, and is UDP let through?"
         case .connect: "\(said); is the server running, and does the port of \(origin) fit?"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
