@@ -146,7 +146,7 @@ import Testing
         for lack in facts.consequences {
             let line = details.first { $0.hasPrefix("without \(lack.feature): ") }
             #expect(line?.contains(lack.effect) == true, "\(lack.feature)")
-            #expect(lack.refused.map { line?.contains("\($0) is refused") == true } ?? true, "\(lack.feature)")
+            #expect(lack.refused.map { line?.contains("refused: \($0)") == true } ?? true, "\(lack.feature)")
         }
         #expect(
             details.contains { $0.hasPrefix("without HTTP/3: version = .http3") } == facts.missing.contains("HTTP/3"))

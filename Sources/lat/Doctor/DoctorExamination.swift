@@ -89,7 +89,7 @@ struct DoctorExamination: Sendable {
             details: ["has " + facts.features.joined(separator: ", ")]
                 + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")])
                 + facts.consequences.map { lack in
-                    "without \(lack.feature): " + (lack.refused.map { "\($0) is refused, " } ?? "") + lack.effect
+                    "without \(lack.feature): " + lack.effect + (lack.refused.map { "; refused: \($0)" } ?? "")
                 },
             advice: facts.tls == nil ? "https needs a libcurl with TLS; install libcurl4" : nil)
     }
