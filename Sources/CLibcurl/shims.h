@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -162,6 +163,39 @@ static inline CURLUcode lat_url_ascii_host(CURLU *url, char **host) {
     return code;
 }
 
+// A function of libidn2. libcurl or its libpsl may have brought it; a system without either may have it all the same. Looked
+// up and not linked, because it is needed for few names.
+static inline void *lat_idn_function(const char *name) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static void *library;
+    void *function = dlsym(RTLD_DEFAULT, name);
+    if (function) return function;
+    pthread_mutex_lock(&lock);
+    if (!library) library = dlopen("libidn2.so.0", RTLD_NOW | RTLD_LOCAL);
+    function = library ? dlsym(library, name) : NULL;
+    pthread_mutex_unlock(&lock);
+    return function;
+}
+
+static inline int lat_has_idn(void) { return lat_idn_function("idn2_lookup_u8") && lat_idn_function("idn2_free"); }
+
+// Writes a host name of UTF-8 in the letters of the DNS: 1 when that went well, 0 when it is no name, -1 without libidn2.
+// The text is freed with lat_idn_free.
+static inline int lat_idn_ascii(const char *host, char **ascii) {
+    typedef int (*lookup_name)(const uint8_t *, uint8_t **, int);
+    lookup_name lookup = (lookup_name)lat_idn_function("idn2_lookup_u8");
+    if (!lookup || !lat_idn_function("idn2_free")) return -1;
+    const uint8_t *name = (const uint8_t *)host;
+    // As libcurl does: normalised (IDN2_NFC_INPUT), non-transitional, and transitional for the names that fail so.
+    return lookup(name, (uint8_t **)ascii, 1 | 8) == 0 || lookup(name, (uint8_t **)ascii, 4) == 0;
+}
+
+static inline void lat_idn_free(char *text) {
+    typedef void (*release_text)(void *);
+    release_text release = (release_text)lat_idn_function("idn2_free");
+    if (release) release(text);
+}
+
 static inline CURLcode lat_getinfo_slist(CURL *handle, CURLINFO info, struct curl_slist **list) {
     return curl_easy_getinfo(handle, info, list);
 }
@@ -170,6 +204,13 @@ static inline CURLcode lat_getinfo_slist(CURL *handle, CURLINFO info, struct cur
 static inline int lat_unsent_bytes(int socket) {
     int count = 0;
     return ioctl(socket, TIOCOUTQ, &count) == 0 ? count : 0;
+}
+
+// Whether the other side has closed its half of a connection, even when there is still something to read.
+static inline int lat_is_closed_by_peer(int socket) {
+    const short half_closed = 0x2000; // POLLRDHUP, which poll.h has with _GNU_SOURCE only.
+    struct pollfd state = {.fd = socket, .events = half_closed};
+    return poll(&state, 1, 0) == 1 && (state.revents & (half_closed | POLLHUP | POLLERR)) != 0;
 }
 
 static inline void lat_name_thread(const char *name) { prctl(PR_SET_NAME, name); }

@@ -32,6 +32,8 @@ public final class CurlTransport: Transport {
     private let addressGuard: AddressGuard?
     private let cookieStore: CookieStore?
     private var keepsCookies: Bool { cookieStore != nil }
+    private let versions: VersionChoice
+    private let hasUnixSocket: Bool
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
@@ -60,6 +62,8 @@ public final class CurlTransport: Transport {
         cookieStore =
             configuration.cookies == .off
             ? nil : try CookieStore(configuration.cookies, warn: configuration.warn, write: configuration.cookieWriter)
+        versions = try VersionChoice(configuration)
+        hasUnixSocket = configuration.unixSocketPath != nil
         let engine = try Engine(
             configuration, proxies: proxies, tls: tls, addressGuard: addressGuard, cookies: cookieStore)
         mailbox = engine.mailbox
@@ -78,6 +82,7 @@ public final class CurlTransport: Transport {
             engine.tearDown()
             throw EngineFailure.noResources("thread")
         }
+        if versions.standard == .http3 { observeNetwork { [versions] in versions.networkHasChanged() } }
         if !configuration.tls.verifiesCertificates {
             configuration.warn(
                 "certificates are not verified: this manager talks to anybody who claims to be the server")
@@ -103,7 +108,7 @@ public final class CurlTransport: Transport {
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
         let transfer = try prepare(request, owner)
         do {
-            return try await withTaskCancellationHandler {
+            let response = try await withTaskCancellationHandler {
                 try await withUnsafeThrowingContinuation { continuation in
                     transfer.setContinuation(continuation)
                     if !mailbox.post(.start(transfer)) {
@@ -114,8 +119,11 @@ public final class CurlTransport: Transport {
             } onCancel: {
                 mailbox.post(.cancel(transfer))
             }
+            if transfer.plan.version.isRace { versions.note(response, of: transfer.target) }
+            return response
         } catch let error as NetworkError {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
+            if transfer.plan.version.isRace { versions.note(error, of: transfer.target) }
             throw error.attaching(request)
         }
     }
@@ -192,6 +200,10 @@ public final class CurlTransport: Transport {
         plan.decompresses = RequestCheck.decompresses(request)
         plan.headerLines = try headerLines.lines(
             for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
+        if request.version != .automatic || versions.standard != .automatic {
+            plan.version = try versions.choice(
+                for: request, target, proxy: plan.proxy, unixSocket: request.unixSocketPath != nil || hasUnixSocket)
+        }
         if request.hasStandardTransfer { return plan }
         try settings(of: request).apply(to: &plan)
         return plan

@@ -66,12 +66,24 @@ public enum RequestPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
 
 /// The HTTP version a request asks for.
 public enum HTTPVersionPolicy: Hashable, Sendable {
-    /// HTTP/2 over TLS when the server agrees (ALPN), else HTTP/1.1. The default.
+    /// The manager's choice; of the manager, HTTP/2 over TLS when the server agrees (ALPN), else HTTP/1.1
+    /// (`CURL_HTTP_VERSION_2TLS`). The default.
     case automatic
     /// HTTP/1.1 only.
     case http1
     /// HTTP/2 without asking first, also in clear text (`CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`).
     case http2PriorKnowledge
+    /// HTTP/3 over QUIC (RFC 9114), with HTTP/2 and HTTP/1.1 tried beside it when it does not answer at once
+    /// (`CURL_HTTP_VERSION_3`); the first connection that stands is used, and one that is open already is used as it is.
+    ///
+    /// An origin that answered over TCP, or whose HTTP/3 connection broke off, is left to TCP for five minutes or until the
+    /// network changes, so that a network without UDP costs the delay once. Through proxies, over Unix domain sockets and
+    /// for `http` URLs it is as ``automatic``. Needs a libcurl with HTTP/3; without, the manager is not made, and a
+    /// request fails with ``NetworkError/Kind/unsupported``. Nothing is sent before the handshake is over (no 0-RTT).
+    case http3
+    /// HTTP/3 and nothing else (`CURL_HTTP_VERSION_3ONLY`), for `https` URLs and without a proxy. As for ``http3``, libcurl
+    /// has to have it.
+    case http3Only
 }
 
 /// The version of a received response.

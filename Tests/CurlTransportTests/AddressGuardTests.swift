@@ -115,7 +115,8 @@ import Testing
         try await withTransport(configuration) { transport async throws in
             for host in [
                 "127.0.0.1", "2130706433", "0x7f.1", "localhost", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254",
-                "metadata.google.internal", "①②⑦.⓪.⓪.①", "127%2e0%2e0%2e1", "192.168.1.1",
+                "metadata.google.internal", "①②⑦.⓪.⓪.①", "127%2e0%2e0%2e1", "192.168.1.1", "２１３０７０６４３３",
+                "１２７。１", "%EF%BC%91%EF%BC%92%EF%BC%97.1",
             ] {
                 let error = try await transport.failure(of: HTTPRequest("GET", "http://\(host)/"))
                 guard case .addressBlocked = error.kind else {

@@ -1,8 +1,9 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct ConnectionTests {
     @Test func aRefusedConnectionSaysSo() async throws {
@@ -40,6 +41,25 @@ import Testing
             #expect(server.requests.first?.headers["Host"] == "xn--bcher-kva.example:\(port)")
             #expect(server.requests.first?.target == "/stra%C3%9Fe?q=%C3%BC")
         }
+    }
+
+    /// Whatever this libcurl was built with.
+    @Test(arguments: [
+        ("bücher.example", "xn--bcher-kva.example"), ("BÜCHER.example", "xn--bcher-kva.example"),
+        ("straße.example", "xn--strae-oqa.example"), ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
+        ("a。example", "a.example"), ("ａ.example", "a.example"), ("b%C3%BCcher.example", "xn--bcher-kva.example"),
+        ("２１３０７０６４３３", "127.0.0.1"), ("☃.example", "xn--n3h.example"),
+    ])
+    func internationalNamesTurnIntoASCII(name: String, ascii: String) {
+        #expect(URLReference.host(of: "http://\(name)/") == ascii)
+        #expect(URLReference.origin(of: "http://\(name)/") == "http://\(ascii):80")
+    }
+
+    @Test(arguments: ["a／b.example", "a＠b.example", "a＃b.example", "\u{301}a.example", "xn--ü.example"])
+    func namesThatAreNoneAreRefused(name: String) throws {
+        let error = #expect(throws: NetworkError.self) { try Target("http://\(name)/") }
+        #expect(error?.kind == .invalidRequest)
+        #expect(error?.message.contains("host") == true, "\(error?.message ?? "")")
     }
 
     @Test func thousandConcurrentRequestsKeepTheirOwnHeadersAndTimeouts() async throws {

@@ -10,7 +10,7 @@ import Testing
         "identity": Data(Codings.text.utf8), "GZIP": Codings.gzip, "x-gzip": Codings.gzip,
     ]
 
-    @Test(arguments: ["gzip", "zstd", "br", "identity", "GZIP", "x-gzip"], [false, true])
+    @Test(arguments: Codings.known + ["identity", "GZIP", "x-gzip"], [false, true])
     func codingsAreTakenOff(name: String, streams: Bool) async throws {
         let server = try MockServer()
         let data = Self.coded[name] ?? Data()
@@ -20,7 +20,19 @@ import Testing
             let response = try await transport.answer(to: request)
             #expect(try await String(decoding: response.body.collect(upTo: 1 << 20), as: UTF8.self) == Codings.text)
             let accepted = server.requests.first?.headers[values: "Accept-Encoding"]
-            #expect(accepted == ["gzip, br, zstd"])
+            #expect(accepted == [["gzip", "br", "zstd"].filter(Codings.known.contains).joined(separator: ", ")])
+        }
+    }
+
+    @Test(arguments: ["deflate64", "zstd"].filter { !Codings.known.contains($0) })
+    func codingsThatLibcurlLacksAreRefused(name: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .data(Codings.zstd(Codings.text)).header("Content-Encoding", name) }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url())
+            #expect(try await transport.failure(of: request).kind == .protocolViolation)
+            let raw = request.with { $0.decompresses = false }
+            #expect(try await transport.answer(to: raw).data == Codings.zstd(Codings.text))
         }
     }
 

@@ -1,8 +1,9 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct HTTP2Tests {
     private func trusting(_ change: (inout CurlTransport.Configuration) -> Void = { _ in })
@@ -108,23 +109,27 @@ import Testing
             "headers that do not decode", frame(1, flags: 4, stream: 1, [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
             [.protocolViolation, .connectionLost]
         ),
-        ("no HTTP/2 at all", Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), [.protocolViolation, .connectionLost]),
+        // libcurl 8 has told itself that it is over, and waits for the server to say something else: the idle timeout ends it.
+        ("no HTTP/2 at all", plain, [.protocolViolation, .connectionLost, .timeout(.idle)]),
+        ("no HTTP/2, and closed", plain, [.protocolViolation, .connectionLost]),
     ]
+
+    private static let plain = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
 
     @Test(arguments: breaks.indices)
     func aStreamThatIsBrokenFailsAndNothingElse(index: Int) async throws {
         let (name, bytes, kinds) = Self.breaks[index]
         let server = try RawServer { connection in
             _ = connection.read()
-            connection.write((name == "no HTTP/2 at all" ? [] : Self.settings) + bytes)
-            connection.drain()
+            connection.write((name.hasPrefix("no HTTP/2") ? [] : Self.settings) + bytes)
+            if !name.hasSuffix("closed") { connection.drain() }
         }
         let other = try MockServer()
         other.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", server.url()).with {
                 $0.version = .http2PriorKnowledge
-                $0.idleTimeout = .seconds(5)
+                $0.idleTimeout = .seconds(3)
             }
             let error = try await transport.failure(of: request)
             #expect(kinds.contains(error.kind), "\(name): \(error.kind) \(error.curlCode ?? -1) \(error.message)")
@@ -165,8 +170,9 @@ import Testing
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", server.url()).with { $0.version = .http2PriorKnowledge }
             let error = try await transport.failure(of: request)
-            #expect(error.attempts == connections.value)
-            #expect(connections.value == 2)
+            #expect(error.attempts == 2)
+            // libcurl 8 has opened one more when it asks whether the request may go out again.
+            #expect(connections.value == (GlobalCurl.runtimeVersion < 0x08_00_00 ? 2 : 3))
         }
     }
 

@@ -127,6 +127,25 @@ import Testing
         }
     }
 
+    /// A server that restarts closes all of them at once.
+    @Test(arguments: ["GET", "POST"]) func manyDeadConnectionsCostNoRequest(method: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 12 }) { transport async throws in
+            for _ in 0..<12 { server.enqueue(.text("x").delayed(by: .milliseconds(300))) }
+            let url = server.url("/a")
+            let first = (0..<12).map { _ in Task { try await transport.get(url) } }
+            for task in first { _ = try await task.value }
+            server.closeIdleConnections()
+            try await server.waitForClosedConnections(server.acceptedConnections)
+            for _ in 0..<3 {
+                let request = HTTPRequest(method, server.url("/b"), body: method == "POST" ? .text("pay") : nil)
+                #expect(try await transport.answer(to: request).status == 200)
+            }
+            #expect(server.requestCount == 15)
+        }
+    }
+
     @Test func aRepeatedBodyStartsAtItsFirstByte() async throws {
         let data = MockPattern.bytes(in: 0..<300_000)
         let server = try staleServer(.text("again"))

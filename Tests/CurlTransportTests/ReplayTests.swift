@@ -25,7 +25,17 @@ import Testing
         #expect(!replay(.unknown, multiplexed: false).allowsRepetition(2))
         #expect(replay(.unknown).allowsRepetition(2))
         for code in [CURLE_SEND_ERROR, CURLE_RECV_ERROR] {
-            #expect(!replay(.unsent, multiplexed: false).followsFailure(code, isReused: true, replays: 0))
+            #expect(!replay(.unknown, multiplexed: false).followsFailure(code, isReused: true, replays: 0))
+            #expect(!replay(.unsent, multiplexed: false).followsFailure(code, isReused: false, replays: 0))
+        }
+    }
+
+    @Test func deadPoolIsLeftOverHTTP1() {
+        #expect(replay(.unsent, idempotent: false, multiplexed: false).allowsRepetition(5))
+        for code in [CURLE_SEND_ERROR, CURLE_RECV_ERROR] {
+            let attempt = replay(.unsent, idempotent: false, multiplexed: false)
+            #expect(attempt.followsFailure(code, isReused: true, replays: 0))
+            #expect(!attempt.followsFailure(code, isReused: true, replays: Replay.limit))
         }
     }
 

@@ -56,7 +56,10 @@ final class LatProcess: Sendable {
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
         closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil
     ) throws {
-        let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"].merging(environment) { $1 }
+        var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
+        // Where `scripts/test --libcurl 8` has its libcurl.
+        variables["LD_LIBRARY_PATH"] = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"]
+        variables.merge(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
             let input = try Self.pipe(holding: input)
             let out = try columns.map { try Self.openTerminal($0) } ?? Self.openPipe()
@@ -89,9 +92,20 @@ final class LatProcess: Sendable {
         get async {
             await wait { $0.isOver }
             return state.withLock {
-                Result(exitCode: $0.exitCode ?? -1, out: $0.out, err: String(decoding: $0.err, as: UTF8.self))
+                Result(
+                    exitCode: $0.exitCode ?? -1, out: Self.withoutLoader($0.out),
+                    err: String(decoding: Self.withoutLoader($0.err), as: UTF8.self))
             }
         }
+    }
+
+    /// Without what the system's loader says of a libcurl whose symbols have no versions, as that of
+    /// `scripts/test --libcurl 8`.
+    private static func withoutLoader(_ output: Data) -> Data {
+        let mark = Data("no version information available".utf8)
+        guard output.firstRange(of: mark) != nil else { return output }
+        let lines = output.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        return Data(lines.filter { $0.firstRange(of: mark) == nil }.joined(separator: [UInt8(ascii: "\n")]))
     }
 
     /// Waits until a text has come on standard error, or the process is over.

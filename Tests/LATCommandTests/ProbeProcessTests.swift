@@ -136,6 +136,24 @@ import Testing
         #expect(machine.text.contains("libcurl") && machine.text.contains("network"))
     }
 
+    @Test func tellsWhatThisLibcurlLacks() async throws {
+        let result = try await LatProcess.run(["doctor", "--format", "json"])
+        let libcurl = try JSONValue(parsing: result.out)["steps"][0]
+        let details = try #require(libcurl["details"].array).compactMap(\.string)
+        let facts = LibcurlFacts.current
+        #expect(libcurl["finding"].string?.hasPrefix(facts.version) == true)
+        #expect(details.first == "has " + facts.features.joined(separator: ", "))
+        for lack in facts.consequences {
+            let line = details.first { $0.hasPrefix("without \(lack.feature): ") }
+            #expect(line?.contains(lack.effect) == true, "\(lack.feature)")
+            #expect(lack.refused.map { line?.contains("refused: \($0)") == true } ?? true, "\(lack.feature)")
+        }
+        let isRefused = details.contains {
+            $0.hasPrefix("without HTTP/3: ") && $0.contains("refused: version = .http3")
+        }
+        #expect(isRefused == facts.missing.contains("HTTP/3"))
+    }
+
     @Test func looksAtTheCertificate() async throws {
         let environment = ProcessInfo.processInfo.environment
         guard let url = environment["LAT_TEST_NGINX_HTTPS"], let authority = environment["LAT_TEST_CA"] else { return }

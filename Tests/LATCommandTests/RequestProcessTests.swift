@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LATNetworking
 import LATTesting
 import Testing
 
@@ -55,6 +56,16 @@ import Testing
         #expect(headers["User-Agent"] == nil && headers["X-E"] == "" && headers["Accept"] == "*/*")
         _ = try await request("GET", "/anything", "-u", "ada:secret")
         #expect(server.requests[1].headers["Authorization"] == "Basic YWRhOnNlY3JldA==")
+    }
+
+    @Test(
+        .enabled(if: LibcurlFacts.current.missing.contains("HTTP/3"), "this libcurl has HTTP/3"),
+        arguments: ["--http3", "--http3-only"])
+    func http3IsRefusedWithoutIt(option: String) async throws {
+        let result = try await request("GET", "/", option)
+        #expect(result.exitCode != 0 && result.out.isEmpty)
+        #expect(result.err.contains("HTTP/3") && result.err.contains(LibcurlFacts.current.version))
+        #expect(server.acceptedConnections == 0)
     }
 
     @Test func aUnixSocketIsConnectedTo() async throws {

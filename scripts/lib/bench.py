@@ -27,8 +27,11 @@ parser.add_argument("--only", action="append", choices=ROWS)
 parser.add_argument("--instructions", action="store_true")
 parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
+parser.add_argument("--libcurl", choices=("8",))
 parser.add_argument("--json")
-for hidden in ("--programs", "--nginx", "--nginx-tls", "--nginx-once", "--authority", "--scratch", "--package"):
+for hidden in (
+    "--programs", "--nginx", "--nginx-tls", "--nginx-once", "--authority", "--scratch", "--package", "--libraries"
+):
     parser.add_argument(hidden, help=argparse.SUPPRESS)
 parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
@@ -37,6 +40,10 @@ if rounds < 1:
     parser.error("--rounds wants a number from 1 up")
 if options.check:
     sys.exit(0)
+
+if options.libraries:
+    # For every program that is started from here; this one has its libraries by now.
+    os.environ["LD_LIBRARY_PATH"] = options.libraries
 
 rows = options.only or ([] if options.instructions or (options.build and options.quick) else list(ROWS))
 results = {}  # name of a measurement -> one dictionary per round
@@ -612,7 +619,7 @@ report = {
     "rounds": rounds,
     "machine": {
         "processors": os.cpu_count(), "kernel": platform.release(),
-        "swift": version("swift", "--version"), "libcurl": version("curl", "--version"),
+        "swift": version("swift", "--version"), "libcurl": f"8, from {options.libraries}" if options.libraries else version("curl", "--version"),
         "nginx": version("nginx", "-v"), "go": version("go", "version"),
         "valgrind": version("valgrind", "--version"), "strace": version("strace", "--version"),
     },

@@ -61,10 +61,17 @@ final class Target: @unchecked Sendable {
             curl_url_cleanup(handle)
             throw .invalidRequest("the scheme \"\(scheme)\" is not supported; only http and https are")
         }
-        guard let host = Target.part(CURLUPART_HOST, of: handle), !host.isEmpty else {
+        guard let written = Target.part(CURLUPART_HOST, of: handle), !written.isEmpty else {
             curl_url_cleanup(handle)
             throw .invalidRequest("the URL \"\(URLText.redacted(text))\" has no host")
         }
+        do {
+            try HostName.write(in: handle, host: written)
+        } catch {
+            curl_url_cleanup(handle)
+            throw error
+        }
+        let host = Target.part(CURLUPART_HOST, of: handle) ?? written
         let port = Target.part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT)) ?? ""
         origin = "\(scheme)://\(host):\(port)"
         self.host = Target.isPlain(host) ? host : Target.asciiHost(of: handle) ?? host

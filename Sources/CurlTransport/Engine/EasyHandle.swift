@@ -23,6 +23,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var connectTimeout: Int64 = 0
     @exclusivity(unchecked) private var decompresses = false
     @exclusivity(unchecked) private var tellsStreamFate = false
+    @exclusivity(unchecked) private var version = VersionChoice.automatic.value
     @exclusivity(unchecked) private var buffersMuch = false
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
@@ -117,7 +118,7 @@ final class EasyHandle {
         set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
         set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
-        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        set(CURLOPT_HTTP_VERSION, version)
         set(CURLOPT_SHARE, pointer: engine.share)
         setTLS()
         // Both are set even when empty, so that libcurl never looks at the environment.
@@ -184,6 +185,10 @@ final class EasyHandle {
         if tellsStreamFate != transfer.mayNeedStreamFate {
             tellsStreamFate = transfer.mayNeedStreamFate
             set(CURLOPT_VERBOSE, tellsStreamFate ? 1 : 0)
+        }
+        if version != plan.version.value {
+            version = plan.version.value
+            set(CURLOPT_HTTP_VERSION, version)
         }
         if proxy != plan.proxy {
             proxy = plan.proxy
@@ -287,16 +292,10 @@ final class EasyHandle {
         case .digest(let user, let password): setCredentials(user, password, digestScheme)
         case .any(let user, let password): setCredentials(user, password, anyScheme)
         }
-        switch request.version {
-        case .automatic: break
-        case .http1: set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-        case .http2PriorKnowledge:
-            set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE))
-            if GlobalCurl.runtimeVersion < 0x08_00_00 {
-                // libcurl 7.88 breaks off with a framing error when such a connection is used a second time.
-                set(CURLOPT_FRESH_CONNECT, 1)
-                set(CURLOPT_FORBID_REUSE, 1)
-            }
+        if request.version == .http2PriorKnowledge, GlobalCurl.runtimeVersion < 0x08_00_00 {
+            // libcurl 7.88 breaks off with a framing error when such a connection is used a second time.
+            set(CURLOPT_FRESH_CONNECT, 1)
+            set(CURLOPT_FORBID_REUSE, 1)
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
     }
@@ -338,6 +337,7 @@ final class EasyHandle {
         connectTimeout = 0
         decompresses = false
         tellsStreamFate = false
+        version = VersionChoice.automatic.value
         buffersMuch = false
         proxy = nil
         pins = nil

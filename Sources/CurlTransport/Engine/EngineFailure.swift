@@ -82,11 +82,16 @@ enum EngineFailure {
     static func describe(
         _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
     ) -> NetworkError {
-        if code == CURLE_OUT_OF_MEMORY, transfer.pipe != nil, transfer.head.isCoded {
+        if code == CURLE_OUT_OF_MEMORY || code == .tooLarge, transfer.pipe != nil, transfer.head.isComplete,
+            transfer.head.isCoded
+        {
             // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
-        if code == CURLE_COULDNT_CONNECT, let blocked = transfer.blockedAddress {
+        // Over QUIC the code is that of the first packet that could not be sent.
+        if transfer.machine.attempts.connectionsUsed == 0, let blocked = transfer.blockedAddress,
+            code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)
+        {
             return complete(blocked, transfer, timings)
         }
         let detail = handle.errorText
@@ -110,6 +115,14 @@ enum EngineFailure {
             attempts: transfer.machine.attempts.count, timings: timings)
     }
 
+    /// Whether a connection over QUIC did not come about.
+    private static func isQUIC(_ code: CURLcode, _ transfer: Transfer) -> Bool {
+        guard transfer.machine.attempts.connectionsUsed == 0 else { return false }
+        return code == CURLE_QUIC_CONNECT_ERROR
+            || transfer.plan.version.value >= CurlVersion.http3
+                && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
+    }
+
     private static func kind(
         of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
@@ -118,21 +131,25 @@ enum EngineFailure {
         case CURLE_URL_MALFORMAT: .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .dns
         case CURLE_COULDNT_CONNECT: .connect
+        case _ where isQUIC(code, transfer): .connect
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
         // libcurl 7.88 has no code of its own for these.
         case CURLE_RECV_ERROR
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
-        // In HTTP/2 a stream or connection that ends early comes with these; the code says why.
-        case CURLE_HTTP2_STREAM, CURLE_HTTP2:
-            said.contains("not closed cleanly") || said.contains("GOAWAY") ? .connectionLost : .protocolViolation
-        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_HTTP3, CURLE_BAD_CONTENT_ENCODING,
+        // In HTTP/2 and 3 a stream or connection that ends early comes with these; the text says why (7.88: "was not closed
+        // cleanly", 8: "reset by server").
+        case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
+            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { said.contains($0) }
+                ? .connectionLost : .protocolViolation
+        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
             CURLE_CHUNK_FAILED:
             .protocolViolation
-        // libcurl's answer to a header line of more than 100 KiB.
+        // libcurl's answer to a header line of more than 100 KiB; 8 has a code for it.
         case CURLE_OUT_OF_MEMORY where transfer.machine.attempts.connectionsUsed > 0 && !transfer.head.isComplete:
             .protocolViolation
+        case CURLcode.tooLarge where transfer.machine.attempts.connectionsUsed > 0: .protocolViolation
         case CURLE_FILESIZE_EXCEEDED: .bodyTooLarge
         case CURLE_SEND_FAIL_REWIND, CURLE_READ_ERROR: .requestBody
         case CURLE_NOT_BUILT_IN, CURLE_UNKNOWN_OPTION: .unsupported
@@ -155,6 +172,8 @@ enum EngineFailure {
         let plan = transfer.plan
         return switch kind {
         case .dns: "\(said); check the name for a typo, and the machine's resolver"
+        case .connect where plan.version.value == CurlVersion.http3Only:
+            "\(said); does the server at \(origin) speak HTTP/3, and is UDP let through?"
         case .connect: "\(said); is the server running, and does the port of \(origin) fit?"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
@@ -183,4 +202,9 @@ enum EngineFailure {
             headers: transfer.head.headers, body: ResponseBody(transfer.body), url: transfer.target.url,
             timings: timings)
     }
+}
+
+extension CURLcode {
+    /// `CURLE_TOO_LARGE`, which the headers of libcurl before 8.6 do not have.
+    static let tooLarge = CURLcode(rawValue: 100)
 }

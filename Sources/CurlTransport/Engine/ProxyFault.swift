@@ -13,8 +13,6 @@ struct ProxyFault {
         switch code {
         case CURLE_COULDNT_RESOLVE_PROXY:
             message = "the name of the proxy \(name) was not found (\(said)); check the proxy setting"
-        case CURLE_COULDNT_CONNECT:
-            message = "the proxy \(name) cannot be reached (\(said)); is it running, and is the port right?"
         case CURLE_PROXY:
             message = "the proxy \(name) did not connect to \(transfer.target.origin): \(Self.reason(handle) ?? said)"
         case _ where answer == 407:
@@ -23,6 +21,9 @@ struct ProxyFault {
             message =
                 "the proxy \(name) answered \(answer) and opens no tunnel to \(transfer.target.origin); is the host "
                 + "reachable from there, and the port allowed?"
+        // Only after its answer was looked at: libcurl 8 has this code for a tunnel that is refused too.
+        case CURLE_COULDNT_CONNECT:
+            message = "the proxy \(name) cannot be reached (\(said)); is it running, and is the port right?"
         case _ where Self.isTLS(code) && proxy.url.hasPrefix("https:") && (answer == 0 || !transfer.target.isSecure):
             message = "TLS with the proxy \(name) failed: \(said); its authority has to be among those of tls.caFile"
         default:

@@ -35,15 +35,16 @@ struct Replay {
     ///
     /// - Parameter number: 1 for the first repetition.
     func allowsRepetition(_ number: Int) -> Bool {
-        // A server that winds an HTTP/2 connection down refuses all its streams, and may do so again.
-        isSafe && (number == 1 || isMultiplexed)
+        // A server that winds an HTTP/2 connection down refuses all its streams, and may do so again; and one that restarts
+        // closes all connections of the pool.
+        isSafe && (number == 1 || isMultiplexed || fate == .unsent)
     }
 
     /// Whether the engine sends the request again after libcurl gave it up.
     ///
     /// libcurl 7.88 may put a request on a connection that has just received `GOAWAY`: nothing is sent, and the transfer
     /// ends with `CURLE_HTTP2`, which libcurl does not repeat. And where each connection takes few requests, five
-    /// repetitions are soon used up. On HTTP/1 libcurl's own repetition is the only one.
+    /// repetitions are soon used up. On HTTP/1 libcurl's own repetition is the only one of a request that went out.
     ///
     /// - Parameters:
     ///   - code: How libcurl ended the transfer.
@@ -55,8 +56,9 @@ struct Replay {
         // A fresh connection of a host that has not answered in HTTP/2 yet: the server refuses the first stream with
         // GOAWAY, or breaks the rules and will do so again. The code is the same.
         case CURLE_HTTP2: isMultiplexed || isReused || replays == 0
-        case CURLE_HTTP2_STREAM: fate == .refused
-        case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed
+        case CURLE_HTTP2_STREAM, CURLE_HTTP3: fate == .refused
+        // Of a pool whose connections have all been closed libcurl 8 tries five and gives up.
+        case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed || isReused && fate == .unsent
         // The engine turned the connection down before anything was sent on it: it held stray input.
         case CURLE_ABORTED_BY_CALLBACK: fate == .unsent
         default: false

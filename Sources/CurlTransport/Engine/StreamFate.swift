@@ -28,6 +28,12 @@ struct StreamFate {
         }
     }
 
+    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server".
+    static func isRefusal(_ code: CURLcode, _ text: String) -> Bool {
+        (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3)
+            && (text.contains("REFUSED_STREAM") || text.contains("refused by server"))
+    }
+
     private static func begins(_ line: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
         guard let start = line.baseAddress, line.count >= text.utf8CodeUnitCount else { return false }
         return memcmp(start, text.utf8Start, text.utf8CodeUnitCount) == 0

@@ -16,6 +16,8 @@ struct TransferPlan: Sendable {
     var headerLines: [String]
     /// Whether libcurl asks for compressed bodies and takes the compression off.
     var decompresses: Bool
+    /// The versions of HTTP that may be spoken.
+    var version = VersionChoice.automatic
     /// The proxy on the way; `nil` for none.
     var proxy: ProxySettings.Proxy?
     /// The keys one of which the server must have, for `CURLOPT_PINNEDPUBLICKEY`.

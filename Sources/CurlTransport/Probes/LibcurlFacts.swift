@@ -1,31 +1,115 @@
 import CLibcurl
 
-/// What the libcurl that is loaded can do (`curl_version_info`).
+/// What the libcurl that is loaded can do (`curl_version_info`), and what follows from what it cannot.
 package struct LibcurlFacts: Hashable, Sendable {
     /// `7.88.1`.
     package let version: String
     /// The library for TLS and its version, `OpenSSL/3.0.19`; `nil` without TLS.
     package let tls: String?
-    /// What it has of the things this package uses: `HTTP/2`, `brotli` and so on.
+    /// What it has of the things this package uses: `HTTP/2`, `br` and so on.
     package let features: [String]
     /// What it lacks of those.
     package let missing: [String]
+    /// What the lack means: settings that are refused when a manager is made or a call is sent, and things that are done
+    /// otherwise.
+    package let consequences: [Consequence]
+
+    /// What is refused, or different, for want of a feature.
+    package struct Consequence: Hashable, Sendable {
+        /// One of ``LibcurlFacts/missing``.
+        package let feature: String
+        /// A setting as it is written, `version = .http3`; `nil` when none is refused.
+        package let refused: String?
+        /// What happens, in a sentence.
+        package let effect: String
+    }
+
+    /// Something this package uses when libcurl has it.
+    struct Feature {
+        let name: String
+        let isThere: Bool
+        /// The setting that is refused without it.
+        var refused: String?
+        /// What happens without it.
+        let effect: String
+    }
+
+    init(version: String, tls: String?, _ all: [Feature]) {
+        self.version = version
+        self.tls = tls
+        features = all.filter(\.isThere).map(\.name)
+        let lacking = all.filter { !$0.isThere }
+        missing = lacking.map(\.name)
+        consequences = lacking.map { Consequence(feature: $0.name, refused: $0.refused, effect: $0.effect) }
+    }
 
     /// Those of this process.
     package static var current: LibcurlFacts {
         let info = curl_version_info(CURLVERSION_TENTH)?.pointee
-        let bits = info.map { UInt32(bitPattern: $0.features) } ?? 0
-        func has(_ bit: UInt32) -> Bool { bits & bit != 0 }
-        let all: [(String, Bool)] = [
-            ("TLS", has(1 << 2)), ("HTTP/2", has(1 << 16)), ("HTTP/3", has(1 << 25)), ("gzip", has(1 << 3)),
-            ("br", has(1 << 23)), ("zstd", has(1 << 26)), ("IPv6", has(1 << 0)),
-            ("international names", has(1 << 10)), ("public suffixes", has(1 << 20)),
-            ("look-ups in the background", has(1 << 7)), ("HTTPS proxies", has(1 << 21)),
-            ("Unix domain sockets", has(1 << 19)),
-        ]
         return LibcurlFacts(
             version: info.map { String(cString: $0.version) } ?? "",
             tls: info?.ssl_version.map { String(cString: $0) },
-            features: all.filter(\.1).map(\.0), missing: all.filter { !$0.1 }.map(\.0))
+            all(UInt32(bitPattern: info?.features ?? 0), protocols(info), hasAres: info?.ares != nil))
+    }
+
+    /// - Parameter bits: `curl_version_info_data.features`.
+    static func all(_ bits: UInt32, _ protocols: Set<String>, hasAres: Bool) -> [Feature] {
+        func has(_ bit: UInt32) -> Bool { bits & (1 << bit) != 0 }
+        func coding(_ name: String, _ bit: UInt32) -> Feature {
+            Feature(name: name, isThere: has(bit), effect: "bodies are not asked for in \(name)")
+        }
+        return [
+            Feature(name: "TLS", isThere: has(2), refused: "https URLs", effect: "nothing can be sent to https URLs"),
+            Feature(
+                name: "HTTP/2", isThere: has(16), refused: "version = .http2PriorKnowledge",
+                effect: "servers are spoken to in HTTP/1.1"),
+            Feature(
+                name: "HTTP/3", isThere: has(25), refused: "version = .http3 and .http3Only",
+                effect: "servers are spoken to in HTTP/2 and HTTP/1.1"),
+            coding("gzip", 3), coding("br", 23), coding("zstd", 26),
+            Feature(name: "IPv6", isThere: has(0), effect: "hosts with IPv6 addresses alone cannot be reached"),
+            Feature(
+                name: "international names", isThere: has(10) || HostName.canBeWritten,
+                refused: "hosts with letters beyond ASCII", effect: "write them as the DNS has them (xn--…)"),
+            Feature(
+                name: "public suffixes", isThere: has(20), refused: "cookies other than .off",
+                effect: "a site could set cookies for all of .com"),
+            Feature(
+                name: "look-ups in the background", isThere: has(7),
+                effect: "each look-up of a name holds up all transfers of its manager"),
+            Feature(
+                name: "DNS servers", isThere: hasAres, refused: "nameResolver = .servers",
+                effect: "names are looked up by the system, or over HTTPS"),
+            Feature(
+                name: "DNS over HTTPS", isThere: takesResolverURL, refused: "nameResolver = .https",
+                effect: "names are looked up by the system"),
+            Feature(
+                name: "HTTPS proxies", isThere: has(21), refused: "proxy = .url(\"https://…\")",
+                effect: "proxies are reached by http or SOCKS"),
+            Feature(
+                name: "Unix domain sockets", isThere: has(19), refused: "unixSocketPath",
+                effect: "hosts are reached by TCP only"),
+            // Of these libcurl's own are not used; who looks at a libcurl wants to know all the same.
+            Feature(name: "HSTS", isThere: has(28), effect: "nothing changes, the manager has its own"),
+            Feature(name: "alt-svc", isThere: has(24), effect: "nothing changes, the manager has its own"),
+            Feature(name: "WebSocket", isThere: protocols.contains("ws"), effect: "nothing changes, it is not used"),
+        ]
+    }
+
+    private static func protocols(_ info: curl_version_info_data?) -> Set<String> {
+        var names = Set<String>()
+        var next = info?.protocols
+        while let name = next?.pointee {
+            names.insert(String(cString: name))
+            next = next?.advanced(by: 1)
+        }
+        return names
+    }
+
+    /// DNS over HTTPS has no bit; a libcurl without it refuses the option.
+    private static var takesResolverURL: Bool {
+        guard let handle = curl_easy_init() else { return false }
+        defer { curl_easy_cleanup(handle) }
+        return lat_setopt_string(handle, CURLOPT_DOH_URL, "https://127.0.0.1/") == CURLE_OK
     }
 }

@@ -32,7 +32,7 @@ enum RequestCheck {
             case nil, .bearer: false
             case .basic, .digest, .any: true
             }
-        return hasCredentials || request.version != .automatic || request.unixSocketPath != nil
+        return hasCredentials || request.version == .http2PriorKnowledge || request.unixSocketPath != nil
     }
 
     /// Credentials end up in header fields, Digest's user name as it is.

@@ -28,6 +28,10 @@ public struct EngineConfiguration: Sendable {
     /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`, as
     /// in `LATNetworking/1.1 (Debian 12; x86_64)`.
     public var userAgent: String?
+    /// The HTTP version of requests whose own ``HTTPRequest/version`` is ``HTTPVersionPolicy/automatic``. A version that this
+    /// libcurl lacks is refused when the manager is made, with ``NetworkError/Kind/unsupported``. Default
+    /// ``HTTPVersionPolicy/automatic``.
+    public var version = HTTPVersionPolicy.automatic
     /// Where requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
     /// How the password of a proxy's URL is sent to an HTTP proxy. Default ``ProxyAuthentication/basic``.

@@ -87,7 +87,10 @@ struct DoctorExamination: Sendable {
             name: "libcurl", outcome: facts.tls == nil ? .warning : .good,
             finding: facts.version + (facts.tls.map { " with \($0)" } ?? " without TLS"),
             details: ["has " + facts.features.joined(separator: ", ")]
-                + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")]),
+                + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")])
+                + facts.consequences.map { lack in
+                    "without \(lack.feature): " + lack.effect + (lack.refused.map { "; refused: \($0)" } ?? "")
+                },
             advice: facts.tls == nil ? "https needs a libcurl with TLS; install libcurl4" : nil)
     }
 

@@ -39,6 +39,8 @@ struct RequestCommand: Command {
     let isVerbose: Bool
     let user: (name: String, password: String)?
     let usesHTTP2: Bool
+    /// `nil` for neither of HTTP/3's.
+    let http3: HTTPVersionPolicy?
     let unixSocket: String?
     let cache: CachePolicy?
     let format: OutputFormat
@@ -58,6 +60,7 @@ struct RequestCommand: Command {
         isVerbose = arguments.contains(Self.verbose)
         user = try Self.user(arguments)
         usesHTTP2 = arguments.contains(Self.http2)
+        http3 = arguments.contains(Self.http3Only) ? .http3Only : arguments.contains(Self.http3) ? .http3 : nil
         unixSocket = arguments.value(Self.unixSocket)
         cache = try CacheArgument.parse(arguments, of: Self.cache)
         format = try OutputFormat(arguments)
@@ -104,6 +107,8 @@ extension RequestCommand {
         "--verbose", "-v", help: "Tells of request, headers and timings on standard error. Secrets are not shown.")
     static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
     static let http2 = Option("--http2", help: "Speaks HTTP/2 from the start, also without TLS.")
+    static let http3 = Option("--http3", help: "Tries HTTP/3, with HTTP/2 beside it. Needs a libcurl that has it.")
+    static let http3Only = Option("--http3-only", help: "Speaks HTTP/3 and nothing else.")
     static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")
     static let cache = Option(
         "--cache", value: "POLICY",
@@ -112,7 +117,7 @@ extension RequestCommand {
             + "writeOnly or networkOnly. Default: networkOnly.")
     static let options = [
         parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
-        include, verbose, user, http2, unixSocket, cache, OutputFormat.option,
+        include, verbose, user, http2, http3, http3Only, unixSocket, cache, OutputFormat.option,
     ]
 
     static let details = """

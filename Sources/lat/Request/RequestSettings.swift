@@ -15,6 +15,7 @@ struct RequestSettings: Interceptor {
         if let user = command.user { request.authentication = .basic(user: user.name, password: user.password) }
         // Over TLS the two sides agree on it by themselves.
         if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") { request.version = .http2PriorKnowledge }
+        if let version = command.http3 { request.version = version }
         willSend(request)
         return try await next(request)
     }

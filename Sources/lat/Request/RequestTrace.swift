@@ -15,7 +15,12 @@ enum RequestTrace {
         if let contentType = request.body?.contentType, !request.headers.contains("Content-Type") {
             fields.append(("Content-Type", contentType))
         }
-        let version = request.version == .http2PriorKnowledge ? "HTTP/2" : "HTTP/1.1"
+        let version =
+            switch request.version {
+            case .http2PriorKnowledge: "HTTP/2"
+            case .http3, .http3Only: "HTTP/3"
+            case .automatic, .http1: "HTTP/1.1"
+            }
         var lines = ["\(request.method) \(target) \(version)"]
         for (name, value) in fields {
             let isSecret = secrets.contains(name)

@@ -43,6 +43,16 @@ final class ChildProcess: Sendable {
         while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
     }
 
+    /// Asks it to end, and waits until it has.
+    func terminate() async throws {
+        kill(identifier, SIGTERM)
+        let end = ContinuousClock.now + .seconds(30)
+        while !hasEnded {
+            guard ContinuousClock.now < end else { throw Failure(description: "it does not end: \(output)") }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
     /// The path of an installed program, `nil` for none.
     static func path(of program: String) -> String? {
         ["/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/"].map { $0 + program }.first { access($0, X_OK) == 0 }
@@ -61,6 +71,7 @@ final class ChildProcess: Sendable {
     }
 
     /// Waits until `find` sees something in the output.
+    @discardableResult
     func awaitOutput<Found>(_ what: String, _ find: (String) -> Found?) async throws -> Found {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {

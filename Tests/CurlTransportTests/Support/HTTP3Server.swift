@@ -1,0 +1,117 @@
+import CLibcurl
+import FoundationEssentials
+import HTTPCore
+import Testing
+
+@testable import CurlTransport
+
+extension Trait where Self == ConditionTrait {
+    /// For tests that need a libcurl with HTTP/3 and the packages of `scripts/requirements-test.txt`.
+    static var needsHTTP3: Self {
+        .enabled(
+            if: GlobalCurl.has(CURL_VERSION_HTTP3) && HTTP3Server.isThere,
+            "needs a libcurl with HTTP/3 and .venv: scripts/test --libcurl 8")
+    }
+}
+
+/// A script of `scripts/lib` that serves on a port of 127.0.0.1 and tells what it sees, line by line.
+private struct PythonScript {
+    let process: ChildProcess
+    let port: Int
+
+    static let root: URL = {
+        var root = URL(filePath: #filePath)
+        for _ in 0..<4 { root.deleteLastPathComponent() }
+        return root
+    }()
+    static let python = root.appending(path: ".venv/bin/python").path
+
+    init(_ script: String, _ arguments: [String]) async throws {
+        let path = Self.root.appending(path: "scripts/lib/\(script)").path
+        process = try ChildProcess("env", [Self.python, path] + arguments)
+        port = try await process.awaitOutput("a port") { output in
+            output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("port ") }.flatMap { Int($0.dropFirst(5)) }
+        }
+    }
+
+    func lines(_ prefix: String) -> [Substring] {
+        process.output.split(whereSeparator: \.isNewline).filter { $0.hasPrefix(prefix) }
+    }
+}
+
+/// `scripts/lib/http3.py`: HTTP/3 by aioquic on a port of 127.0.0.1, and HTTP/1.1 over TLS on the TCP port of that number.
+final class HTTP3Server: Sendable {
+    private let script: PythonScript
+
+    var port: Int { script.port }
+
+    static var isThere: Bool {
+        FileManager.default.isExecutableFile(atPath: PythonScript.python) && TestCertificates.shared != nil
+    }
+
+    /// - Parameters:
+    ///   - certificate: the name of one of ``TestCertificates``.
+    ///   - port: 0 for a free one.
+    ///   - idle: after how many seconds of silence it forgets a connection.
+    ///   - isSilent: whether nothing answers by UDP, as behind a firewall.
+    init(_ certificate: String = "server", port: Int = 0, idle: Double = 60, isSilent: Bool = false) async throws {
+        let file = try #require(TestCertificates.shared).path("\(certificate).pem")
+        let options = ["--port", "\(port)", "--idle", "\(idle)"] + (isSilent ? ["--silent"] : [])
+        script = try await PythonScript("http3.py", [file] + options)
+    }
+
+    func url(_ path: String = "/", host: String = "localhost") -> String { "https://\(host):\(port)\(path)" }
+
+    /// The requests so far: method, path, and `3` or `1.1`.
+    var requests: [String] { script.lines("request ").map { String($0.dropFirst(8)) } }
+    /// The QUIC connections so far: `fresh` or `resumed`.
+    var connections: [String] { script.lines("connection ").map { String($0.dropFirst(11)) } }
+    /// What came to a silent port.
+    var datagrams: Int { script.lines("datagram").count }
+
+    /// Closes its connections and ends. Letting go of it ends it without a word to anybody.
+    func stop() async throws { try await script.process.terminate() }
+
+    /// Waits until so many QUIC connections are over.
+    func waitForClosedConnections(_ count: Int) async throws {
+        try await script.process.awaitOutput("\(count) closed connections") { output in
+            output.split(whereSeparator: \.isNewline).count { $0 == "closed" } >= count ? true : nil
+        }
+    }
+}
+
+/// `scripts/lib/relay.py`: loses and reorders datagrams between a client and a server.
+final class DatagramRelay: Sendable {
+    private let script: PythonScript
+
+    /// - Parameters:
+    ///   - dropEvery: one of so many is lost; 0 for none.
+    ///   - reorderEvery: one of so many comes after the one that follows it; 0 for none.
+    init(to server: HTTP3Server, dropEvery: Int = 0, reorderEvery: Int = 0) async throws {
+        let options = ["--drop", "\(dropEvery)", "--reorder", "\(reorderEvery)"]
+        script = try await PythonScript("relay.py", ["\(server.port)"] + options)
+    }
+
+    func url(_ path: String = "/") -> String { "https://localhost:\(script.port)\(path)" }
+
+    /// How many were lost, came late, and were sent before the handshake was over.
+    var counts: (dropped: Int, reordered: Int, early: Int) {
+        (script.lines("dropped").count, script.lines("reordered").count, script.lines("early").count)
+    }
+}
+
+/// Bodies as the server makes and checks them: 0, 1, … 255, 0, …
+enum HTTP3Body {
+    private static let block = Data((0..<(1 << 20)).map { UInt8(truncatingIfNeeded: $0) })
+
+    static func bytes(_ count: Int) -> Data {
+        var data = Data(capacity: count)
+        while data.count < count { data.append(block.prefix(count - data.count)) }
+        return data
+    }
+
+    /// Whether a part of a body, of less than a mebibyte, is what it has to be.
+    static func isRight(_ part: Data, at offset: Int) -> Bool {
+        part.elementsEqual(block[(offset % 256)..<(offset % 256 + part.count)])
+    }
+}

@@ -1,0 +1,165 @@
+"""An HTTP/3 server on 127.0.0.1 for the tests, by aioquic: http3.py CERTIFICATE [--port N] [--idle SECONDS] [--silent].
+
+CERTIFICATE is a PEM file of certificate and key. TCP at the same port is answered in HTTP/1.1 over TLS, as by a server whose
+HTTP/3 is raced for. SIGTERM closes the connections with a word; SIGKILL does not. With --silent the UDP port is there and never answers, as behind a firewall. Every line of the output tells
+something: "port N", "datagram" for what a silent port gets, "connection", "request METHOD PATH VERSION", "closed".
+"""
+
+import argparse
+import asyncio
+import signal
+import socket
+import ssl
+
+from aioquic.asyncio import QuicConnectionProtocol, serve
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamReset
+
+# Bodies are 0, 1, … 255, 0, … so that a byte lost, doubled or moved shows.
+BLOCK = bytes(range(256)) * 512
+
+
+def tell(*words):
+    print(*words, flush=True)
+
+
+class Upload:
+    """Checks a body as it comes."""
+
+    def __init__(self):
+        self.count, self.is_right = 0, True
+
+    def add(self, data):
+        start = self.count % 256
+        position = 0
+        while position < len(data):
+            part = data[position : position + len(BLOCK) - 256]
+            self.is_right = self.is_right and part == BLOCK[start : start + len(part)]
+            position += len(part)
+            start = (start + len(part)) % 256
+        self.count += len(data)
+
+
+class HTTP3(QuicConnectionProtocol):
+    # Streams of all connections that wait for each other, by the number that has to come together.
+    together = {}
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.http, self.uploads, self.heads, self.tasks = None, {}, {}, set()
+
+    def quic_event_received(self, event):
+        if isinstance(event, HandshakeCompleted):
+            tell("connection", "resumed" if event.session_resumed else "fresh")
+            self.http = self.http or H3Connection(self._quic)
+        elif isinstance(event, ConnectionTerminated):
+            tell("closed")
+        elif isinstance(event, StreamReset):
+            tell("reset")
+        if self.http is None:
+            return
+        for happened in self.http.handle_event(event):
+            stream = happened.stream_id
+            if isinstance(happened, HeadersReceived):
+                self.heads.setdefault(stream, dict(happened.headers))
+                self.uploads.setdefault(stream, Upload())
+            elif isinstance(happened, DataReceived):
+                self.uploads[stream].add(happened.data)
+            if happened.stream_ended:
+                task = asyncio.ensure_future(self.answer(stream))
+                self.tasks.add(task)
+                task.add_done_callback(self.tasks.discard)
+
+    async def answer(self, stream):
+        head, upload = self.heads.pop(stream), self.uploads.pop(stream)
+        path = head[b":path"].decode()
+        tell("request", head[b":method"].decode(), path, "3")
+        word, _, number = path[1:].partition("/")
+        if word == "bytes":
+            return await self.send_bytes(stream, int(number))
+        if word == "together":
+            await self.wait_for_others(int(number))
+        if word == "never":
+            return
+        text = f"3 {upload.count} {'right' if upload.is_right else 'wrong'}"
+        self.http.send_headers(stream, [(b":status", b"200"), (b"content-type", b"text/plain")])
+        self.http.send_data(stream, text.encode(), True)
+        self.transmit()
+
+    async def wait_for_others(self, count):
+        event, waiting = self.together.setdefault(count, (asyncio.Event(), []))
+        waiting.append(self)
+        if len(waiting) >= count:
+            event.set()
+        await event.wait()
+
+    async def send_bytes(self, stream, count):
+        self.http.send_headers(stream, [(b":status", b"200"), (b"content-length", str(count).encode())])
+        sender = self._quic._streams[stream].sender
+        position = 0
+        while position < count:
+            part = BLOCK[: min(len(BLOCK), count - position)]
+            position += len(part)
+            self.http.send_data(stream, part, position == count)
+            self.transmit()
+            # As much as a connection can have on its way, and no more: it is kept in memory.
+            while len(sender._buffer) > 4 << 20 and self._quic._close_event is None:
+                await asyncio.sleep(0.005)
+
+
+class Silence(asyncio.DatagramProtocol):
+    def datagram_received(self, data, address):
+        tell("datagram")
+
+
+async def answer_tcp(reader, writer):
+    """HTTP/1.1, one request after the other, without bodies."""
+    try:
+        while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+            method, path, _ = head.split(" ", 2)
+            tell("request", method, path, "1.1")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n1.1")
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+        pass
+    writer.close()
+
+
+async def main(options):
+    quic = QuicConfiguration(alpn_protocols=H3_ALPN, is_client=False, idle_timeout=options.idle)
+    quic.max_data = quic.max_stream_data = 16 << 20
+    quic.load_cert_chain(options.certificate)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(options.certificate)
+    tickets = {}
+    tcp = await asyncio.start_server(answer_tcp, "127.0.0.1", options.port, ssl=tls)
+    port = tcp.sockets[0].getsockname()[1]
+    if options.silent:
+        loop = asyncio.get_running_loop()
+        await loop.create_datagram_endpoint(Silence, local_addr=("127.0.0.1", port))
+    else:
+        server = await serve(
+            "127.0.0.1", port, configuration=quic, create_protocol=HTTP3,
+            session_ticket_fetcher=tickets.get, session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
+        )
+        server._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    end = asyncio.Event()
+    # Who started this may have blocked it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
+    tell("port", port)
+    await end.wait()
+    if not options.silent:
+        server.close()
+    # The connections' last packets go out in the loop's next turn.
+    await asyncio.sleep(0)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("certificate")
+parser.add_argument("--port", type=int, default=0)
+parser.add_argument("--idle", type=float, default=60)
+parser.add_argument("--silent", action="store_true")
+asyncio.run(main(parser.parse_args()))
