@@ -30,6 +30,7 @@ public final class CurlTransport: Transport {
     private let tls: TLSMaterial
     private let addressGuard: AddressGuard?
     private let keepsCookies: Bool
+    private let netrc: Netrc?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
@@ -56,6 +57,7 @@ public final class CurlTransport: Transport {
             configuration.blocksPrivateAddresses
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
         keepsCookies = configuration.cookies != .off
+        netrc = try Netrc(configuration.netrc)
         let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
         mailbox = engine.mailbox
         executor = engine.executor
@@ -140,6 +142,7 @@ public final class CurlTransport: Transport {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
+            let request = netrc?.authenticated(request, target) ?? request
             var plan = try plan(for: request, target)
             plan.progress = owner?.progressHandler
             let pipe = request.streamsBody ? BodyPipe() : nil

@@ -24,6 +24,9 @@ final class Target: @unchecked Sendable {
 
     var isSecure: Bool { scheme == "https" }
 
+    /// Whether the URL itself names a user.
+    var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
+
     /// How long the body will be, if it is as long as the last one from here; 0 when that is not known, or long.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 

@@ -138,6 +138,7 @@ final class EasyHandle {
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
         setHostOverrides()
+        setEngineOptions()
     }
 
     private func setHostOverrides() {

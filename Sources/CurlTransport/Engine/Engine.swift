@@ -28,6 +28,7 @@ final class Engine: @unchecked Sendable {
 
     let configuration: EngineConfiguration
     let tls: TLSMaterial
+    let options: EngineOptions
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
     @exclusivity(unchecked) private(set) var cookies: CookieStore?
@@ -70,6 +71,7 @@ final class Engine: @unchecked Sendable {
         _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?
     ) throws(NetworkError) {
         try GlobalCurl.start()
+        options = try EngineOptions(configuration)
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
         let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw EngineFailure.noResources("an epoll descriptor") }

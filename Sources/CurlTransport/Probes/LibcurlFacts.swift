@@ -20,7 +20,8 @@ package struct LibcurlFacts: Hashable, Sendable {
             ("TLS", has(1 << 2)), ("HTTP/2", has(1 << 16)), ("HTTP/3", has(1 << 25)), ("gzip", has(1 << 3)),
             ("br", has(1 << 23)), ("zstd", has(1 << 26)), ("IPv6", has(1 << 0)),
             ("international names", has(1 << 10)), ("public suffixes", has(1 << 20)),
-            ("look-ups in the background", has(1 << 7)), ("HTTPS proxies", has(1 << 21)),
+            ("look-ups in the background", has(1 << 7)),
+            ("DNS servers", GlobalCurl.hasAres), ("HTTPS proxies", has(1 << 21)),
             ("Unix domain sockets", has(1 << 19)),
         ]
         return LibcurlFacts(

@@ -61,6 +61,22 @@ public struct EngineConfiguration: Sendable {
     public var connectTo: [String] = []
     /// How long a looked-up address is used again (`CURLOPT_DNS_CACHE_TIMEOUT`), in whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
+    /// Who is asked for the addresses of hosts (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default
+    /// ``NameResolver/system``.
+    public var nameResolver = NameResolver.system
+    /// How long an attempt at a host's first address has before one at an address of the other family begins beside it
+    /// (RFC 8305, `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). Default 200 ms.
+    public var happyEyeballsDelay = standardHappyEyeballsDelay
+    /// The interface or address of this machine that connections come from (`CURLOPT_INTERFACE`). Default `nil`: the
+    /// system's choice. One that is not there is refused when the manager is made, with
+    /// ``NetworkError/Kind/invalidRequest``.
+    public var connectionSource: ConnectionSource?
+    /// The ports of this machine that connections come from, the first free one of them (`CURLOPT_LOCALPORT`,
+    /// `CURLOPT_LOCALPORTRANGE`). With fewer ports than connections some fail, with ``NetworkError/Kind/connect``; a closed
+    /// connection's port is free again a minute later. Default `nil`: the system's choice.
+    public var localPorts: ClosedRange<Int>?
+    /// Where user names and passwords of hosts are read from (`CURLOPT_NETRC`). Default ``NetrcPolicy/off``.
+    public var netrc = NetrcPolicy.off
     /// A Unix domain socket to connect to, for all requests. Default `nil`.
     public var unixSocketPath: String?
     /// Whether the kernel's news of links, addresses and routes (rtnetlink) is heard: pooled connections whose address or
@@ -70,6 +86,8 @@ public struct EngineConfiguration: Sendable {
 
     /// The default settings.
     public init() {}
+
+    static let standardHappyEyeballsDelay = Duration.milliseconds(200)
 }
 
 /// What is alive in an engine: for tests, and to see that nothing stays behind.
