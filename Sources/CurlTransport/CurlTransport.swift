@@ -31,6 +31,7 @@ public final class CurlTransport: Transport {
     private let addressGuard: AddressGuard?
     private let keepsCookies: Bool
     private let netrc: Netrc?
+    private let origins: OriginMemory?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
@@ -58,6 +59,7 @@ public final class CurlTransport: Transport {
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
         keepsCookies = configuration.cookies != .off
         netrc = try Netrc(configuration.netrc)
+        origins = try OriginMemory(configuration)
         let engine = try Engine(configuration, proxies: proxies, tls: tls, addressGuard: addressGuard)
         mailbox = engine.mailbox
         executor = engine.executor
@@ -72,6 +74,9 @@ public final class CurlTransport: Transport {
         guard isStarted else {
             engine.tearDown()
             throw EngineFailure.noResources("thread")
+        }
+        if let alternatives = origins?.alternatives {
+            observeNetwork { [weak alternatives] in alternatives?.networkHasChanged() }
         }
         if !configuration.tls.verifiesCertificates {
             configuration.warn(
@@ -98,7 +103,7 @@ public final class CurlTransport: Transport {
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
         let transfer = try prepare(request, owner)
         do {
-            return try await withTaskCancellationHandler {
+            let response = try await withTaskCancellationHandler {
                 try await withUnsafeThrowingContinuation { continuation in
                     transfer.setContinuation(continuation)
                     if !mailbox.post(.start(transfer)) {
@@ -109,10 +114,19 @@ public final class CurlTransport: Transport {
             } onCancel: {
                 mailbox.post(.cancel(transfer))
             }
+            guard let origins, origins.note(response, to: transfer) else { return response }
         } catch let error as NetworkError {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
-            throw error.attaching(request)
+            guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
         }
+        // The address that stood in for the origin's is not to be used; it is passed over from here on.
+        return try await send(request, for: owner)
+    }
+
+    /// The address that a URL is asked at: the `https` one where the host is known to want that (``HSTSPolicy``).
+    package func effectiveURL(of url: String) -> String {
+        guard let hsts = origins?.hsts, let target = try? targets.target(for: url) else { return url }
+        return hsts.secureURL(of: target) ?? url
     }
 
     /// Ends all transfers with ``NetworkError/Kind/shutDown``, closes every connection, and returns when the thread
@@ -121,6 +135,7 @@ public final class CurlTransport: Transport {
         await withUnsafeContinuation { continuation in
             if !mailbox.post(.shutDown(continuation)) { continuation.resume() }
         }
+        await origins?.flush()
     }
 
     /// What is alive in the engine.
@@ -141,9 +156,18 @@ public final class CurlTransport: Transport {
         do throws(NetworkError) {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
-            let target = try targets.target(for: request.url)
-            let request = netrc?.authenticated(request, target) ?? request
+            var target = try targets.target(for: request.url)
+            var request = request
+            if let url = origins?.hsts?.secureURL(of: target) {
+                request.url = url
+                target = try targets.target(for: url)
+            }
+            if let netrc { request = netrc.authenticated(request, target) }
             var plan = try plan(for: request, target)
+            if let alternative = origins?.alternative(for: request, target, plan) {
+                plan.alternative = alternative
+                plan.headerLines.append(alternative.usedField)
+            }
             plan.progress = owner?.progressHandler
             let pipe = request.streamsBody ? BodyPipe() : nil
             let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)

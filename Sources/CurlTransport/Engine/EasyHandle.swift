@@ -34,6 +34,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var headerList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var resolveList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var connectToList: UnsafeMutablePointer<curl_slist>?
+    @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var mime: OpaquePointer?
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
@@ -67,6 +68,7 @@ final class EasyHandle {
         curl_slist_free_all(headerList)
         curl_slist_free_all(resolveList)
         curl_slist_free_all(connectToList)
+        curl_slist_free_all(alternativeList)
         curl_mime_free(mime)
         errorBuffer.deallocate()
     }
@@ -198,11 +200,19 @@ final class EasyHandle {
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer.request) }
         if plan.ignoresCookies { set(CURLOPT_SHARE, pointer: nil) }
+        if let alternative = plan.alternative { connect(to: alternative) }
         lat_tls_forget(tlsSlot)
         defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
         }
+    }
+
+    private func connect(to alternative: AlternativeService) {
+        curl_slist_free_all(alternativeList)
+        // Empty for whatever the URL's are.
+        alternativeList = curl_slist_append(nil, "::\(alternative.host):\(alternative.port)")
+        set(CURLOPT_CONNECT_TO, pointer: alternativeList)
     }
 
     private static let streamBufferSize = 128 << 10
@@ -316,6 +326,7 @@ final class EasyHandle {
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
             || transfer.repetitions > 0 || transfer.replays > 0 || transfer.plan.ignoresCookies
+            || transfer.plan.alternative != nil
         guard isUnusual else { return }
         curl_easy_reset(curl)
         curl_mime_free(mime)

@@ -201,6 +201,8 @@ struct TransferPlan: Sendable {
     var ignoresCookies: Bool
     /// What is sent with the manager's cookies, in one field.
     var ownCookies: String?
+    /// The address that stands in for the origin's.
+    var alternative: AlternativeService?
     var maxConnectionsPerHost: Int
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.

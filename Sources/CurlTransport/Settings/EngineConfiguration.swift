@@ -77,6 +77,15 @@ public struct EngineConfiguration: Sendable {
     public var localPorts: ClosedRange<Int>?
     /// Where user names and passwords of hosts are read from (`CURLOPT_NETRC`). Default ``NetrcPolicy/off``.
     public var netrc = NetrcPolicy.off
+    /// Whether hosts that ask for it are only spoken to over TLS (RFC 6797; libcurl's `CURLOPT_HSTS_CTRL` is not used, since
+    /// redirects, cookies and credentials have to see the address). Default ``HSTSPolicy/off``.
+    public var hsts = HSTSPolicy.off
+    /// Hosts that are only spoken to over TLS from the first request on, whatever ``hsts`` says: `example.org` for itself,
+    /// `.example.org` for all names below it too. Default none.
+    public var hstsPreload: [String] = []
+    /// Whether requests go to the other addresses that servers name (RFC 7838, by `CURLOPT_CONNECT_TO`; libcurl's
+    /// `CURLOPT_ALTSVC_CTRL` knows them for one handle only). Default ``AltSvcPolicy/off``.
+    public var altSvc = AltSvcPolicy.off
     /// A Unix domain socket to connect to, for all requests. Default `nil`.
     public var unixSocketPath: String?
     /// Whether the kernel's news of links, addresses and routes (rtnetlink) is heard: pooled connections whose address or
