@@ -19,10 +19,11 @@ let package = Package(
         ),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
-        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "Cryptography"]),
+        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "CZlib", "Cryptography"]),
         .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography"]),
         .target(
             name: "LATNetworking",

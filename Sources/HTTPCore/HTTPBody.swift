@@ -88,6 +88,11 @@ public struct HTTPBody: Sendable, Hashable {
         HTTPBody(content: .multipart(files))
     }
 
+    /// A stream that was made elsewhere.
+    package static func stream(made stream: BodyStream, contentType: String?) -> HTTPBody {
+        HTTPBody(content: .stream(stream), contentType: contentType)
+    }
+
     /// The meter does not count.
     public static func == (lhs: HTTPBody, rhs: HTTPBody) -> Bool {
         lhs.content == rhs.content && lhs.contentType == rhs.contentType

@@ -9,7 +9,7 @@ import HTTPCore
 /// Touched by the engine's thread only, hence without Swift's run-time check of exclusive access. Never freed while in
 /// the multi handle.
 final class EasyHandle {
-    let curl: UnsafeMutableRawPointer
+    @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     let slot: Int
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
@@ -56,9 +56,13 @@ final class EasyHandle {
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         tlsSlot = .allocate(capacity: 1)
         tlsSlot.initialize(to: lat_tls_slot(notes: nil))
-        // Once: it outlives a reset.
-        if engine.cookies != nil { set(CURLOPT_COOKIEFILE, "") }
+        setLastingOptions()
         setBaseOptions()
+    }
+
+    /// What outlives a reset.
+    private func setLastingOptions() {
+        if engine.cookies != nil { set(CURLOPT_COOKIEFILE, "") }
     }
 
     deinit {
@@ -201,6 +205,7 @@ final class EasyHandle {
         if plan.needsReset { setUnusualOptions(transfer.request) }
         if plan.ignoresCookies { set(CURLOPT_SHARE, pointer: nil) }
         if let alternative = plan.alternative { connect(to: alternative) }
+        if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         lat_tls_forget(tlsSlot)
         defer { firstFailure = nil }
         if let failure = firstFailure {
@@ -299,6 +304,7 @@ final class EasyHandle {
             }
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+        if request.trailers != nil { setTrailers() }
     }
 
     private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
@@ -317,6 +323,15 @@ final class EasyHandle {
         set(CURLOPT_TIMEOUT_MS, Int(left))
     }
 
+    /// libcurl 7.88 remembers over a reset that trailers were sent, and writes before its buffer when it sends another
+    /// chunked body then.
+    private func replace() {
+        guard let fresh = curl_easy_init() else { return curl_easy_reset(curl) }
+        curl_easy_cleanup(curl)
+        curl = fresh
+        setLastingOptions()
+    }
+
     /// Gives back what the transfer lent the handle, after it has left the multi handle.
     func finish() {
         guard let transfer else { return }
@@ -326,9 +341,9 @@ final class EasyHandle {
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
             || transfer.repetitions > 0 || transfer.replays > 0 || transfer.plan.ignoresCookies
-            || transfer.plan.alternative != nil
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
         guard isUnusual else { return }
-        curl_easy_reset(curl)
+        if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         curl_mime_free(mime)
         mime = nil
         target = nil

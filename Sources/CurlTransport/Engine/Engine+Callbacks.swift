@@ -67,6 +67,7 @@ extension Engine {
         }
         transfer.lastActivity = now
         transfer.connectionsUsed += 1
+        transfer.plan.warmUp?.noteConnection(handle)
         defer { transfer.hasHeadOnConnection = false }
         let isIdempotent = transfer.request.method.isIdempotent
         // Nothing but a refused stream makes libcurl leave a connection that it has just opened.
@@ -153,6 +154,7 @@ extension Engine {
         guard let transfer = handle.transfer, transfer.failure == nil else { return 0 }
         transfer.lastActivity = now
         if isProxyRefusal(transfer) { return bytes.count }
+        if throttle?.allows(receiving: bytes.count, transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
         if let pipe = transfer.pipe, pipe.pauseIfFull() {
             // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
             transfer.isPaused = true
@@ -191,8 +193,12 @@ extension Engine {
     func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer, transfer.failure == nil else { return Int(CURL_READFUNC_ABORT) }
         if transfer.stopsSending { return 0 }
-        switch source.read(into: buffer) {
+        if throttle?.allowsSending(transfer, now) == false { return Int(CURL_READFUNC_PAUSE) }
+        let piece =
+            throttle.map { UnsafeMutableRawBufferPointer(rebasing: buffer.prefix($0.piece(transfer))) } ?? buffer
+        switch source.read(into: piece) {
         case .bytes(let count):
+            throttle?.sent(count, transfer)
             transfer.lastActivity = now
             transfer.sourceBytes += Int64(count)
             return count
@@ -206,7 +212,7 @@ extension Engine {
 
     func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
         handle.transfer?.sourceBytes = 0
-        if source.rewind() { return CURL_SEEKFUNC_OK }
+        if handle.transfer?.hasMadeTrailers != true, source.rewind() { return CURL_SEEKFUNC_OK }
         handle.transfer?.failure = EngineFailure.notReplayable
         return CURL_SEEKFUNC_FAIL
     }

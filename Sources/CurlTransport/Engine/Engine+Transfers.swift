@@ -37,6 +37,7 @@ extension Engine {
         if capacity.note(running: runningCount, now) { setCapacity() }
         transfer.startedAt = now
         transfer.attemptStartedAt = now
+        if transfer.plan.isLimited { limit(transfer) }
         guard let handle = handles.take(for: self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
@@ -85,6 +86,9 @@ extension Engine {
 
     /// libcurl is through with a transfer.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
+        if let warmUp = transfer.plan.warmUp, warmUp.isOver(result, transfer) {
+            return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
+        }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)

@@ -44,6 +44,8 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var queue: AdmissionQueue<Transfer>
     @exclusivity(unchecked) var idleWatch = IdleWatch()
     @exclusivity(unchecked) var handles = HandlePool()
+    /// The limits of all transfers together, when there are any.
+    @exclusivity(unchecked) var throttle: Throttle?
     @exclusivity(unchecked) var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
     @exclusivity(unchecked) private var jobs: [UnownedJob] = []
@@ -102,6 +104,9 @@ final class Engine: @unchecked Sendable {
         self.epoll = epoll
         self.multi = multi
         self.share = share
+        if configuration.maxReceiveRate != nil || configuration.maxSendRate != nil {
+            throttle = Throttle(configuration, .now)
+        }
         sockets = SocketTable(epoll: epoll)
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
         capacity = ConnectionCapacity(
@@ -152,6 +157,10 @@ final class Engine: @unchecked Sendable {
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
             if idleWatch.isDue(now) { endSilentTransfers() }
+            if let due = throttle?.due, due <= now {
+                resumeThrottled()
+                finishTransfers()
+            }
             deliverChunks()
             saveCookies()
             deliverAnswers()
@@ -176,7 +185,7 @@ final class Engine: @unchecked Sendable {
 
     private func waitTime() -> CInt {
         guard failedStarts.isEmpty, answers.isEmpty, pipesWithNews.isEmpty, mailbox.prepareToSleep() else { return 0 }
-        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture)
+        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, throttle?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
     }

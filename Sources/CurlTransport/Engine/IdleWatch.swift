@@ -46,7 +46,9 @@ extension Engine {
         for handle in handles.all {
             guard let transfer = handle.transfer, transfer.plan.idleTimeout > 0 else { continue }
             // Before the connection stands its own timeout rules; while somebody here holds the transfer, none does.
-            guard let lastActivity = transfer.lastActivity, !transfer.isSuspended, !transfer.isPaused else {
+            guard let lastActivity = transfer.lastActivity, !transfer.isSuspended, !transfer.isPaused,
+                !transfer.isThrottled
+            else {
                 idleWatch.note(now + transfer.plan.idleTimeout)
                 continue
             }

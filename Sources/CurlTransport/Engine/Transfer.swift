@@ -35,6 +35,13 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var isSuspended = false
     /// The reader of a stream is behind, or the transfer is held by the caller.
     @exclusivity(unchecked) var isPaused = false
+    /// Its trailers were said, which libcurl can do once.
+    @exclusivity(unchecked) var hasMadeTrailers = false
+    /// What its own rates allow, when it has some.
+    @exclusivity(unchecked) var receiveBudget: ByteBudget?
+    @exclusivity(unchecked) var sendBudget: ByteBudget?
+    /// It waits for a rate: its own, or that of all transfers.
+    @exclusivity(unchecked) var isThrottled = false
     @exclusivity(unchecked) var hasNewChunks = false
     /// The server has answered with a refusal; what is left of the body is not sent.
     @exclusivity(unchecked) var stopsSending = false
@@ -201,9 +208,16 @@ struct TransferPlan: Sendable {
     var ignoresCookies: Bool
     /// What is sent with the manager's cookies, in one field.
     var ownCookies: String?
+    /// Set when only the connection is wanted.
+    var warmUp: WarmUp?
     /// The address that stands in for the origin's.
     var alternative: AlternativeService?
     var maxConnectionsPerHost: Int
+    /// In bytes per second.
+    var maxReceiveRate: Int64?
+    var maxSendRate: Int64?
+    /// Whether there is a rate of its own.
+    var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.
     var needsReset: Bool
@@ -234,6 +248,8 @@ struct TransferSettings: Sendable {
     private let maxBodySize: Int64?
     private let maxConnectionsPerHost: Int?
     private let pins: String?
+    private let maxReceiveRate: Int64?
+    private let maxSendRate: Int64?
     private let needsReset: Bool
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
@@ -247,6 +263,9 @@ struct TransferSettings: Sendable {
         maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
         try RequestCheck.credentials(request.authentication)
         try RequestCheck.unixSocket(request.unixSocketPath)
+        try RequestCheck.rate(request.maxReceiveRate, "maxReceiveRate")
+        try RequestCheck.rate(request.maxSendRate, "maxSendRate")
+        (maxReceiveRate, maxSendRate) = (request.maxReceiveRate, request.maxSendRate)
         maxConnectionsPerHost = request.maxConnectionsPerHost
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
         pins =
@@ -262,6 +281,7 @@ struct TransferSettings: Sendable {
         if let maxBodySize { plan.maxBodySize = maxBodySize }
         if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
         if let pins { plan.pins = pins }
+        (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
         plan.needsReset = needsReset
     }
 }

@@ -53,6 +53,21 @@ enum PreparedBody: Sendable {
         self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), meter))
     }
 
+    /// The same body, given to libcurl piece by piece however short it is.
+    var inPieces: PreparedBody {
+        guard case .bytes(let data) = self, !data.isEmpty else { return self }
+        return .source(DataSource(data))
+    }
+
+    /// The same body, sent chunked whatever its length.
+    var chunked: PreparedBody {
+        switch self {
+        case .bytes(let data): .source(ChunkedSource(DataSource(data)))
+        case .source(let source): .source(ChunkedSource(source))
+        case .multipart: self
+        }
+    }
+
     /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
     var isSmall: Bool { if case .bytes = self { true } else { false } }
 

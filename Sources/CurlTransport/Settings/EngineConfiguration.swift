@@ -25,6 +25,13 @@ public struct EngineConfiguration: Sendable {
     public var maxBodySize: Int64 = 2 << 30
     /// By how much a body may grow when its compression is taken off, looked at after 32 MiB. Default 200.
     public var maxDecompressionRatio = 200
+    /// The most bytes of bodies that all transfers together receive in a second, counted as they are handed on, without
+    /// their compression. The piece that crosses the limit is taken whole, and those after it wait; that is no silence, but
+    /// the total timeout goes on. For a limit of one request see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
+    public var maxReceiveRate: Int64?
+    /// The most bytes of bodies that all transfers together send in a second, as ``maxReceiveRate``. Default `nil`: no
+    /// limit.
+    public var maxSendRate: Int64?
     /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`, as
     /// in `LATNetworking/1.1 (Debian 12; x86_64)`.
     public var userAgent: String?
