@@ -31,7 +31,7 @@ enum TableKey {
     private static let everywhere = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "redirects", "envelope", "simulate", "volatileParameters",
-        "sealer",
+        "sealer", "compressBody",
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 

@@ -22,7 +22,10 @@ extension Corridor {
         let redirect = RedirectRoom(
             policy: configuration.redirects,
             rule: RedirectRule(
-                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects),
+                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects,
+                effectiveURL: { url in
+                    if case .engine(let engine) = sender { engine.effectiveURL(of: url) } else { url }
+                }),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
         let operations = CacheOperations(
             storage: storage, volatileParameters: Set(configuration.volatileParameters),

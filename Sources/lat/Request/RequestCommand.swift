@@ -41,6 +41,7 @@ struct RequestCommand: Command {
     let usesHTTP2: Bool
     let unixSocket: String?
     let cache: CachePolicy?
+    let connection: ConnectionArguments
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -60,6 +61,7 @@ struct RequestCommand: Command {
         usesHTTP2 = arguments.contains(Self.http2)
         unixSocket = arguments.value(Self.unixSocket)
         cache = try CacheArgument.parse(arguments, of: Self.cache)
+        connection = try ConnectionArguments(arguments)
         format = try OutputFormat(arguments)
     }
 
@@ -110,10 +112,11 @@ extension RequestCommand {
         help:
             "How the cache in $XDG_CACHE_HOME/lat takes part: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
             + "writeOnly or networkOnly. Default: networkOnly.")
-    static let options = [
-        parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
-        include, verbose, user, http2, unixSocket, cache, OutputFormat.option,
-    ]
+    static let options =
+        [
+            parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
+            include, verbose, user, http2, unixSocket, cache,
+        ] + ConnectionArguments.options + [OutputFormat.option]
 
     static let details = """
         Examples

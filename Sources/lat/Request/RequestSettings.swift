@@ -15,6 +15,7 @@ struct RequestSettings: Interceptor {
         if let user = command.user { request.authentication = .basic(user: user.name, password: user.password) }
         // Over TLS the two sides agree on it by themselves.
         if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") { request.version = .http2PriorKnowledge }
+        command.connection.apply(to: &request)
         willSend(request)
         return try await next(request)
     }
@@ -32,6 +33,7 @@ struct RequestSettings: Interceptor {
         if let cache = command.cache { configuration.cachePolicy = cache }
         if !command.followsRedirects { configuration.redirects = .none }
         configuration.unixSocketPath = command.unixSocket
+        command.connection.apply(to: &configuration)
         configuration.interceptors = [RequestSettings(command: command, willSend: willSend)]
         return try CentralRequestManager(configuration: configuration)
     }
