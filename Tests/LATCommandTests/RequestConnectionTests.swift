@@ -52,9 +52,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--doh", "http://a/"], 3, "nameResolver"), (["--dns-servers", "dns.example"], 3, "nameResolver"),
-        (["--interface", "eth99"], 3, "connectionSource"), (["--interface", "192.0.2.7"], 3, "connectionSource"),
-        (["--netrc-file", "/no/such"], 3, "netrc"), (["--hsts", "/no/such/file"], 3, "hsts"),
+        (["--doh", "http://a/"], 2, "nameResolver"), (["--dns-servers", "dns.example"], 2, "nameResolver"),
+        (["--interface", "eth99"], 2, "connectionSource"), (["--interface", "192.0.2.7"], 2, "connectionSource"),
+        (["--netrc-file", "/no/such"], 2, "netrc"), (["--hsts", "/no/such/file"], 2, "hsts"),
         (["--local-port", "9-2"], 2, "--local-port"), (["--local-port", "x"], 2, "--local-port"),
         (["--limit-rate", "0"], 2, "--limit-rate"), (["--limit-rate", "fast"], 2, "--limit-rate"),
         (["--prewarm", "0"], 2, "--prewarm"),

@@ -77,9 +77,9 @@ struct Throttle {
         return Self.allows(0, transfer, now, &sending, &senders, &due)
     }
 
-    /// How much a transfer may send at once: what a second allows.
+    /// How much a transfer may send at once: what a tenth of a second allows.
     func piece(_ transfer: Transfer) -> Int {
-        Int(clamping: min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max))
+        Int(clamping: max(1, min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max) / 10))
     }
 
     mutating func sent(_ bytes: Int, _ transfer: Transfer) {

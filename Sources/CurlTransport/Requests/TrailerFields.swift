@@ -104,6 +104,8 @@ extension EasyHandle {
     /// request by itself when that is dead, and 7.88 cannot say trailers twice.
     func setTrailers() {
         set(CURLOPT_FRESH_CONNECT, 1)
+        // Left in the pool it would be taken by requests that could go over HTTP/2.
+        if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)
         set(CURLOPT_TRAILERDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
