@@ -97,6 +97,7 @@ import Testing
         // The first address accepts nothing, so that only the second, tried beside it, can answer.
         let silent = try FullBacklogListener()
         let server = try OtherFamilyServer(port: silent.port)
+        defer { withExtendedLifetime(server) {} }
         func configuration(_ delay: Duration) -> CurlTransport.Configuration {
             testConfiguration {
                 $0.resolve = ["two.example:\(silent.port)": "127.0.0.1,[::1]"]
@@ -108,10 +109,11 @@ import Testing
         try await withTransport(configuration(.milliseconds(20))) { transport async throws in
             #expect(try await transport.get(url).status == 204)
         }
+        // libcurl 8 does not wait for longer than a part of the connect timeout.
+        guard LibcurlFacts.current.version.hasPrefix("7.") else { return }
         try await withTransport(configuration(.seconds(3600))) { transport async throws in
             #expect(try await transport.failure(of: HTTPRequest("GET", url)).kind == .timeout(.connect))
         }
-        withExtendedLifetime(server) {}
     }
 }
 

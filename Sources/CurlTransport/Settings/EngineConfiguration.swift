@@ -72,7 +72,8 @@ public struct EngineConfiguration: Sendable {
     /// ``NameResolver/system``.
     public var nameResolver = NameResolver.system
     /// How long an attempt at a host's first address has before one at an address of the other family begins beside it
-    /// (RFC 8305, `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). Default 200 ms.
+    /// (RFC 8305, `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 does not wait for all of the connect timeout, whatever this
+    /// says. Default 200 ms.
     public var happyEyeballsDelay = standardHappyEyeballsDelay
     /// The interface or address of this machine that connections come from (`CURLOPT_INTERFACE`). Default `nil`: the
     /// system's choice. One that is not there is refused when the manager is made, with
