@@ -19,11 +19,12 @@ let package = Package(
         ),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "Platform"),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
-        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "Cryptography", "Platform"]),
+        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "CZlib", "Cryptography", "Platform"]),
         .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",

@@ -68,6 +68,10 @@ static inline CURLcode lat_setopt_debug(CURL *handle, curl_debug_callback callba
     return curl_easy_setopt(handle, CURLOPT_DEBUGFUNCTION, callback);
 }
 
+static inline CURLcode lat_setopt_trailers(CURL *handle, curl_trailer_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_TRAILERFUNCTION, callback);
+}
+
 static inline CURLcode lat_setopt_open_socket(CURL *handle, curl_opensocket_callback callback) {
     return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, callback);
 }
@@ -198,6 +202,20 @@ static inline void lat_idn_free(char *text) {
 
 static inline CURLcode lat_getinfo_slist(CURL *handle, CURLINFO info, struct curl_slist **list) {
     return curl_easy_getinfo(handle, info, list);
+}
+
+// Whether the two sides of a handle's TLS connection agreed on HTTP/2 (ALPN). 0 when that is not known.
+static inline int lat_speaks_http2(CURL *handle) {
+    typedef void (*selected)(const void *, const unsigned char **, unsigned *);
+    struct curl_tlssessioninfo *info = NULL;
+    selected get = (selected)dlsym(RTLD_DEFAULT, "SSL_get0_alpn_selected");
+    if (!get || curl_easy_getinfo(handle, CURLINFO_TLS_SSL_PTR, &info) || !info || !info->internals ||
+        info->backend != CURLSSLBACKEND_OPENSSL)
+        return 0;
+    const unsigned char *name = NULL;
+    unsigned count = 0;
+    get(info->internals, &name, &count);
+    return count == 2 && name[0] == 'h' && name[1] == '2';
 }
 
 // What the kernel has still to send or to hear confirmed (SIOCOUTQ).

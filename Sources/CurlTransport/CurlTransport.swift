@@ -25,7 +25,7 @@ public final class CurlTransport: Transport {
     public typealias Gauges = EngineGauges
 
     /// What transfers have in common, worked out once.
-    private let standardPlan: TransferPlan
+    let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
     private let tls: TLSMaterial
@@ -34,6 +34,12 @@ public final class CurlTransport: Transport {
     private var keepsCookies: Bool { cookieStore != nil }
     private let versions: VersionChoice
     private let hasUnixSocket: Bool
+    private let netrc: Netrc?
+    /// Whether a proxy's challenge is answered.
+    private let challengesOfProxy: Bool
+    /// Whether all bodies go out piece by piece, so that each waits for the rate.
+    private let sendsInPieces: Bool
+    private let origins: OriginMemory?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
@@ -64,6 +70,10 @@ public final class CurlTransport: Transport {
             ? nil : try CookieStore(configuration.cookies, warn: configuration.warn, write: configuration.cookieWriter)
         versions = try VersionChoice(configuration)
         hasUnixSocket = configuration.unixSocketPath != nil
+        netrc = try Netrc(configuration.netrc)
+        challengesOfProxy = configuration.proxyAuthentication != .basic
+        sendsInPieces = configuration.maxSendRate != nil
+        origins = try OriginMemory(configuration)
         let engine = try Engine(
             configuration, proxies: proxies, tls: tls, addressGuard: addressGuard, cookies: cookieStore)
         mailbox = engine.mailbox
@@ -83,6 +93,9 @@ public final class CurlTransport: Transport {
             throw EngineFailure.noResources("thread")
         }
         if versions.standard == .http3 { observeNetwork { [versions] in versions.networkHasChanged() } }
+        if let alternatives = origins?.alternatives {
+            observeNetwork { [weak alternatives] in alternatives?.networkHasChanged() }
+        }
         if !configuration.tls.verifiesCertificates {
             configuration.warn(
                 "certificates are not verified: this manager talks to anybody who claims to be the server")
@@ -108,24 +121,38 @@ public final class CurlTransport: Transport {
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
         let transfer = try prepare(request, owner)
         do {
-            let response = try await withTaskCancellationHandler {
-                try await withUnsafeThrowingContinuation { continuation in
-                    transfer.setContinuation(continuation)
-                    if !mailbox.post(.start(transfer)) {
-                        transfer.owner?.detach(transfer)
-                        transfer.answer(.failure(EngineFailure.shutDown))
-                    }
-                }
-            } onCancel: {
-                mailbox.post(.cancel(transfer))
-            }
+            let response = try await answer(to: transfer)
             if transfer.plan.version.isRace { versions.note(response, of: transfer.target) }
-            return response
+            guard let origins, origins.note(response, to: transfer) else { return response }
         } catch let error as NetworkError {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
             if transfer.plan.version.isRace { versions.note(error, of: transfer.target) }
-            throw error.attaching(request)
+            guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
         }
+        // The address that stood in for the origin's is not to be used; it is passed over from here on.
+        return try await send(request, for: owner)
+    }
+
+    /// Hands a transfer to the engine and waits for its end.
+    @inline(__always)
+    func answer(to transfer: Transfer) async throws -> HTTPResponse {
+        try await withTaskCancellationHandler {
+            try await withUnsafeThrowingContinuation { continuation in
+                transfer.setContinuation(continuation)
+                if !mailbox.post(.start(transfer)) {
+                    transfer.owner?.detach(transfer)
+                    transfer.answer(.failure(EngineFailure.shutDown))
+                }
+            }
+        } onCancel: {
+            mailbox.post(.cancel(transfer))
+        }
+    }
+
+    /// The address that a URL is asked at: the `https` one where the host is known to want that (``HSTSPolicy``).
+    package func effectiveURL(of url: String) -> String {
+        guard let hsts = origins?.hsts, let target = try? targets.target(for: url) else { return url }
+        return hsts.secureURL(of: target) ?? url
     }
 
     /// Ends all transfers with ``NetworkError/Kind/shutDown``, closes every connection, and returns when the thread
@@ -134,6 +161,7 @@ public final class CurlTransport: Transport {
         await withUnsafeContinuation { continuation in
             if !mailbox.post(.shutDown(continuation)) { continuation.resume() }
         }
+        await origins?.flush()
     }
 
     /// What is alive in the engine.
@@ -150,20 +178,51 @@ public final class CurlTransport: Transport {
     // MARK: Preparing
 
     /// Checks a request and settles its numbers. Nothing was sent when it throws.
-    private func prepare(_ request: HTTPRequest, _ owner: (any TransferOwner)?) throws -> Transfer {
+    func prepare(
+        _ request: HTTPRequest, _ owner: (any TransferOwner)?, warmUp: WarmUp? = nil
+    ) throws -> Transfer {
         do throws(NetworkError) {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            var plan = try plan(for: request, target, owner?.bodyHandler)
-            plan.progress = owner?.progressHandler
-            let pipe = request.streamsBody ? BodyPipe() : nil
-            let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
-            connect(transfer, pipe)
-            return transfer
+            // A request that is changed is copied, which one that is not shall not pay for.
+            guard origins != nil || netrc != nil || !request.hasStandardTransfer else {
+                return try transfer(request, target, owner, warmUp)
+            }
+            let (changed, changedTarget) = try completed(request, target, owner?.bodyHandler)
+            return try transfer(changed, changedTarget, owner, warmUp)
         } catch {
             throw error.attaching(request)
         }
+    }
+
+    /// The request as it goes out: to the address that its host wants, with the credentials of a file, compressed.
+    private func completed(
+        _ request: HTTPRequest, _ target: Target, _ handler: BodyHandler?
+    ) throws(NetworkError) -> (HTTPRequest, Target) {
+        var (request, target) = (request, target)
+        if let url = origins?.hsts?.secureURL(of: target) {
+            request.url = url
+            target = try targets.target(for: url)
+        }
+        if let netrc { request = netrc.authenticated(request, target) }
+        return (try BodyCompression.applied(to: request, handler), target)
+    }
+
+    private func transfer(
+        _ request: HTTPRequest, _ target: Target, _ owner: (any TransferOwner)?, _ warmUp: WarmUp?
+    ) throws(NetworkError) -> Transfer {
+        var plan = try plan(for: request, target, owner?.bodyHandler)
+        if let alternative = origins?.alternative(for: request, target, plan) {
+            plan.alternative = alternative
+            plan.headerLines.append(alternative.usedField)
+        }
+        plan.progress = owner?.progressHandler
+        plan.warmUp = warmUp
+        let pipe = request.streamsBody ? BodyPipe() : nil
+        let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
+        connect(transfer, pipe)
+        return transfer
     }
 
     private func connect(_ transfer: Transfer, _ pipe: BodyPipe?) {
@@ -205,6 +264,14 @@ public final class CurlTransport: Transport {
                 for: request, target, proxy: plan.proxy, unixSocket: request.unixSocketPath != nil || hasUnixSocket)
         }
         if request.hasStandardTransfer { return plan }
+        if let trailers = request.trailers {
+            plan.headerLines.append(try TrailerFields.line(trailers, of: request))
+            if let proxy = plan.proxy, !proxy.isSOCKS, !isTunnel(request), challengesOfProxy {
+                throw NetworkError.invalidRequest(
+                    "trailers are sent once, and proxyAuthentication sends the request again after the proxy's challenge; "
+                        + "use .basic")
+            }
+        }
         try settings(of: request).apply(to: &plan)
         return plan
     }
@@ -239,7 +306,9 @@ public final class CurlTransport: Transport {
     ) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {
             guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
-            return try PreparedBody(body, handler)
+            let prepared = try PreparedBody(body, handler)
+            if request.trailers != nil { return prepared.chunked }
+            return sendsInPieces || request.maxSendRate != nil ? prepared.inPieces : prepared
         }
         switch request.method {
         // These say that they bring nothing with Content-Length: 0 (RFC 9110 §8.6).

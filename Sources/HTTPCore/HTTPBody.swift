@@ -86,6 +86,11 @@ public struct HTTPBody: Sendable, Hashable {
         HTTPBody(content: .multipart(files))
     }
 
+    /// A stream that was made elsewhere.
+    package static func stream(made stream: BodyStream, contentType: String?) -> HTTPBody {
+        HTTPBody(content: .stream(stream), contentType: contentType)
+    }
+
     /// Whether the body can be sent a second time.
     public var isReplayable: Bool {
         switch content {
@@ -129,12 +134,18 @@ package final class BodyStream: Sendable, Hashable {
     /// The number of bytes, `nil` when unknown.
     package let length: Int64?
     package let isReplayable: Bool
+    /// Whether whoever made it tells how far it is.
+    package let countsItself: Bool
     /// Starts over and returns the function that gives one chunk after the other.
     package let makeIterator: @Sendable () -> NextChunk
 
-    package init(length: Int64?, isReplayable: Bool, makeIterator: @escaping @Sendable () -> NextChunk) {
+    package init(
+        length: Int64?, isReplayable: Bool, countsItself: Bool = false,
+        makeIterator: @escaping @Sendable () -> NextChunk
+    ) {
         self.length = length
         self.isReplayable = isReplayable
+        self.countsItself = countsItself
         self.makeIterator = makeIterator
     }
 

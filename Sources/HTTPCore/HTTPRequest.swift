@@ -100,6 +100,23 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.idleTimeout = newValue } }
     }
 
+    /// Whether the body is compressed with gzip, and sent with `Content-Encoding: gzip`. Default `false`: the row's choice,
+    /// else it goes as it is. Only for servers that are known to take it.
+    ///
+    /// A body of at most 64 KiB is compressed at once, and sent as it is when that saves nothing; a longer one while it is
+    /// sent, without `Content-Length`. Left alone are multipart and sealed bodies and those of requests with a
+    /// `Content-Encoding`. A signer sees the compressed body.
+    public var compressesBody: Bool {
+        get { options.value.compressesBody }
+        set { options.modifyTransfer { $0.compressesBody = newValue } }
+    }
+
+    /// Fields that are sent after the body. Default `nil`.
+    public var trailers: RequestTrailers? {
+        get { options.value.trailers }
+        set { options.modifyTransfer { $0.trailers = newValue } }
+    }
+
     /// Credentials for this request. Default `nil`.
     public var authentication: Authentication? {
         get { options.value.authentication }
@@ -158,6 +175,20 @@ public struct HTTPRequest: Sendable, Hashable {
     public var maxBodySize: Int64? {
         get { options.value.maxBodySize }
         set { options.modifyTransfer { $0.maxBodySize = newValue } }
+    }
+
+    /// The most bytes of the body that are received in a second, in place of `CURLOPT_MAX_RECV_SPEED_LARGE`, which is
+    /// coarse. The piece that crosses the limit is taken whole. Default `nil`: no limit but the manager's.
+    public var maxReceiveRate: Int64? {
+        get { options.value.maxReceiveRate }
+        set { options.modifyTransfer { $0.maxReceiveRate = newValue } }
+    }
+
+    /// The most bytes of the body that are sent in a second, in place of `CURLOPT_MAX_SEND_SPEED_LARGE`. Default `nil`:
+    /// no limit but the manager's.
+    public var maxSendRate: Int64? {
+        get { options.value.maxSendRate }
+        set { options.modifyTransfer { $0.maxSendRate = newValue } }
     }
 
     /// Whether the response is handed over when its head is there, the body as a stream. Default `false`.
@@ -279,6 +310,8 @@ private struct RequestOptions: Sendable, Hashable {
     var timeout: Duration?
     var connectTimeout: Duration?
     var idleTimeout: Duration?
+    var compressesBody = false
+    var trailers: RequestTrailers?
     var authentication: Authentication?
     var priority = RequestPriority.normal
     var version = HTTPVersionPolicy.automatic
@@ -288,6 +321,8 @@ private struct RequestOptions: Sendable, Hashable {
     var maxConnectionsPerHost: Int?
     var pinnedPublicKeys: [String] = []
     var maxBodySize: Int64?
+    var maxReceiveRate: Int64?
+    var maxSendRate: Int64?
     var streamsBody = false
     var sealing = SealingPolicy.automatic
     var tag: String?

@@ -212,7 +212,7 @@ extension Mistake {
                 #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, "#
                     + "pins, timeout, connectTimeout, idleTimeout, retries, cache, ttl, headers, "
                     + "parameters, parameterEncoding, redirects, envelope, simulate, volatileParameters, "
-                    + "cachePartition, sealer, maxConnectionsPerHost, proxy, secretHeaders"
+                    + "cachePartition, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders"
             ]),
         Mistake(
             "a key twice",

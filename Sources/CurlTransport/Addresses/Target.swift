@@ -24,6 +24,18 @@ final class Target: @unchecked Sendable {
 
     var isSecure: Bool { scheme == "https" }
 
+    /// The same address over TLS: the port 80 becomes 443, others stay (RFC 6797 §8.3). `nil` when memory is short.
+    var secureURL: String? {
+        guard let copy = curl_url_dup(handle) else { return nil }
+        defer { curl_url_cleanup(copy) }
+        guard curl_url_set(copy, CURLUPART_SCHEME, "https", 0) == CURLUE_OK else { return nil }
+        if Target.part(CURLUPART_PORT, of: handle) == "80" { _ = curl_url_set(copy, CURLUPART_PORT, nil, 0) }
+        return Target.part(CURLUPART_URL, of: copy)
+    }
+
+    /// Whether the URL itself names a user.
+    var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
+
     /// How long the body will be, if it is as long as the last one from here; 0 when that is not known, or long.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 

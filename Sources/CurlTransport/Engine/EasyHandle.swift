@@ -9,7 +9,7 @@ import HTTPCore
 /// Touched by the engine's thread only, hence without Swift's run-time check of exclusive access. Never freed while in
 /// the multi handle.
 final class EasyHandle {
-    let curl: UnsafeMutableRawPointer
+    @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     let slot: Int
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
@@ -39,6 +39,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var headerList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var resolveList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var connectToList: UnsafeMutablePointer<curl_slist>?
+    @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var mime: OpaquePointer?
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
@@ -66,6 +67,7 @@ final class EasyHandle {
         curl_slist_free_all(headerList)
         curl_slist_free_all(resolveList)
         curl_slist_free_all(connectToList)
+        curl_slist_free_all(alternativeList)
         curl_mime_free(mime)
         errorBuffer.deallocate()
     }
@@ -143,6 +145,7 @@ final class EasyHandle {
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
         setHostOverrides()
+        setEngineOptions()
     }
 
     private func setHostOverrides() {
@@ -206,11 +209,20 @@ final class EasyHandle {
         }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer.request) }
+        if let alternative = plan.alternative { connect(to: alternative) }
+        if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         handshake = nil
         defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
         }
+    }
+
+    private func connect(to alternative: AlternativeService) {
+        curl_slist_free_all(alternativeList)
+        // Empty for whatever the URL's are.
+        alternativeList = curl_slist_append(nil, "::\(alternative.host):\(alternative.port)")
+        set(CURLOPT_CONNECT_TO, pointer: alternativeList)
     }
 
     private static let streamBufferSize = 128 << 10
@@ -298,6 +310,7 @@ final class EasyHandle {
             set(CURLOPT_FORBID_REUSE, 1)
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+        if request.trailers != nil { setTrailers() }
     }
 
     private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
@@ -316,6 +329,14 @@ final class EasyHandle {
         set(CURLOPT_TIMEOUT_MS, Int(left))
     }
 
+    /// libcurl 7.88 remembers over a reset that trailers were sent, and writes before its buffer when it sends another
+    /// chunked body then.
+    private func replace() {
+        guard let fresh = curl_easy_init() else { return curl_easy_reset(curl) }
+        curl_easy_cleanup(curl)
+        curl = fresh
+    }
+
     /// Gives back what the transfer lent the handle, after it has left the multi handle.
     func finish() {
         guard let transfer else { return }
@@ -326,9 +347,9 @@ final class EasyHandle {
         if wasRepeated { mayRememberRefusal = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || wasRepeated
+            || wasRepeated || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
         guard isUnusual else { return }
-        curl_easy_reset(curl)
+        if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         curl_mime_free(mime)
         mime = nil
         target = nil

@@ -77,6 +77,7 @@ extension Engine {
             now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
             isRefused: transfer.streamFate.isRefused, isMultiplexed: isMultiplexed(transfer))
         transfer.streamFate = StreamFate()
+        transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
         case .refuse:
             transfer.fail(EngineFailure.staleConnection(transfer))
@@ -147,6 +148,7 @@ extension Engine {
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return 0 }
+        if throttle?.allows(receiving: bytes.count, transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
         let action = transfer.machine.bodyCame(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
             coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
@@ -193,8 +195,12 @@ extension Engine {
         case .end: return 0
         case .refuse: return Int(CURL_READFUNC_ABORT)
         }
-        switch source.read(into: buffer) {
+        if throttle?.allowsSending(transfer, now) == false { return Int(CURL_READFUNC_PAUSE) }
+        let piece =
+            throttle.map { UnsafeMutableRawBufferPointer(rebasing: buffer.prefix($0.piece(transfer))) } ?? buffer
+        switch source.read(into: piece) {
         case .bytes(let count):
+            throttle?.sent(count, transfer)
             transfer.machine.sent(count, now)
             return count
         case .end: return 0
@@ -207,7 +213,7 @@ extension Engine {
 
     func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
         handle.transfer?.machine.rewound()
-        if source.rewind() { return CURL_SEEKFUNC_OK }
+        if handle.transfer?.hasMadeTrailers != true, source.rewind() { return CURL_SEEKFUNC_OK }
         handle.transfer?.fail(EngineFailure.notReplayable)
         return CURL_SEEKFUNC_FAIL
     }

@@ -27,6 +27,7 @@ extension Engine {
         let deadline = transfer.machine.started(now)
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
+        if transfer.plan.isLimited { limit(transfer) }
         guard let handle = handles.take(for: self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
@@ -75,6 +76,9 @@ extension Engine {
 
     /// libcurl is through with a transfer.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
+        if let warmUp = transfer.plan.warmUp, warmUp.isOver(result, transfer) {
+            return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
+        }
         if result == CURLE_RECV_ERROR { handle.mayRememberRefusal = true }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)

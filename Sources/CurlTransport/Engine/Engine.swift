@@ -28,6 +28,7 @@ final class Engine: @unchecked Sendable {
     let tls: TLSMaterial
     /// The sessions that handshakes take up again; `nil` when none are, and when libcurl keeps them.
     @exclusivity(unchecked) private(set) var sessions: TLSSessions?
+    let options: EngineOptions
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
     let cookies: CookieStore?
@@ -43,6 +44,8 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var queue: AdmissionQueue<Transfer>
     @exclusivity(unchecked) var idleWatch = IdleWatch()
     @exclusivity(unchecked) var handles = HandlePool()
+    /// The limits of all transfers together, when there are any.
+    @exclusivity(unchecked) var throttle: Throttle?
     @exclusivity(unchecked) var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
     @exclusivity(unchecked) private var jobs: [UnownedJob] = []
@@ -71,6 +74,7 @@ final class Engine: @unchecked Sendable {
         cookies: CookieStore?
     ) throws(NetworkError) {
         try GlobalCurl.start()
+        options = try EngineOptions(configuration)
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
         let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw EngineFailure.noResources("an epoll descriptor") }
@@ -92,6 +96,9 @@ final class Engine: @unchecked Sendable {
         self.epoll = epoll
         self.multi = multi
         self.share = share
+        if configuration.maxReceiveRate != nil || configuration.maxSendRate != nil {
+            throttle = Throttle(configuration, .now)
+        }
         sockets = SocketTable(epoll: epoll)
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
         capacity = ConnectionCapacity(
@@ -144,6 +151,10 @@ final class Engine: @unchecked Sendable {
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
             if idleWatch.isDue(now) { lookAtTransfers() }
+            if let due = throttle?.due, due <= now {
+                resumeThrottled()
+                finishTransfers()
+            }
             deliverChunks()
             deliverAnswers()
             if mailbox.hasJobs { runJobs() }
@@ -167,7 +178,7 @@ final class Engine: @unchecked Sendable {
 
     private func waitTime() -> CInt {
         guard failedStarts.isEmpty, answers.isEmpty, pipesWithNews.isEmpty, mailbox.prepareToSleep() else { return 0 }
-        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture)
+        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, throttle?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
     }

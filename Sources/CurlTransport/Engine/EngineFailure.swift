@@ -100,15 +100,18 @@ enum EngineFailure {
             ? "the server closed the connection"
             : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
+        let resolverFault = ResolverFault(code, said: said, handle: handle, transfer: transfer)
         let kind: NetworkError.Kind
         if proxyFault != nil {
             kind = .proxy
+        } else if let resolverFault {
+            kind = resolverFault.kind
         } else if let reason = TLSFault.reason(of: code, said: said, handle: handle) {
             kind = .tls(reason)
         } else {
             kind = self.kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
         }
-        let message = proxyFault?.message ?? message(kind, said: said, transfer: transfer)
+        let message = proxyFault?.message ?? resolverFault?.message ?? message(kind, said: said, transfer: transfer)
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
@@ -130,7 +133,7 @@ enum EngineFailure {
         case CURLE_OK: .connectionLost  // it ended well, but within the head
         case CURLE_URL_MALFORMAT: .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .dns
-        case CURLE_COULDNT_CONNECT: .connect
+        case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED: .connect
         case _ where isQUIC(code, transfer): .connect
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
         // libcurl 7.88 has no code of its own for these.
@@ -174,6 +177,9 @@ enum EngineFailure {
         case .dns: "\(said); check the name for a typo, and the machine's resolver"
         case .connect where plan.version.value == CurlVersion.http3Only:
             "\(said); does the server at \(origin) speak HTTP/3, and is UDP let through?"
+        case .connect
+        where transfer.machine.attempts.connectionsUsed == 0 && (said.contains("bind") || said.contains("local port")):
+            "\(said); the connection could not be made from connectionSource or localPorts"
         case .connect: "\(said); is the server running, and does the port of \(origin) fit?"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "

@@ -45,7 +45,7 @@ extension Engine {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {
             guard let transfer = handle.transfer else { continue }
-            switch transfer.machine.look(now) {
+            switch transfer.machine.look(now, isThrottled: transfer.isThrottled) {
             case .never: break
             case .again(let time): idleWatch.note(time)
             case .answer:

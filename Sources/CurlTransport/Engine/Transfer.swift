@@ -33,6 +33,13 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) private(set) var failure: NetworkError?
     /// Where it was kept from connecting to; the error, should it come nowhere else.
     @exclusivity(unchecked) var blockedAddress: NetworkError?
+    /// Its trailers were said, which libcurl can do once.
+    @exclusivity(unchecked) var hasMadeTrailers = false
+    /// What its own rates allow, when it has some.
+    @exclusivity(unchecked) var receiveBudget: ByteBudget?
+    @exclusivity(unchecked) var sendBudget: ByteBudget?
+    /// It waits for a rate: its own, or that of all transfers.
+    @exclusivity(unchecked) var isThrottled = false
     @exclusivity(unchecked) var hasNewChunks = false
 
     @exclusivity(unchecked) var head = ResponseHead()

@@ -221,6 +221,9 @@ struct TransferMachine: Sendable {
         }
     }
 
+    /// A rate lets it go on.
+    mutating func goesOn(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
+
     // MARK: The connection
 
     enum Readiness: Sendable {
@@ -283,9 +286,11 @@ struct TransferMachine: Sendable {
 
     /// Whether it has been silent too long. Before the connection stands its own timeout rules; while somebody here holds
     /// the transfer, none does.
-    mutating func look(_ now: MonotonicTime) -> Look {
+    ///
+    /// - Parameter isThrottled: Whether it waits for a rate.
+    mutating func look(_ now: MonotonicTime, isThrottled: Bool = false) -> Look {
         guard phase == .running else { return .never }
-        let isStill = pause != .none
+        let isStill = pause != .none || isThrottled
         if let end = drainsUntil {
             if isStill {
                 drainsUntil = now + Self.drainTime

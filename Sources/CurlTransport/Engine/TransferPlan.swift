@@ -26,7 +26,16 @@ struct TransferPlan: Sendable {
     var ignoresCookies: Bool
     /// What is sent with the manager's cookies, in one field.
     var ownCookies: String?
+    /// Set when only the connection is wanted.
+    var warmUp: WarmUp?
+    /// The address that stands in for the origin's.
+    var alternative: AlternativeService?
     var maxConnectionsPerHost: Int
+    /// In bytes per second.
+    var maxReceiveRate: Int64?
+    var maxSendRate: Int64?
+    /// Whether there is a rate of its own.
+    var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
     var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether a setting is used that handles do not carry from one request to the next.
     var needsReset: Bool
@@ -54,6 +63,8 @@ struct TransferSettings: Sendable {
     private let maxBodySize: Int64?
     private let maxConnectionsPerHost: Int?
     private let pins: String?
+    private let maxReceiveRate: Int64?
+    private let maxSendRate: Int64?
     private let needsReset: Bool
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
@@ -67,6 +78,9 @@ struct TransferSettings: Sendable {
         maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
         try RequestCheck.credentials(request.authentication)
         try RequestCheck.unixSocket(request.unixSocketPath)
+        try RequestCheck.rate(request.maxReceiveRate, "maxReceiveRate")
+        try RequestCheck.rate(request.maxSendRate, "maxSendRate")
+        (maxReceiveRate, maxSendRate) = (request.maxReceiveRate, request.maxSendRate)
         maxConnectionsPerHost = request.maxConnectionsPerHost
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
         pins =
@@ -82,6 +96,7 @@ struct TransferSettings: Sendable {
         if let maxBodySize { plan.maxBodySize = maxBodySize }
         if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
         if let pins { plan.pins = pins }
+        (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
         plan.needsReset = needsReset
     }
 }

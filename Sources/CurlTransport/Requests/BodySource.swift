@@ -38,7 +38,7 @@ enum BodyRead {
 /// Bytes from memory.
 final class DataSource: BodySource, @unchecked Sendable {
     // Sendable: `offset` belongs to the engine's thread.
-    private let data: Data
+    let data: Data
     private var offset = 0
 
     init(_ data: Data) { self.data = data }

@@ -50,6 +50,9 @@ final class FileSource: BodySource {
         self.startsEarly = startsEarly
     }
 
+    /// The size of a regular file that may be read.
+    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 { try FileReader.size(ofFileAt: path) }
+
     var length: Int64? { size }
 
     func start(wake: @escaping @Sendable () -> Void) {

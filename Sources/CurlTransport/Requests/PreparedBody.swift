@@ -42,7 +42,7 @@ enum PreparedBody: Sendable {
         case .file(let path):
             self = .source(MeteredSource.of(try FileSource(path: path), handler))
         case .stream(let stream):
-            self = .source(MeteredSource.of(StreamSource(stream), handler))
+            self = .source(MeteredSource.of(StreamSource(stream), stream.countsItself ? nil : handler))
         case .multipart(let files):
             var parts: [Part] = []
             var fileCount = 0
@@ -56,6 +56,21 @@ enum PreparedBody: Sendable {
 
     private init(data: Data, _ handler: BodyHandler? = nil) {
         self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), handler))
+    }
+
+    /// The same body, given to libcurl piece by piece however short it is.
+    var inPieces: PreparedBody {
+        guard case .bytes(let data) = self, !data.isEmpty else { return self }
+        return .source(DataSource(data))
+    }
+
+    /// The same body, sent chunked whatever its length.
+    var chunked: PreparedBody {
+        switch self {
+        case .bytes(let data): .source(ChunkedSource(DataSource(data)))
+        case .source(let source): .source(ChunkedSource(source))
+        case .multipart: self
+        }
     }
 
     /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.

@@ -33,6 +33,7 @@ enum RequestCheck {
             case .basic, .digest, .any: true
             }
         return hasCredentials || request.version == .http2PriorKnowledge || request.unixSocketPath != nil
+            || request.trailers != nil
     }
 
     /// Credentials end up in header fields, Digest's user name as it is.
@@ -53,6 +54,11 @@ enum RequestCheck {
             throw .invalidRequest(
                 "the path of a Unix domain socket has at most 107 bytes and no NUL; use a shorter one")
         }
+    }
+
+    static func rate(_ rate: Int64?, _ name: String) throws(NetworkError) {
+        guard let rate, rate <= 0 else { return }
+        throw .invalidRequest("\(name) is \(rate) bytes in a second; it has to be at least 1, or nil for no limit")
     }
 
     static func tooFewConnections(_ limit: Int) -> NetworkError {
@@ -89,6 +95,8 @@ extension EngineConfiguration {
         if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
             throw .invalidRequest("userAgent holds a control character; remove it")
         }
+        try RequestCheck.rate(maxReceiveRate, "maxReceiveRate")
+        try RequestCheck.rate(maxSendRate, "maxSendRate")
         try RequestCheck.unixSocket(unixSocketPath)
         if blocksPrivateAddresses, unixSocketPath != nil {
             throw .invalidRequest(

@@ -105,6 +105,8 @@ final class StreamSource: BodySource {
                         guard await deliver(chunk, round: round) else { return }
                     }
                     finish(.success(()), round: round)
+                } catch let error as NetworkError {
+                    finish(.failure(error), round: round)
                 } catch {
                     finish(.failure(Self.failure("it threw: \(error)", underlying: error)), round: round)
                 }

@@ -25,6 +25,13 @@ public struct EngineConfiguration: Sendable {
     public var maxBodySize: Int64 = 2 << 30
     /// By how much a body may grow when its compression is taken off, looked at after 32 MiB. Default 200.
     public var maxDecompressionRatio = 200
+    /// The most bytes of bodies that all transfers together receive in a second, counted as they are handed on, without
+    /// their compression. The piece that crosses the limit is taken whole, and those after it wait; that is no silence, but
+    /// the total timeout goes on. For a limit of one request see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
+    public var maxReceiveRate: Int64?
+    /// The most bytes of bodies that all transfers together send in a second, as ``maxReceiveRate``. Default `nil`: no
+    /// limit.
+    public var maxSendRate: Int64?
     /// The `User-Agent` of requests that name none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`, as
     /// in `LATNetworking/1.1 (Debian 12; x86_64)`.
     public var userAgent: String?
@@ -65,6 +72,32 @@ public struct EngineConfiguration: Sendable {
     public var connectTo: [String] = []
     /// How long a looked-up address is used again (`CURLOPT_DNS_CACHE_TIMEOUT`), in whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
+    /// Who is asked for the addresses of hosts (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default
+    /// ``NameResolver/system``.
+    public var nameResolver = NameResolver.system
+    /// How long an attempt at a host's first address has before one at an address of the other family begins beside it
+    /// (RFC 8305, `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 does not wait for all of the connect timeout, whatever this
+    /// says. Default 200 ms.
+    public var happyEyeballsDelay = standardHappyEyeballsDelay
+    /// The interface or address of this machine that connections come from (`CURLOPT_INTERFACE`). Default `nil`: the
+    /// system's choice. One that is not there is refused when the manager is made, with
+    /// ``NetworkError/Kind/invalidRequest``.
+    public var connectionSource: ConnectionSource?
+    /// The ports of this machine that connections come from, the first free one of them (`CURLOPT_LOCALPORT`,
+    /// `CURLOPT_LOCALPORTRANGE`). With fewer ports than connections some fail, with ``NetworkError/Kind/connect``; a closed
+    /// connection's port is free again a minute later. Default `nil`: the system's choice.
+    public var localPorts: ClosedRange<Int>?
+    /// Where user names and passwords of hosts are read from (`CURLOPT_NETRC`). Default ``NetrcPolicy/off``.
+    public var netrc = NetrcPolicy.off
+    /// Whether hosts that ask for it are only spoken to over TLS (RFC 6797; libcurl's `CURLOPT_HSTS_CTRL` is not used, since
+    /// redirects, cookies and credentials have to see the address). Default ``HSTSPolicy/off``.
+    public var hsts = HSTSPolicy.off
+    /// Hosts that are only spoken to over TLS from the first request on, whatever ``hsts`` says: `example.org` for itself,
+    /// `.example.org` for all names below it too. Default none.
+    public var hstsPreload: [String] = []
+    /// Whether requests go to the other addresses that servers name (RFC 7838, by `CURLOPT_CONNECT_TO`; libcurl's
+    /// `CURLOPT_ALTSVC_CTRL` knows them for one handle only). Default ``AltSvcPolicy/off``.
+    public var altSvc = AltSvcPolicy.off
     /// A Unix domain socket to connect to, for all requests. Default `nil`.
     public var unixSocketPath: String?
     /// Whether the kernel's news of links, addresses and routes (rtnetlink) is heard: pooled connections whose address or
@@ -80,6 +113,8 @@ public struct EngineConfiguration: Sendable {
 
     /// The default settings.
     public init() {}
+
+    static let standardHappyEyeballsDelay = Duration.milliseconds(200)
 }
 
 /// What is alive in an engine: for tests, and to see that nothing stays behind.

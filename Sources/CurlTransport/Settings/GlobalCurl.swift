@@ -18,6 +18,9 @@ enum GlobalCurl {
     /// Whether the library has a feature (`CURL_VERSION_…`).
     static func has(_ feature: CInt) -> Bool { features & Int(feature) != 0 }
 
+    /// Whether c-ares does its look-ups, which alone can be given DNS servers.
+    static let hasAres = curl_version_info(CURLVERSION_TENTH)?.pointee.ares != nil
+
     /// Whether OpenSSL does its TLS.
     static let usesOpenSSL: Bool = {
         guard let version = curl_version_info(CURLVERSION_TENTH)?.pointee.ssl_version else { return false }

@@ -72,6 +72,12 @@ package struct SettingsEntry: Sendable {
         case named(String)
     }
 
+    package enum Compression: String, Hashable, Sendable, CaseIterable {
+        case gzip
+        /// `compressBody: null`: none, though a row above has one.
+        case none
+    }
+
     package enum EnvelopeChoice: Sendable {
         /// `envelope: null`: no envelope, though a row above has one.
         case none
@@ -93,6 +99,7 @@ package struct SettingsEntry: Sendable {
     package var volatileParameters: Located<[String]>?
     package var cachePartition: Located<String>?
     package var sealer: Located<Sealer>?
+    package var compressBody: Located<Compression>?
     package var secretHeaders: Located<[String]>?
     /// A `nil` value removes the field.
     package var headers: [(name: String, value: Located<String?>)] = []

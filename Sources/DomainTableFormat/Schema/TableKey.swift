@@ -31,7 +31,7 @@ enum TableKey {
     private static let everywhere = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "redirects", "envelope", "simulate", "volatileParameters",
-        "cachePartition", "sealer",
+        "cachePartition", "sealer", "compressBody",
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 

@@ -21,6 +21,7 @@ extension TableReader {
         entry.volatileParameters = names(row["volatileParameters"], "volatileParameters")
         entry.cachePartition = cachePartition(row["cachePartition"])
         entry.sealer = sealer(row["sealer"])
+        entry.compressBody = compression(row["compressBody"])
         entry.secretHeaders = secretHeaders(row["secretHeaders"])
         if let node = row["headers"] { entry.headers = headers(node) }
         if let node = row["parameters"] { entry.parameters = parameters(node) }
@@ -106,6 +107,20 @@ extension TableReader {
             return nil
         }
         return located(.named(name.value), node)
+    }
+
+    private mutating func compression(_ node: JSON5Node?) -> Located<SettingsEntry.Compression>? {
+        guard let node else { return nil }
+        if case .null = node.value { return located(.none, node) }
+        guard case .string(let text) = node.value else {
+            reportType(node, "\"compressBody\"", "\"gzip\", or null for none")
+            return nil
+        }
+        guard text == "gzip" else {
+            reportChoice(node, text, "compressBody", ["gzip"])
+            return nil
+        }
+        return located(.gzip, node)
     }
 
     private mutating func redirects(_ node: JSON5Node?) -> Located<SettingsEntry.Redirects>? {

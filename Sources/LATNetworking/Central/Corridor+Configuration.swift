@@ -21,7 +21,10 @@ extension Corridor {
         let redirect = RedirectRoom(
             policy: configuration.redirects,
             rule: RedirectRule(
-                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects),
+                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects,
+                effectiveURL: { url in
+                    if case .engine(let engine) = sender { engine.effectiveURL(of: url) } else { url }
+                }),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
         var cookies: CookieJar?
         if case .engine(let engine) = sender { cookies = engine.cookies }

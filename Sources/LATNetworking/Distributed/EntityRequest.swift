@@ -77,6 +77,21 @@ extension EntityRequest {
     /// Whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.with { $0.options.sealing = policy } }
 
+    /// Whether the body is compressed with gzip.
+    public func compressingBody(_ compresses: Bool = true) -> EntityCall<Model> {
+        call.with { $0.options.compressesBody = compresses }
+    }
+
+    /// Fields that are sent after the body.
+    public func trailers(_ trailers: RequestTrailers) -> EntityCall<Model> {
+        call.with { $0.options.trailers = trailers }
+    }
+
+    /// The most bytes of bodies that are received and sent in a second; `nil` for no limit but the manager's.
+    public func maxRate(receive: Int64? = nil, send: Int64? = nil) -> EntityCall<Model> {
+        call.with { ($0.options.maxReceiveRate, $0.options.maxSendRate) = (receive, send) }
+    }
+
     /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together.
     public func tag(_ tag: String) -> EntityCall<Model> { call.with { $0.options.tag = tag } }
 

@@ -70,6 +70,15 @@ public struct RequestOptions: Sendable {
     public var priority: RequestPriority
     /// Whether the content is sealed, and by which sealer.
     public var sealing: SealingPolicy
+    /// Whether the body is compressed with gzip (``HTTPRequest/compressesBody``). Default `nil`: the row's choice.
+    public var compressesBody: Bool?
+    /// Fields that are sent after the body. Default `nil`.
+    public var trailers: RequestTrailers?
+    /// The most bytes that are received in a second (``HTTPRequest/maxReceiveRate``). Default `nil`: no limit but the
+    /// manager's.
+    public var maxReceiveRate: Int64?
+    /// The most bytes that are sent in a second (``HTTPRequest/maxSendRate``). Default `nil`: no limit but the manager's.
+    public var maxSendRate: Int64?
     /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
     /// call's are sent.
     public var replacesGlobalHeaders: Bool
@@ -120,6 +129,10 @@ public struct RequestOptions: Sendable {
         if let authentication { request.authentication = authentication }
         if priority != .normal { request.priority = priority }
         if sealing != .automatic { request.sealing = sealing }
+        if let compressesBody { request.compressesBody = compressesBody }
+        if let trailers { request.trailers = trailers }
+        if let maxReceiveRate { request.maxReceiveRate = maxReceiveRate }
+        if let maxSendRate { request.maxSendRate = maxSendRate }
         if replacesGlobalHeaders { request.replacesGlobalHeaders = true }
         if let tag { request.tag = tag }
         if let duplicates { request.duplicates = duplicates }

@@ -7,6 +7,8 @@ struct RedirectRule {
     var secretHeaders: SecretHeaders
     /// Whether a redirect from https to http is followed.
     var allowsInsecure = false
+    /// The address that a URL is asked at: the `https` one where the host is known to want that.
+    var effectiveURL: @Sendable (String) -> String = { $0 }
 
     /// The request that follows a response.
     ///
@@ -25,7 +27,7 @@ struct RedirectRule {
                 "the Location of status \(response.status) is no http or https URL", request, response)
         }
         var next = request
-        next.url = url
+        next.url = effectiveURL(url)
         if Self.changesToGet(response.status, request.method) {
             next.method = .get
             Self.dropBody(&next)
@@ -75,6 +77,7 @@ struct RedirectRule {
 
     private static func dropBody(_ request: inout HTTPRequest) {
         request.body = nil
+        request.trailers = nil
         removeHeaders(&request) { name in
             [
                 "Content-Type", "Content-Encoding", "Content-Language", "Content-Length", "Content-Location",

@@ -147,6 +147,7 @@ final class RoutePlan: Sendable {
         if let redirects = settings.redirects { request.redirects = redirects }
         if let proxy = settings.proxy { request.proxy = proxy }
         if let sealing = settings.sealing { request.sealing = sealing }
+        if settings.compressesBody == true { request.compressesBody = true }
         if let limit = settings.maxConnectionsPerHost { request.maxConnectionsPerHost = limit }
         if !settings.headers.hasNoFields { request.rowHeaders = settings.headers }
         if let names = settings.secretHeaders {

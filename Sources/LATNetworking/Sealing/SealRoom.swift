@@ -22,6 +22,8 @@ struct SealRoom: Room {
         }
         var outgoing = request
         outgoing.body = sealed.body.map { .data($0) }
+        // What is sealed has nothing left to compress.
+        outgoing.compressesBody = false
         outgoing.headers.merge(sealed.headers)
         // It is bound to its address: another one could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }

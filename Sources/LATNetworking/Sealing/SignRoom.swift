@@ -1,4 +1,5 @@
 import Cryptography
+import CurlTransport
 import FoundationEssentials
 import Glibc
 import HTTPCore
@@ -11,6 +12,8 @@ struct SignRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         var request = request
         do {
+            // What is signed are the bytes that go out.
+            request = try BodyCompression.applied(to: request, chain.call.bodyHandler)
             let digest = try Self.digest(of: &request)
             request.headers.merge(try await signer.sign(request, bodyDigest: digest))
         } catch let error as NetworkError {

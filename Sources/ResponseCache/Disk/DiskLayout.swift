@@ -54,7 +54,8 @@ struct DiskLayout: Sendable {
     /// Removes what other versions of the format have left, once nobody has used it for a week.
     func removeOldVersions(now: time_t = time(nil)) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index {
+        for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index
+        {
             let number = name.dropFirst("index".count).dropLast(".sqlite".count)
             guard number.isEmpty || number.first == "-" && Int(number.dropFirst()) != nil else { continue }
             let files = ["", "-wal", "-shm"].map { "\(directory)/\(name)\($0)" }

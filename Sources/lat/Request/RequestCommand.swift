@@ -43,6 +43,7 @@ struct RequestCommand: Command {
     let http3: HTTPVersionPolicy?
     let unixSocket: String?
     let cache: CachePolicy?
+    let connection: ConnectionArguments
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -63,6 +64,7 @@ struct RequestCommand: Command {
         http3 = arguments.contains(Self.http3Only) ? .http3Only : arguments.contains(Self.http3) ? .http3 : nil
         unixSocket = arguments.value(Self.unixSocket)
         cache = try CacheArgument.parse(arguments, of: Self.cache)
+        connection = try ConnectionArguments(arguments)
         format = try OutputFormat(arguments)
     }
 
@@ -115,10 +117,11 @@ extension RequestCommand {
         help:
             "How the cache in $XDG_CACHE_HOME/lat takes part: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
             + "writeOnly or networkOnly. Default: networkOnly.")
-    static let options = [
-        parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
-        include, verbose, user, http2, http3, http3Only, unixSocket, cache, OutputFormat.option,
-    ]
+    static let options =
+        [
+            parameter, header, json, data, form, file, OutputArgument.option, timeout, connectTimeout, proxy, noFollow,
+            include, verbose, user, http2, http3, http3Only, unixSocket, cache,
+        ] + ConnectionArguments.options + [OutputFormat.option]
 
     static let details = """
         Examples

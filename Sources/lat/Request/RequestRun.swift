@@ -33,6 +33,7 @@ struct RequestRun {
         if let response = answer.response {
             outcome = try await receive(response, into: isForFile ? file : nil, answer.error)
         }
+        await answer.manager?.shutdown()
         let total = Self.headTime(answer.timings, headTime) + (clock.now - bodyStart)
         if command.isVerbose, let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: total, console.errStyle))
@@ -58,6 +59,8 @@ struct RequestRun {
     private struct Answer {
         var response: HTTPResponse?
         var error: NetworkError?
+        /// What sent the request, when it keeps files that are to be whole at the end.
+        var manager: CentralRequestManager?
 
         var timings: Timings? { response?.timings ?? error?.timings }
     }
@@ -67,6 +70,9 @@ struct RequestRun {
         defer { progress.clear() }
         do {
             let manager = try RequestSettings.manager(for: command, willSend: trace)
+            if command.connection.prewarm > 0 {
+                try await manager.prewarm(command.url, connections: command.connection.prewarm)
+            }
             let response = try await manager.startRequest(
                 command.method, command.url, parameters: command.parameters.isEmpty ? nil : command.parameters,
                 files: content.files, body: content.body, timeout: command.timeout,
@@ -74,7 +80,7 @@ struct RequestRun {
             ) { event in
                 if event.direction == .upload { progress.update(event.completed, of: event.total) }
             }
-            return Answer(response: response)
+            return Answer(response: response, manager: command.connection.keepsFiles ? manager : nil)
         } catch let error as NetworkError {
             // The answer that came is shown, be it a failure.
             return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)

@@ -16,6 +16,7 @@ struct RequestSettings: Interceptor {
         // Over TLS the two sides agree on it by themselves.
         if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") { request.version = .http2PriorKnowledge }
         if let version = command.http3 { request.version = version }
+        command.connection.apply(to: &request)
         willSend(request)
         return try await next(request)
     }
@@ -33,6 +34,7 @@ struct RequestSettings: Interceptor {
         if let cache = command.cache { configuration.cachePolicy = cache }
         if !command.followsRedirects { configuration.redirects = .none }
         configuration.unixSocketPath = command.unixSocket
+        command.connection.apply(to: &configuration)
         configuration.interceptors = [RequestSettings(command: command, willSend: willSend)]
         return try CentralRequestManager(configuration: configuration)
     }

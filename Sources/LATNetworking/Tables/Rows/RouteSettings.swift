@@ -33,6 +33,8 @@ public struct RouteSettings: Sendable {
     @Tracked public var cachePartition: String?
     /// Whether the content is sealed, and by which of the manager's sealers.
     @Tracked public var sealing: SealingPolicy?
+    /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
+    @Tracked public var compressesBody: Bool?
     /// Header fields that hold secrets, besides those of every manager. Of `defaults` and domains; they add up.
     @Tracked public var secretHeaders: [String]?
     /// Header fields; a `nil` removes what a row above has set. Laid over each other field by field.
@@ -97,6 +99,7 @@ public struct RouteSettings: Sendable {
         merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
         merged.$cachePartition = $cachePartition.over(other.$cachePartition)
         merged.$sealing = $sealing.over(other.$sealing)
+        merged.$compressesBody = $compressesBody.over(other.$compressesBody)
         let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
         merged.$secretHeaders = Tracked(
             secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)

@@ -79,6 +79,7 @@ extension RouteSettings {
             case .named(let name): .sealed(by: name)
             }
         }
+        $compressesBody = Tracked(entry.compressBody) { $0 == .gzip }
         $secretHeaders = Tracked(entry.secretHeaders)
         for (name, value) in entry.headers {
             headers[name] = value.value

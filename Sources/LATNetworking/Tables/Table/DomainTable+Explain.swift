@@ -211,6 +211,7 @@ private struct ExplanationList {
             case .sealed(let name): name
             }
         }
+        add("compressBody", settings.$compressesBody) { $0 ? "gzip" : "null" }
         add("secretHeaders", settings.$secretHeaders) { $0.joined(separator: ", ") }
         for field in settings.headers.fields {
             let origin = settings.headerOrigins[field.name.lowercased(), field.value]

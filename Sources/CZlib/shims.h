@@ -1,0 +1,17 @@
+// zlib, with what Swift cannot call by itself: macros.
+#ifndef LAT_CZLIB_SHIMS_H
+#define LAT_CZLIB_SHIMS_H
+
+#if !__has_include(<zlib.h>)
+#error "zlib's headers were not found. Run scripts/setup, or: apt-get install zlib1g-dev pkg-config"
+#else
+
+#include <zlib.h>
+
+// A stream that writes gzip (RFC 1952); 16 above the largest window is zlib's notation for it.
+static inline int lat_gzip_begin(z_stream *stream) {
+    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+}
+
+#endif
+#endif

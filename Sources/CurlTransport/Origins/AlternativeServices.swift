@@ -1,0 +1,233 @@
+import CLibcurl
+import FoundationEssentials
+import HTTPCore
+import Synchronization
+
+/// Another address of an origin, as `Alt-Svc` names it (RFC 7838 §3).
+struct AlternativeService: Hashable, Sendable {
+    /// The protocol by its ALPN name: `h2`, `h3`, `http/1.1`.
+    var protocolName: String
+    /// As in a URL.
+    var host: String
+    var port: Int
+    /// In seconds since 1970.
+    var expires: Int64
+    /// Whether it outlives a change of the network.
+    var persists: Bool
+
+    /// The field `Alt-Used` (RFC 7838 §5).
+    var usedField: String { "Alt-Used: \(host)\(port == 443 ? "" : ":\(port)")" }
+
+    func isSamePlace(as other: AlternativeService) -> Bool {
+        (protocolName, host, port) == (other.protocolName, other.host, other.port)
+    }
+}
+
+/// The alternatives of each origin. A value: it is told the time.
+struct AlternativeList: Sendable {
+    /// By origin, `https://example.org:443`, in the server's order.
+    private(set) var services: [String: [AlternativeService]] = [:]
+    /// Those that could not be connected to, and until when they are passed over.
+    private var broken: [Broken: Int64] = [:]
+
+    private struct Broken: Hashable {
+        let origin: String
+        let protocolName: String
+        let host: String
+        let port: Int
+
+        init(_ origin: String, _ service: AlternativeService) {
+            (self.origin, protocolName) = (origin, service.protocolName)
+            (host, port) = (service.host, service.port)
+        }
+    }
+
+    /// The most origins that are kept.
+    static let limit = 1000
+    /// How long one that failed is passed over, in seconds.
+    static let pause: Int64 = 300
+
+    /// The first alternative that speaks one of the protocols.
+    func alternative(for target: Target, speaking protocols: Set<String>, now: Int64) -> AlternativeService? {
+        guard !services.isEmpty, let known = services[target.origin.lowercased()] else { return nil }
+        let origin = target.origin.lowercased()
+        return known.first { service in
+            service.expires > now && protocols.contains(service.protocolName)
+                && broken[Broken(origin, service)].map { $0 <= now } ?? true
+        }
+    }
+
+    /// Takes over what an origin says: all it named before is replaced (RFC 7838 §3). Returns whether anything changed.
+    mutating func note(_ value: String, of target: Target, now: Int64) -> Bool {
+        let origin = target.origin.lowercased()
+        if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
+        let parsed = FieldParts.split(value, at: ",").compactMap { Self.service($0, of: target, now: now) }
+        guard !parsed.isEmpty else { return false }
+        let known = services[origin] ?? []
+        let isKnown =
+            known.count == parsed.count
+            && zip(known, parsed).allSatisfy { old, new in
+                old.isSamePlace(as: new) && old.persists == new.persists && old.expires > now
+                    && abs(new.expires - old.expires) < max(1, (new.expires - now) / 100)
+            }
+        guard !isKnown else { return false }
+        if known.isEmpty, services.count >= Self.limit { makeRoom(now) }
+        services[origin] = parsed
+        return true
+    }
+
+    private mutating func makeRoom(_ now: Int64) {
+        services = services.filter { $0.value.contains { $0.expires > now } }
+        func end(_ list: [AlternativeService]) -> Int64 { list.map(\.expires).max() ?? 0 }
+        if services.count >= Self.limit, let first = services.min(by: { end($0.value) < end($1.value) }) {
+            services[first.key] = nil
+        }
+    }
+
+    /// One of the list: `h2="alt.example.org:443"; ma=86400; persist=1`.
+    private static func service(_ text: String, of target: Target, now: Int64) -> AlternativeService? {
+        let parts = FieldParts.split(text, at: ";")
+        guard let first = parts.first, let equals = first.firstIndex(of: "=") else { return nil }
+        let name = first[..<equals].replacing("%2F", with: "/").lowercased()
+        let authority = FieldParts.unquoted(String(first[first.index(after: equals)...]))
+        guard !name.isEmpty, let colon = authority.lastIndex(of: ":"),
+            let port = UInt16(authority[authority.index(after: colon)...]), port > 0
+        else { return nil }
+        let host = authority[..<colon].isEmpty ? target.host : String(authority[..<colon])
+        guard isHost(host) else { return nil }
+        var age: Int64 = 86_400
+        var persists = false
+        for part in parts.dropFirst() {
+            let (name, value) = FieldParts.parameter(part)
+            if name == "ma", let value, let number = UInt64(value) { age = Int64(min(number, 100 * 365 * 86_400)) }
+            if name == "persist" { persists = value == "1" }
+        }
+        return AlternativeService(
+            protocolName: name, host: host, port: Int(port), expires: now + age, persists: persists)
+    }
+
+    private static func isHost(_ text: String) -> Bool {
+        (try? Target("https://\(text)/"))?.host.lowercased() == text.lowercased()
+    }
+
+    /// An alternative could not be used.
+    mutating func setAside(_ service: AlternativeService, of target: Target, now: Int64) {
+        broken = broken.filter { $0.value > now }
+        broken[Broken(target.origin.lowercased(), service)] = now + Self.pause
+    }
+
+    /// The network has changed (RFC 7838 §2.2). Returns whether anything was let go of.
+    mutating func forgetUnlessPersisting() -> Bool {
+        let before = services.count
+        services = services.compactMapValues { list in
+            let kept = list.filter(\.persists)
+            return kept.isEmpty ? nil : kept
+        }
+        broken.removeAll()
+        return services.count != before
+    }
+
+    // MARK: The file
+
+    /// A line of libcurl's file: `h1 example.org 443 h2 alt.example.org 443 "20271231 23:59:59" 0 0`.
+    mutating func add(line: Substring, now: Int64) -> Bool {
+        let words = line.split(separator: " ")
+        guard words.count == 10, let sourcePort = UInt16(words[2]), let port = UInt16(words[5]), port > 0,
+            let expires = StateDate.seconds(FieldParts.unquoted("\(words[6]) \(words[7])")),
+            let persists = Int(words[8]), Self.isHost(String(words[1])), Self.isHost(String(words[4]))
+        else { return false }
+        guard expires > now else { return true }
+        services["https://\(words[1].lowercased()):\(sourcePort)", default: []].append(
+            AlternativeService(
+                protocolName: words[3] == "h1" ? "http/1.1" : String(words[3]), host: String(words[4]), port: Int(port),
+                expires: expires, persists: persists != 0))
+        return true
+    }
+
+    func text(now: Int64) -> String {
+        var text = "# Alt-Svc cache in libcurl's format: https://curl.se/docs/alt-svc.html\n"
+        for (origin, list) in services.sorted(by: { $0.key < $1.key }) {
+            guard let colon = origin.lastIndex(of: ":") else { continue }
+            let host = origin[..<colon].dropFirst("https://".count)
+            for service in list where service.expires > now {
+                let name = service.protocolName == "http/1.1" ? "h1" : service.protocolName
+                text +=
+                    "h1 \(host) \(origin[origin.index(after: colon)...]) \(name) \(service.host) \(service.port) "
+                    + "\"\(StateDate.text(service.expires))\" \(service.persists ? 1 : 0) 0\n"
+            }
+        }
+        return text
+    }
+}
+
+/// The alternatives of a manager's origins, with their file.
+final class AlternativeServices: Sendable {
+    private let list: Mutex<AlternativeList>
+    private let learns: Bool
+    private let file: StateFile?
+    /// What libcurl connects to in an origin's place today: HTTP/3 has a way of its own.
+    private static let protocols: Set<String> =
+        GlobalCurl.has(CURL_VERSION_HTTP2) ? ["h2", "http/1.1"] : ["http/1.1"]
+
+    /// `nil` when there is nothing to do.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used, ``NetworkError/Kind/unsupported``
+    ///   when libcurl knows nothing of it.
+    init?(_ configuration: EngineConfiguration) throws(NetworkError) {
+        guard configuration.altSvc != .off else { return nil }
+        learns = configuration.tls.verifiesCertificates
+        var list = AlternativeList()
+        if case .file(let path) = configuration.altSvc {
+            let file = StateFile(path, "altSvc", warn: configuration.warn)
+            let now = HSTSStore.now
+            for (number, line) in try file.lines() where !list.add(line: line, now: now) {
+                throw file.malformed(number, "h1 example.org 443 h2 alt.example.org 443 \"20271231 23:59:59\" 0 0")
+            }
+            self.file = file
+        } else {
+            file = nil
+        }
+        self.list = Mutex(list)
+    }
+
+    /// Where a request goes in its origin's place; `nil` for the origin.
+    func alternative(for target: Target) -> AlternativeService? {
+        guard target.isSecure else { return nil }
+        let now = HSTSStore.now
+        let found = list.withLock { $0.alternative(for: target, speaking: Self.protocols, now: now) }
+        guard let found, "https://\(found.host):\(found.port)".lowercased() != target.origin.lowercased() else {
+            return nil
+        }
+        return found
+    }
+
+    /// Where an origin can be reached by a protocol, by its ALPN name.
+    func alternative(for target: Target, speaking name: String) -> AlternativeService? {
+        let now = HSTSStore.now
+        return target.isSecure ? list.withLock { $0.alternative(for: target, speaking: [name], now: now) } : nil
+    }
+
+    /// Reads what an answer says of its origin.
+    func note(_ response: HTTPResponse, of target: Target) {
+        // 421 says that the answer is not the origin's (RFC 7838 §6).
+        guard learns, target.isSecure, response.status != 421, !response.headers.hasNoFields else { return }
+        let values = response.headers[values: "Alt-Svc"]
+        guard !values.isEmpty else { return }
+        let now = HSTSStore.now
+        change { $0.note(values.joined(separator: ", "), of: target, now: now) }
+    }
+
+    func setAside(_ service: AlternativeService, of target: Target) {
+        let now = HSTSStore.now
+        list.withLock { $0.setAside(service, of: target, now: now) }
+    }
+
+    func networkHasChanged() { change { $0.forgetUnlessPersisting() } }
+
+    private func change(_ body: (inout AlternativeList) -> Bool) {
+        guard list.withLock({ body(&$0) }) else { return }
+        file?.follow { [self] in list.withLock { $0 }.text(now: HSTSStore.now) }
+    }
+
+    func flush() async { await file?.flush() }
+}

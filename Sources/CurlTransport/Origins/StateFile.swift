@@ -1,0 +1,141 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Synchronization
+
+/// A small text file that follows what is in memory: read once, and written on a queue of its own, never on the engine's
+/// thread.
+final class StateFile: Sendable {
+    private let path: String
+    /// The setting that names it.
+    private let setting: String
+    private let warn: @Sendable (String) -> Void
+    private let queue = DispatchQueue(label: "latnetworking.state-file")
+    private let state = Mutex((isScheduled: false, hasWarned: false))
+
+    init(_ path: String, _ setting: String, warn: @escaping @Sendable (String) -> Void) {
+        self.path = path
+        self.setting = setting
+        self.warn = warn
+    }
+
+    /// The lines of the file with their numbers, without comments; none when there is no file yet.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
+    func lines() throws(NetworkError) -> [(number: Int, text: Substring)] {
+        if access(path, F_OK) != 0 {
+            let reason = errno
+            let folder = URL(filePath: path).deletingLastPathComponent().path
+            guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
+                throw refusal("cannot be used: \(String(cString: strerror(reason))); give one in a folder that exists")
+            }
+            return []
+        }
+        let data: Data
+        do {
+            data = try Data(contentsOf: URL(filePath: path))
+        } catch {
+            throw NetworkError(
+                .invalidRequest, message: "\(setting): the file \"\(path)\" cannot be read", underlying: error)
+        }
+        guard data.count < 16 << 20, let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
+            throw refusal("is no text of at most 16 MiB")
+        }
+        return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated()
+            .map { ($0.offset + 1, $0.element) }
+            .filter { !$0.1.hasPrefix("#") && !$0.1.allSatisfy(\.isWhitespace) }
+    }
+
+    func malformed(_ line: Int, _ expected: String) -> NetworkError {
+        refusal("line \(line), is not of the form \(expected); mend or delete it")
+    }
+
+    private func refusal(_ reason: String) -> NetworkError {
+        .invalidRequest("\(setting): the file \"\(path)\" \(reason)")
+    }
+
+    /// Has the file written soon. The text is asked for then, on the file's queue, so that many changes are one write.
+    func follow(_ text: @escaping @Sendable () -> String) {
+        let isFirst = state.withLock { state in
+            defer { state.isScheduled = true }
+            return !state.isScheduled
+        }
+        guard isFirst else { return }
+        queue.async { [self] in
+            state.withLock { $0.isScheduled = false }
+            write(text())
+        }
+    }
+
+    /// Returns when all that was to be written has been.
+    func flush() async {
+        await withUnsafeContinuation { continuation in queue.async { continuation.resume() } }
+    }
+
+    /// Writes aside, then renames, so that the file is whole at every moment.
+    private func write(_ text: String) {
+        // A link stays one, and what it names is replaced.
+        let target = realpath(path, nil).map { name in
+            defer { free(name) }
+            return String(cString: name)
+        }
+        let place = target ?? path
+        let aside = "\(place).\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
+        var reason: CInt = 0
+        let file = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        if file < 0 {
+            reason = errno
+        } else {
+            var rest = Array(text.utf8)[...]
+            while reason == 0, !rest.isEmpty {
+                let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
+                if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { reason = errno }
+            }
+            close(file)
+            if reason == 0, rename(aside, place) != 0 { reason = errno }
+            if reason != 0 { unlink(aside) }
+        }
+        report(reason)
+    }
+
+    private func report(_ reason: CInt) {
+        let isNew = state.withLock { state in
+            defer { state.hasWarned = reason != 0 }
+            return reason != 0 && !state.hasWarned
+        }
+        guard isNew else { return }
+        warn(
+            "\(setting): the file \"\(path)\" cannot be written: \(String(cString: strerror(reason))); it is kept in memory"
+        )
+    }
+}
+
+/// The dates of libcurl's files: `20271231 23:59:59`, in UTC.
+enum StateDate {
+    static func text(_ seconds: Int64) -> String {
+        var time = time_t(seconds)
+        var parts = tm()
+        gmtime_r(&time, &parts)
+        func two(_ number: CInt) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let year = "\(parts.tm_year + 1900)"
+        return String(repeating: "0", count: max(0, 4 - year.count)) + year + two(parts.tm_mon + 1) + two(parts.tm_mday)
+            + " \(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec))"
+    }
+
+    /// `nil` for a text of another form.
+    static func seconds(_ text: some StringProtocol) -> Int64? {
+        let digits = text.utf8.filter { (0x30...0x39).contains($0) }.map { CInt($0 - 0x30) }
+        guard text.utf8.count == 17, digits.count == 14, text.utf8.filter({ $0 == 0x3A }).count == 2 else { return nil }
+        func number(_ range: Range<Int>) -> CInt { digits[range].reduce(0) { $0 * 10 + $1 } }
+        var parts = tm()
+        parts.tm_year = number(0..<4) - 1900
+        parts.tm_mon = number(4..<6) - 1
+        parts.tm_mday = number(6..<8)
+        parts.tm_hour = number(8..<10)
+        parts.tm_min = number(10..<12)
+        parts.tm_sec = number(12..<14)
+        guard (0...11).contains(parts.tm_mon), (1...31).contains(parts.tm_mday) else { return nil }
+        return Int64(timegm(&parts))
+    }
+}

@@ -1,0 +1,151 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// Takes a request's wish for a compressed body and makes a body of it that is (RFC 9110 §8.4.1.3).
+///
+/// A short body is compressed at once, and sent as it is when that saves nothing. A long one becomes a stream, which is
+/// compressed in a task while it is sent, a piece ahead of the network; its length is not known beforehand.
+package enum BodyCompression {
+    /// Up to this size a body is compressed as a whole.
+    private static let wholeLimit = PreparedBody.wholeBodyLimit
+    private static let pieceSize = 128 << 10
+
+    /// The request as it is to be sent, without the wish.
+    ///
+    /// - Parameter handler: is told what is read of the body before it is compressed.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
+    ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
+    package static func applied(
+        to request: HTTPRequest, _ handler: BodyHandler? = nil
+    ) throws(NetworkError) -> HTTPRequest {
+        guard request.compressesBody else { return request }
+        var request = request
+        request.compressesBody = false
+        guard let body = request.body, !isCoded(request.headers) else { return request }
+        guard let content = try compressed(body, handler) else { return request }
+        request.body = content
+        request.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
+        request.headers["Content-Encoding"] = "gzip"
+        return request
+    }
+
+    /// Whether somebody has coded the body already, or says that it is not to be.
+    private static func isCoded(_ headers: HTTPHeaders) -> Bool {
+        !headers.hasNoFields && headers.fields.contains { $0.name.equalsIgnoringASCIICase("Content-Encoding") }
+    }
+
+    /// `nil` when the body stays as it is.
+    private static func compressed(
+        _ body: HTTPBody, _ handler: BodyHandler?
+    ) throws(NetworkError) -> HTTPBody? {
+        switch body.content {
+        // Parts have codings of their own, which nobody reads.
+        case .parameters, .multipart: return nil
+        case .encoded:
+            switch try PreparedBody(body) {
+            case .bytes(let data): return short(data, body)
+            case .source(let source): return (source as? DataSource).map { long($0.data, body, handler) }
+            case .multipart: return nil
+            }
+        case .data(let data):
+            return data.count <= wholeLimit && handler == nil ? short(data, body) : long(data, body, handler)
+        case .file(let path):
+            let size = try FileSource.size(ofFileAt: path)
+            return stream(of: body, handler, isReplayable: true, flush: .none) {
+                FilePieces(path: path, size: size).next
+            }
+        case .stream(let stream):
+            return self.stream(of: body, handler, isReplayable: stream.isReplayable, flush: .piece) {
+                let next = stream.makeIterator()
+                var count: Int64 = 0
+                return {
+                    let chunk = try await next()
+                    count += Int64(chunk?.count ?? 0)
+                    if let length = stream.length, chunk == nil ? count != length : count > length {
+                        throw failure("its stream gave \(count) of the \(length) bytes announced")
+                    }
+                    return chunk
+                }
+            }
+        }
+    }
+
+    private static func short(_ data: Data, _ body: HTTPBody) -> HTTPBody? {
+        guard let coded = GzipEncoder.encoded(data), coded.count < data.count else { return nil }
+        return HTTPBody.data(coded, contentType: body.contentType)
+    }
+
+    private static func long(_ data: Data, _ body: HTTPBody, _ handler: BodyHandler?) -> HTTPBody {
+        stream(of: body, handler, isReplayable: true, flush: .none) {
+            var rest = data
+            return {
+                defer { rest = rest.dropFirst(pieceSize) }
+                return rest.isEmpty ? nil : rest.prefix(pieceSize)
+            }
+        }
+    }
+
+    private static func stream(
+        of body: HTTPBody, _ handler: BodyHandler?, isReplayable: Bool, flush: GzipEncoder.Flush,
+        _ pieces: @escaping @Sendable () -> BodyStream.NextChunk
+    ) -> HTTPBody {
+        let stream = BodyStream(length: nil, isReplayable: isReplayable, countsItself: true) {
+            var encoder = GzipEncoder()
+            let hasEncoder = encoder != nil
+            let next = pieces()
+            handler?(.rewound, nil)
+            return {
+                guard hasEncoder else { throw failure("memory is short") }
+                while let current = encoder {
+                    guard let piece = try await next() else {
+                        encoder = nil
+                        handler?(.end, nil)
+                        return current.encode(Data(), .end)
+                    }
+                    handler?(.read(piece.count), nil)
+                    let coded = current.encode(piece, flush)
+                    if !coded.isEmpty { return coded }
+                }
+                return nil
+            }
+        }
+        return HTTPBody.stream(made: stream, contentType: body.contentType)
+    }
+
+    fileprivate static func failure(_ reason: String) -> NetworkError {
+        NetworkError(.requestBody, message: "the body cannot be compressed and sent: \(reason)")
+    }
+
+    /// A file, piece by piece. It must keep its size, as one that is sent uncompressed must.
+    private final class FilePieces {
+        private let path: String
+        private let size: Int64
+        private var descriptor: CInt = -1
+        private var offset: Int64 = 0
+
+        init(path: String, size: Int64) {
+            self.path = path
+            self.size = size
+        }
+
+        deinit { if descriptor >= 0 { close(descriptor) } }
+
+        func next() async throws -> Data? {
+            if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
+            guard descriptor >= 0 else { throw failure("the file \"\(path)\": \(String(cString: strerror(errno)))") }
+            var piece = Data(count: pieceSize)
+            var count: Int
+            repeat {
+                count = piece.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
+            } while count < 0 && errno == EINTR
+            guard count >= 0 else { throw failure("the file \"\(path)\": \(String(cString: strerror(errno)))") }
+            offset += Int64(count)
+            guard count == 0 ? offset == size : offset <= size else {
+                throw failure(
+                    "the file \"\(path)\" changed its size of \(size) bytes while it was sent; send a copy of it")
+            }
+            return count == 0 ? nil : piece.prefix(count)
+        }
+    }
+}

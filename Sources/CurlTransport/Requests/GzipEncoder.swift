@@ -1,0 +1,76 @@
+import CZlib
+import FoundationEssentials
+
+/// Compresses a sequence of pieces to one gzip file (RFC 1952). Used by one task.
+final class GzipEncoder {
+    /// When the bytes of a piece have to be there.
+    enum Flush {
+        /// When it pays.
+        case none
+        /// With this piece.
+        case piece
+        /// With this piece, which is the last.
+        case end
+
+        fileprivate var code: CInt {
+            switch self {
+            case .none: Z_NO_FLUSH
+            case .piece: Z_SYNC_FLUSH
+            case .end: Z_FINISH
+            }
+        }
+    }
+
+    private let stream: UnsafeMutablePointer<z_stream>
+    private static let bufferSize = 32 << 10
+
+    /// `nil` when memory is short.
+    init?() {
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        guard lat_gzip_begin(stream) == Z_OK else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        deflateEnd(stream)
+        stream.deallocate()
+    }
+
+    /// The next bytes of the file; none when the piece is kept for later.
+    func encode(_ piece: Data, _ flush: Flush) -> Data {
+        var output = Data()
+        piece.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            repeat {
+                // zlib counts in 32 bits.
+                let part = UnsafeRawBufferPointer(rebasing: rest.prefix(1 << 30))
+                rest = rest.dropFirst(part.count)
+                encode(part, rest.isEmpty ? flush.code : Z_NO_FLUSH, into: &output)
+            } while !rest.isEmpty
+        }
+        return output
+    }
+
+    private func encode(_ part: UnsafeRawBufferPointer, _ flush: CInt, into output: inout Data) {
+        // zlib reads from here and never writes; it declares no constant.
+        stream.pointee.next_in = UnsafeMutablePointer(
+            mutating: part.baseAddress?.assumingMemoryBound(to: Bytef.self))
+        stream.pointee.avail_in = uInt(part.count)
+        withUnsafeTemporaryAllocation(of: Bytef.self, capacity: Self.bufferSize) { buffer in
+            repeat {
+                stream.pointee.next_out = buffer.baseAddress
+                stream.pointee.avail_out = uInt(buffer.count)
+                deflate(stream, flush)
+                output.append(contentsOf: buffer.prefix(buffer.count - Int(stream.pointee.avail_out)))
+                // A full buffer means that there is more.
+            } while stream.pointee.avail_out == 0
+        }
+        stream.pointee.next_in = nil
+    }
+
+    /// A whole file at once; `nil` when memory is short.
+    static func encoded(_ data: Data) -> Data? { GzipEncoder()?.encode(data, .end) }
+}

@@ -1,0 +1,113 @@
+import CLibcurl
+import HTTPCore
+
+/// The trailers of a request: checked before it is sent, and made when its body was.
+enum TrailerFields {
+    /// What nobody may say after the body (RFC 9110 §6.5.1): how the message is framed, routed, coded and authorised.
+    private static let refused: Set<String> = [
+        "transfer-encoding", "content-length", "content-encoding", "content-type", "content-range", "host", "trailer",
+        "te",
+        "connection", "authorization", "proxy-authorization", "cookie", "expect", "cache-control", "max-forwards",
+        "keep-alive", "upgrade",
+    ]
+
+    /// The field `Trailer` of a request.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for trailers that cannot be sent.
+    static func line(_ trailers: RequestTrailers, of request: HTTPRequest) throws(NetworkError) -> String {
+        guard !trailers.names.isEmpty else {
+            throw .invalidRequest("trailers name no field; announce those that will be sent, or leave trailers out")
+        }
+        for name in trailers.names where !name.utf8.isToken || refused.contains(name.lowercased()) {
+            throw .invalidRequest("trailers: a field of that name cannot follow a body (RFC 9110 §6.5.1): \"\(name)\"")
+        }
+        guard let body = request.body, request.method != .head, request.method != .trace else {
+            throw .invalidRequest("trailers follow a body, and the request has none")
+        }
+        if case .multipart = body.content {
+            throw .invalidRequest("trailers cannot follow the parts of a multipart body; send its bytes as a stream")
+        }
+        guard request.headers["Content-Length"] == nil else {
+            throw .invalidRequest("a body with trailers is chunked and has no Content-Length; leave it out")
+        }
+        guard request.version != .http2PriorKnowledge else {
+            throw NetworkError(
+                .unsupported,
+                message:
+                    "trailers of a request need HTTP/1.1: libcurl has none over HTTP/2; use version .automatic or .http1"
+            )
+        }
+        switch request.authentication {
+        case .digest, .any:
+            throw .invalidRequest(
+                "trailers are sent once, and Digest sends the request again after the server's challenge; use another "
+                    + "authentication")
+        case .basic, .bearer, nil: break
+        }
+        return "Trailer: \(trailers.names.joined(separator: ", "))"
+    }
+
+    /// The lines for libcurl; the caller frees them.
+    ///
+    /// - Throws: ``NetworkError/Kind/requestBody`` for fields that were not announced or cannot be sent.
+    static func list(_ trailers: RequestTrailers) throws(NetworkError) -> UnsafeMutablePointer<curl_slist>? {
+        let announced = Set(trailers.names.map { $0.lowercased() })
+        var list: UnsafeMutablePointer<curl_slist>?
+        for field in trailers.fields.fields {
+            guard let value = field.value else { continue }
+            guard announced.contains(field.name.lowercased()), value.utf8.allSatisfy(HeaderLines.isAllowedInValue)
+            else {
+                curl_slist_free_all(list)
+                throw NetworkError(
+                    .requestBody,
+                    message: "the trailer \"\(field.name)\" was not announced in trailers.names, or holds a control "
+                        + "character; the request was broken off")
+            }
+            list = curl_slist_append(list, "\(field.name): \(value)")
+        }
+        return list
+    }
+}
+
+let trailerCallback: curl_trailer_callback = { list, context in
+    guard let list, let context, let transfer = EasyHandle.from(context).transfer else { return CURL_TRAILERFUNC_ABORT }
+    guard let trailers = transfer.request.trailers else { return CURL_TRAILERFUNC_OK }
+    transfer.hasMadeTrailers = true
+    do throws(NetworkError) {
+        list.pointee = try TrailerFields.list(trailers)
+        return CURL_TRAILERFUNC_OK
+    } catch {
+        transfer.fail(error)
+        return CURL_TRAILERFUNC_ABORT
+    }
+}
+
+/// A source that keeps its length to itself, so that the body is sent chunked.
+final class ChunkedSource: BodySource {
+    private let source: any BodySource
+
+    init(_ source: any BodySource) { self.source = source }
+
+    var length: Int64? { nil }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead { source.read(into: buffer) }
+
+    func rewind() -> Bool { source.rewind() }
+
+    func start(wake: @escaping @Sendable () -> Void) { source.start(wake: wake) }
+
+    func stop() { source.stop() }
+}
+
+extension EasyHandle {
+    /// Trailers need HTTP/1.1, in which the body is chunked. A connection of the pool is not taken: libcurl repeats a
+    /// request by itself when that is dead, and 7.88 cannot say trailers twice.
+    func setTrailers() {
+        set(CURLOPT_FRESH_CONNECT, 1)
+        // Left in the pool it would be taken by requests that could go over HTTP/2.
+        if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
+        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)
+        set(CURLOPT_TRAILERDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
+    }
+}

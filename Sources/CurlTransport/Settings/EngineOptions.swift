@@ -1,0 +1,209 @@
+import CLibcurl
+import Glibc
+import HTTPCore
+
+/// The settings of an engine that concern its connections and are the same for all of them, checked, as options of
+/// libcurl.
+struct EngineOptions: Sendable {
+    /// An option with its value and the name of the setting it comes from.
+    struct Entry: Sendable {
+        let setting: String
+        let option: CURLoption
+        let value: Value
+    }
+
+    enum Value: Sendable {
+        case text(String)
+        case number(Int)
+    }
+
+    private(set) var entries: [Entry] = []
+
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for what
+    ///   this libcurl lacks.
+    init(_ configuration: EngineConfiguration) throws(NetworkError) {
+        try addResolver(configuration)
+        try addSource(configuration)
+        if configuration.happyEyeballsDelay != EngineConfiguration.standardHappyEyeballsDelay {
+            let delay = try RequestCheck.milliseconds(configuration.happyEyeballsDelay, "happyEyeballsDelay") ?? 1
+            add("happyEyeballsDelay", CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS, .number(Int(min(delay, Int64(Int32.max)))))
+        }
+        try tryOut()
+    }
+
+    private mutating func add(_ setting: String, _ option: CURLoption, _ value: Value) {
+        entries.append(Entry(setting: setting, option: option, value: value))
+    }
+
+    // MARK: Names
+
+    private mutating func addResolver(_ configuration: EngineConfiguration) throws(NetworkError) {
+        switch configuration.nameResolver {
+        case .system: return
+        case .servers(let servers):
+            guard !servers.isEmpty else {
+                throw .invalidRequest("nameResolver = .servers([]) names no server; give one, or use .system")
+            }
+            for server in servers where !Self.isServer(server) {
+                throw .invalidRequest(
+                    "nameResolver: \"\(server)\" is not the address of a DNS server; write 9.9.9.9, 192.0.2.1:5353 or "
+                        + "[2620:fe::fe]")
+            }
+            guard GlobalCurl.hasAres else {
+                throw NetworkError(
+                    .unsupported,
+                    message:
+                        "nameResolver = .servers needs a libcurl that was built with c-ares (CURLOPT_DNS_SERVERS), "
+                        + "which this one was not; use .https(url) or .system")
+            }
+            add("nameResolver", CURLOPT_DNS_SERVERS, .text(servers.joined(separator: ",")))
+        case .https(let url):
+            let target: Target
+            do {
+                target = try Target(url)
+            } catch {
+                throw .invalidRequest("nameResolver: \(error.message)")
+            }
+            guard target.isSecure else {
+                throw .invalidRequest(
+                    "nameResolver: \"\(URLText.redacted(url))\" is not an https URL; DNS over HTTPS needs one")
+            }
+            add("nameResolver", CURLOPT_DOH_URL, .text(target.url))
+            if !configuration.tls.verifiesCertificates {
+                add("nameResolver", CURLOPT_DOH_SSL_VERIFYPEER, .number(0))
+                add("nameResolver", CURLOPT_DOH_SSL_VERIFYHOST, .number(0))
+            }
+        }
+    }
+
+    /// Whether a text is an address, with or without a port.
+    private static func isServer(_ text: String) -> Bool {
+        if IPAddress(text) != nil { return true }
+        let (host, port): (Substring, Substring?)
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            let rest = text[text.index(after: end)...]
+            guard rest.isEmpty || rest.hasPrefix(":") else { return false }
+            (host, port) = (text[text.index(after: text.startIndex)..<end], rest.isEmpty ? nil : rest.dropFirst())
+        } else if let colon = text.firstIndex(of: ":") {
+            (host, port) = (text[..<colon], text[text.index(after: colon)...])
+        } else {
+            return false
+        }
+        return IPAddress(String(host)) != nil && port.map { (UInt16($0) ?? 0) > 0 } ?? true
+    }
+
+    // MARK: This machine's side
+
+    private mutating func addSource(_ configuration: EngineConfiguration) throws(NetworkError) {
+        switch configuration.connectionSource {
+        case nil: break
+        case .interface(let name):
+            guard !name.isEmpty, !name.utf8.contains(0), if_nametoindex(name) != 0 else {
+                throw .invalidRequest(
+                    "connectionSource: this machine has no network interface \"\(name)\", only "
+                        + "\(Self.interfaceNames.joined(separator: ", "))")
+            }
+            add("connectionSource", CURLOPT_INTERFACE, .text("if!\(name)"))
+        case .address(let text):
+            guard let address = IPAddress(text) else {
+                throw .invalidRequest(
+                    "connectionSource: \"\(text)\" is no address; write one as in 192.0.2.7, or use .interface(name)")
+            }
+            guard Self.canBind(to: address) else {
+                throw .invalidRequest(
+                    "connectionSource: \(address) is not an address of this machine (\(String(cString: strerror(errno))))"
+                )
+            }
+            add("connectionSource", CURLOPT_INTERFACE, .text("host!\(address)"))
+        }
+        if let ports = configuration.localPorts {
+            guard ports.lowerBound > 0, ports.upperBound <= 65_535 else {
+                throw .invalidRequest(
+                    "localPorts is \(ports.lowerBound)...\(ports.upperBound); ports go from 1 to 65535")
+            }
+            add("localPorts", CURLOPT_LOCALPORT, .number(ports.lowerBound))
+            add("localPorts", CURLOPT_LOCALPORTRANGE, .number(ports.count))
+        }
+        if configuration.connectionSource != nil || configuration.localPorts != nil, configuration.unixSocketPath != nil
+        {
+            throw .invalidRequest(
+                "connectionSource and localPorts say nothing about a Unix domain socket; leave them or unixSocketPath out"
+            )
+        }
+    }
+
+    private static var interfaceNames: [String] {
+        guard let list = if_nameindex() else { return [] }
+        defer { if_freenameindex(list) }
+        var names: [String] = []
+        var next = list
+        while let name = next.pointee.if_name {
+            names.append(String(cString: name))
+            next += 1
+        }
+        return names
+    }
+
+    private static func canBind(to address: IPAddress) -> Bool {
+        let family = address.isIPv4 ? AF_INET : AF_INET6
+        let descriptor = socket(family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        let code: CInt
+        if address.isIPv4 {
+            var name = sockaddr_in()
+            name.sin_family = sa_family_t(AF_INET)
+            withUnsafeMutableBytes(of: &name.sin_addr) { $0.copyBytes(from: address.bytes) }
+            code = withUnsafePointer(to: &name) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+        } else {
+            var name = sockaddr_in6()
+            name.sin6_family = sa_family_t(AF_INET6)
+            withUnsafeMutableBytes(of: &name.sin6_addr) { $0.copyBytes(from: address.bytes) }
+            code = withUnsafePointer(to: &name) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in6>.size))
+                }
+            }
+        }
+        let reason = errno
+        close(descriptor)
+        errno = reason
+        return code == 0
+    }
+
+    // MARK: libcurl
+
+    /// Sets all of them on a handle that nobody uses: what libcurl refuses is refused when the engine is made.
+    private func tryOut() throws(NetworkError) {
+        guard !entries.isEmpty else { return }
+        guard let curl = curl_easy_init() else { throw EngineFailure.noResources("memory for a libcurl handle") }
+        defer { curl_easy_cleanup(curl) }
+        for entry in entries {
+            let code =
+                switch entry.value {
+                case .text(let text): lat_setopt_string(curl, entry.option, text)
+                case .number(let number): lat_setopt_long(curl, entry.option, number)
+                }
+            guard code != CURLE_OK else { continue }
+            let refusal = EngineFailure.refusedOption(entry.option, code)
+            throw NetworkError(
+                refusal.kind, message: "\(entry.setting) cannot be used: \(refusal.message)",
+                curlCode: Int(code.rawValue))
+        }
+    }
+}
+
+extension EasyHandle {
+    /// Sets what ``EngineOptions`` found.
+    func setEngineOptions() {
+        for entry in engine.options.entries {
+            switch entry.value {
+            case .text(let text): set(entry.option, text)
+            case .number(let number): set(entry.option, number)
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+/// User names and passwords of hosts, read from a file in the format of `.netrc`: `machine` with `login` and `password`,
+/// `default` for all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of the
+/// line.
+struct Netrc: Sendable, Hashable {
+    private struct Entry: Hashable {
+        /// In lower case; `nil` for the one that stands for all hosts.
+        var host: String?
+        var login: String?
+        var password: String?
+    }
+
+    private let entries: [Entry]
+
+    /// Reads the file that a policy names; `nil` when there is none to read.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` with file and line.
+    init?(_ policy: NetrcPolicy) throws(NetworkError) {
+        let path: String
+        switch policy {
+        case .off: return nil
+        case .file(let file): path = file
+        case .home:
+            guard let home = getenv("HOME").map({ String(cString: $0) }), !home.isEmpty else { return nil }
+            path = home + "/.netrc"
+            if access(path, F_OK) != 0 { return nil }
+        }
+        let data: Data
+        do {
+            data = try Data(contentsOf: URL(filePath: path))
+        } catch {
+            throw NetworkError(
+                .invalidRequest, message: "netrc: the file \"\(path)\" cannot be read; name one that can, or set .off",
+                underlying: error)
+        }
+        guard let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
+            throw .invalidRequest("netrc: the file \"\(path)\" is no text in UTF-8")
+        }
+        do {
+            try self.init(text)
+        } catch {
+            throw .invalidRequest("netrc: \"\(path)\", line \(error.line): \(error.reason)")
+        }
+    }
+
+    /// What is wrong with a file.
+    struct Fault: Error {
+        let line: Int
+        let reason: String
+    }
+
+    init(_ text: String) throws(Fault) {
+        var reader = Reader(text)
+        var entries: [Entry] = []
+        while let (word, line) = try reader.next() {
+            switch word {
+            case "machine": entries.append(Entry(host: try reader.value(of: word, line).lowercased()))
+            case "default": entries.append(Entry())
+            case "login", "password", "account":
+                let value = try reader.value(of: word, line)
+                guard !entries.isEmpty else { throw Fault(line: line, reason: "\(word) stands before any machine") }
+                if word == "login" { entries[entries.count - 1].login = value }
+                if word == "password" { entries[entries.count - 1].password = value }
+            case "macdef":
+                _ = try reader.value(of: word, line)
+                reader.skipMacro()
+            default:
+                // The word may be a password that lost its keyword, so it is not repeated.
+                throw Fault(
+                    line: line, reason: "a word that is none of machine, default, login, password, account, macdef")
+            }
+        }
+        self.entries = entries
+    }
+
+    /// The credentials for a host: of the first entry that names it, or else of the `default`.
+    ///
+    /// - Parameter host: as in a URL; an IPv6 address in brackets.
+    func credentials(forHost host: String) -> Authentication? {
+        let name = host.lowercased()
+        let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
+        let entry = entries.first { $0.host == name || $0.host == bare } ?? entries.first { $0.host == nil }
+        guard let entry, entry.login != nil || entry.password != nil else { return nil }
+        return .basic(user: entry.login ?? "", password: entry.password ?? "")
+    }
+
+    /// A request with the file's credentials, when it has none of its own.
+    func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
+        guard request.authentication == nil, !target.hasUser,
+            !request.headers.fields.contains(where: Self.isCredential),
+            let credentials = credentials(forHost: target.host)
+        else { return request }
+        var request = request
+        request.authentication = credentials
+        return request
+    }
+
+    private static func isCredential(_ field: HTTPHeaders.Field) -> Bool {
+        field.name.equalsIgnoringASCIICase("Authorization")
+    }
+
+    /// Splits the text into words.
+    private struct Reader {
+        private var rest: Substring
+        private var line = 1
+
+        init(_ text: String) { rest = text[...] }
+
+        /// The next word with its line; `nil` at the end.
+        mutating func next() throws(Fault) -> (String, Int)? {
+            while let first = rest.first {
+                if first == "#" {
+                    rest = rest.drop { !$0.isNewline }
+                } else if first.isWhitespace {
+                    advance()
+                } else {
+                    return first == "\"" ? try quoted() : plain()
+                }
+            }
+            return nil
+        }
+
+        mutating func value(of word: String, _ line: Int) throws(Fault) -> String {
+            guard let (value, _) = try next() else { throw Fault(line: line, reason: "\(word) has no value") }
+            return value
+        }
+
+        /// Goes past the lines of a macro, to the first empty one.
+        mutating func skipMacro() {
+            rest = rest.drop { !$0.isNewline }
+            while !rest.isEmpty {
+                advance()
+                if rest.first?.isNewline == true { return }
+                rest = rest.drop { !$0.isNewline }
+            }
+        }
+
+        private mutating func plain() -> (String, Int) {
+            let word = rest.prefix { !$0.isWhitespace }
+            rest = rest[word.endIndex...]
+            return (String(word), line)
+        }
+
+        /// A word in quotes, in which `\n`, `\r`, `\t` and an escaped character stand for what they do in C.
+        private mutating func quoted() throws(Fault) -> (String, Int) {
+            let start = line
+            var word = ""
+            rest.removeFirst()
+            while let character = rest.popFirst(), !character.isNewline {
+                if character == "\"" { return (word, start) }
+                guard character == "\\", let escaped = rest.popFirst() else {
+                    word.append(character)
+                    continue
+                }
+                switch escaped {
+                case "n": word.append("\n")
+                case "r": word.append("\r")
+                case "t": word.append("\t")
+                default: word.append(escaped)
+                }
+            }
+            throw Fault(line: start, reason: "a quotation mark is not closed")
+        }
+
+        private mutating func advance() {
+            if rest.removeFirst().isNewline { line += 1 }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+import LATNetworking
+
+/// What `lat request` says of the connection and of how fast it is used.
+struct ConnectionArguments {
+    let resolver: NameResolver?
+    let source: ConnectionSource?
+    let ports: ClosedRange<Int>?
+    let happyEyeballsDelay: Duration?
+    let netrc: NetrcPolicy
+    let hsts: String?
+    let altSvc: String?
+    let rate: Int64?
+    let prewarm: Int
+    let compressesBody: Bool
+    let trailers: HTTPHeaders
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        resolver = try Self.resolver(arguments)
+        source = arguments.value(Self.interface).map { IPAddress($0) == nil ? .interface($0) : .address($0) }
+        ports = try Self.ports(arguments)
+        happyEyeballsDelay = try DurationArgument.parse(arguments, of: Self.happyEyeballs)
+        netrc = arguments.value(Self.netrcFile).map { .file($0) } ?? (arguments.contains(Self.netrc) ? .home : .off)
+        hsts = arguments.value(Self.hsts)
+        altSvc = arguments.value(Self.altSvc)
+        rate = try Self.rate(arguments)
+        prewarm = try Self.prewarm(arguments)
+        compressesBody = arguments.contains(Self.gzip)
+        trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
+    }
+
+    /// Whether something is written beside the answer.
+    var keepsFiles: Bool { hsts != nil || altSvc != nil }
+
+    func apply(to configuration: inout CentralRequestManager.Configuration) {
+        if let resolver { configuration.nameResolver = resolver }
+        configuration.connectionSource = source
+        configuration.localPorts = ports
+        if let happyEyeballsDelay { configuration.happyEyeballsDelay = happyEyeballsDelay }
+        configuration.netrc = netrc
+        if let hsts { configuration.hsts = .file(hsts) }
+        if let altSvc { configuration.altSvc = .file(altSvc) }
+        configuration.maxConnectionsPerHost = max(configuration.maxConnectionsPerHost, prewarm)
+    }
+
+    func apply(to request: inout HTTPRequest) {
+        request.maxReceiveRate = rate
+        request.maxSendRate = rate
+        request.compressesBody = compressesBody
+        if !trailers.fields.isEmpty {
+            request.trailers = RequestTrailers(trailers.fields.map(\.name)) { [trailers] in trailers }
+        }
+    }
+}
+
+// MARK: Options
+
+extension ConnectionArguments {
+    static let doh = Option(
+        "--doh", value: "URL", help: "Asks a server of DNS over HTTPS for addresses: https://dns.example.org/dns-query."
+    )
+    static let dnsServers = Option(
+        "--dns-servers", value: "LIST", help: "Asks these DNS servers, addresses with commas between. Needs c-ares.")
+    static let interface = Option(
+        "--interface", value: "NAME|ADDRESS", help: "Connects from a network interface or an address of this machine.")
+    static let localPort = Option(
+        "--local-port", value: "N[-M]", help: "Connects from this port, or the first free one of a range.")
+    static let happyEyeballs = Option(
+        "--happy-eyeballs", value: "TIME",
+        help: "How long IPv6 or IPv4 is tried alone before the other is tried beside it. Default: 200ms.")
+    static let netrc = Option("--netrc", help: "Takes user and password of the host from ~/.netrc.")
+    static let netrcFile = Option(
+        "--netrc-file", value: "FILE", help: "Takes user and password of the host from a file.")
+    static let hsts = Option(
+        "--hsts", value: "FILE", help: "Speaks TLS to hosts that asked for it, and notes in the file which do.")
+    static let altSvc = Option(
+        "--alt-svc", value: "FILE", help: "Goes where servers say they are too (Alt-Svc), and notes it in the file.")
+    static let limitRate = Option(
+        "--limit-rate", value: "N[K|M|G]", help: "Moves at most so many bytes in a second, each way.")
+    static let prewarm = Option("--prewarm", value: "N", help: "Opens N connections before the request is sent.")
+    static let gzip = Option("--gzip", help: "Compresses the body. Only for servers that are known to take it.")
+    static let trailer = Option(
+        "--trailer", value: "'K: V'", repeats: true,
+        help: "A field after the body, which is sent chunked over HTTP/1.1.")
+
+    static let options = [
+        doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
+        trailer,
+    ]
+}
+
+// MARK: Arguments
+
+extension ConnectionArguments {
+    private static func resolver(_ arguments: ParsedArguments) throws(UsageError) -> NameResolver? {
+        if arguments.contains(doh), arguments.contains(dnsServers) {
+            throw UsageError("\(doh.name) and \(dnsServers.name) do not go together; give one of them")
+        }
+        if let url = arguments.value(doh) { return .https(url) }
+        return arguments.value(dnsServers).map { list in
+            .servers(list.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+        }
+    }
+
+    private static func ports(_ arguments: ParsedArguments) throws(UsageError) -> ClosedRange<Int>? {
+        guard let text = arguments.value(localPort) else { return nil }
+        let numbers = text.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
+        guard numbers.count <= 2, let first = numbers[0], let last = numbers[numbers.count - 1], first > 0,
+            first <= last,
+            last < 65_536
+        else {
+            throw UsageError(
+                "\(localPort.name) \"\(SafeText.line(text))\" is no port from 1 to 65535; write 4000 or 4000-4100")
+        }
+        return first...last
+    }
+
+    private static func rate(_ arguments: ParsedArguments) throws(UsageError) -> Int64? {
+        guard let text = arguments.value(limitRate) else { return nil }
+        let units: [Character: Int64] = ["K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
+        let unit = text.last.flatMap { units[Character($0.uppercased())] }
+        guard let number = Int64(unit == nil ? text : String(text.dropLast())), number > 0,
+            case let (rate, isTooMuch) = number.multipliedReportingOverflow(by: unit ?? 1), !isTooMuch
+        else {
+            throw UsageError(
+                "\(limitRate.name) \"\(SafeText.line(text))\" is no number of bytes; write 500K, 2M or a number above 0"
+            )
+        }
+        return rate
+    }
+
+    private static func prewarm(_ arguments: ParsedArguments) throws(UsageError) -> Int {
+        guard let text = arguments.value(prewarm) else { return 0 }
+        guard let number = Int(text), (1...100).contains(number) else {
+            throw UsageError("\(prewarm.name) \"\(SafeText.line(text))\" is no number from 1 to 100")
+        }
+        return number
+    }
+}

@@ -1,0 +1,157 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite(.enabled(if: TestCertificates.shared != nil)) struct NameResolverTests {
+    private func configuration(
+        _ resolver: String, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
+    ) throws -> CurlTransport.Configuration {
+        let authority = try #require(TestCertificates.shared).authority
+        return testConfiguration {
+            $0.tls.caFile = authority
+            $0.nameResolver = .https(resolver)
+            change(&$0)
+        }
+    }
+
+    @Test func namesAreLookedUpOverHTTPS() async throws {
+        let resolver = try await DoHServer()
+        let server = try MockServer()
+        server.fallback { .text($0.headers["Host"] ?? "-") }
+        try await withTransport(try configuration(resolver.url())) { transport async throws in
+            for _ in 0..<3 {
+                let answer = try await transport.get("http://shop.example:\(server.port)/")
+                #expect(answer.text == "shop.example:\(server.port)")
+            }
+            // A handle that was reset asks there too.
+            let post = HTTPRequest(
+                "POST", "http://other.example:\(server.port)/", body: .stream { AsyncStream { $0.finish() } })
+            #expect(try await transport.answer(to: post).status == 200)
+            #expect(try await transport.get("http://next.example:\(server.port)/").status == 200)
+            #expect(resolver.questions == ["shop.example", "other.example", "next.example"])
+        }
+    }
+
+    @Test func tlsServersAreFoundOverHTTPS() async throws {
+        let resolver = try await DoHServer()
+        let server = try await TLSServer()
+        try await withTransport(try configuration(resolver.url())) { transport async throws in
+            #expect(try await transport.get(server.url("a.example.org")).status == 200)
+            #expect(resolver.questions == ["a.example.org"])
+        }
+    }
+
+    @Test func manyLookUpsOverHTTPSRunAtOnce() async throws {
+        let resolver = try await DoHServer()
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport(try configuration(resolver.url())) { transport async throws in
+            try await within {
+                try await withThrowingTaskGroup(of: Int.self) { group in
+                    for index in 0..<20 {
+                        group.addTask { try await transport.get("http://h\(index).example:\(server.port)/").status }
+                    }
+                    for try await status in group { #expect(status == 200) }
+                }
+            }
+            #expect(Set(resolver.questions).count == 20)
+        }
+    }
+
+    @Test func addressesFromHTTPSAreGuarded() async throws {
+        let resolver = try await DoHServer(address: "10.1.2.3")
+        let configuration = try configuration(resolver.url()) { $0.blocksPrivateAddresses = true }
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
+            #expect(error.kind == .addressBlocked(.privateUse), "\(error)")
+            #expect(resolver.questions == ["shop.example"])
+        }
+    }
+
+    @Test func aHangingDoHServerEndsWithTheConnectTimeout() async throws {
+        let resolver = try await DoHServer()
+        let configuration = try configuration(resolver.url("/hang")) { $0.connectTimeout = .milliseconds(700) }
+        try await withTransport(configuration) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
+            #expect(error.kind == .timeout(.connect), "\(error)")
+            #expect(error.message.contains(resolver.url("/hang")), "\(error)")
+            #expect(error.message.contains("700 ms"), "\(error)")
+        }
+    }
+
+    @Test(arguments: ["/html", "/garbage", "/none"])
+    func aDoHServerThatLiesIsNamed(path: String) async throws {
+        let resolver = try await DoHServer()
+        try await withTransport(try configuration(resolver.url(path))) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
+            #expect(error.kind == .dns, "\(error)")
+            #expect(error.message.contains(resolver.url(path)), "\(error)")
+        }
+    }
+
+    @Test func anAbsentDoHServerIsNamed() async throws {
+        let closed = try ClosedPort()
+        let url = "https://localhost:\(closed.port)/dns-query"
+        try await withTransport(try configuration(url)) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
+            #expect(error.kind == .dns, "\(error)")
+            #expect(error.message.contains(url), "\(error)")
+        }
+    }
+
+    @Test(arguments: ["stranger", "elsewhere"])
+    func aDoHServerThatIsNotTrustedIsNotAsked(certificate: String) async throws {
+        let resolver = try await DoHServer(certificate)
+        try await withTransport(try configuration(resolver.url())) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
+            #expect(error.kind == .dns, "\(error)")
+            #expect(resolver.questions.isEmpty)
+        }
+    }
+
+    @Test func aManagerWithoutVerificationAsksAnyDoHServer() async throws {
+        let resolver = try await DoHServer("stranger")
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        let configuration = testConfiguration {
+            $0.nameResolver = .https(resolver.url())
+            $0.tls.disableCertificateVerification()
+            $0.warningHandler = { _ in }
+        }
+        try await withTransport(configuration) { transport async throws in
+            #expect(try await transport.get("http://shop.example:\(server.port)/").status == 200)
+        }
+    }
+
+    @Test(arguments: ["http://dns.example/", "dns.example", "", "https://", "ftp://dns.example/"])
+    func aResolverHasToBeAnHTTPSURL(url: String) throws {
+        let error = #expect(throws: NetworkError.self) {
+            try CurlTransport(configuration: testConfiguration { $0.nameResolver = .https(url) })
+        }
+        #expect(error?.kind == .invalidRequest)
+        #expect(error?.message.contains("nameResolver") == true)
+    }
+
+    @Test(arguments: [[], ["dns.example"], ["9.9.9.9", "x"], ["9.9.9.9:0"], ["9.9.9.9:99999"], ["[::1]53"]])
+    func aDNSServerHasToBeAnAddress(servers: [String]) throws {
+        let error = #expect(throws: NetworkError.self) {
+            try CurlTransport(configuration: testConfiguration { $0.nameResolver = .servers(servers) })
+        }
+        #expect(error?.kind == .invalidRequest)
+        #expect(error?.message.contains("nameResolver") == true)
+    }
+
+    @Test(arguments: ["9.9.9.9", "192.0.2.1:5353", "[2620:fe::fe]:53", "2620:fe::fe"])
+    func dnsServersNeedALibcurlWithAres(server: String) async throws {
+        let configuration = testConfiguration { $0.nameResolver = .servers([server]) }
+        if LibcurlFacts.current.features.contains("DNS servers") {
+            try await withTransport(configuration) { _ in }
+        } else {
+            let error = #expect(throws: NetworkError.self) { try CurlTransport(configuration: configuration) }
+            #expect(error?.kind == .unsupported)
+            #expect(error?.message.contains("c-ares") == true)
+        }
+    }
+}

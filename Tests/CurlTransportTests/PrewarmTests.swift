@@ -1,0 +1,107 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@Suite struct PrewarmTests {
+    /// Sends requests at once, and answers when all were answered.
+    private static func send(_ count: Int, to url: String, on transport: CurlTransport) async throws {
+        try await within {
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<count { group.addTask { try await transport.send(HTTPRequest("GET", url)).status } }
+                for try await status in group { #expect(status == 200) }
+            }
+        }
+    }
+
+    @Test func connectionsWaitForTheirRequests() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x").delayed(by: .milliseconds(50)) }
+        try await withTransport { transport async throws in
+            try await within { try await transport.prewarm(server.url("/any"), connections: 3) }
+            if LibcurlFacts.current.version.hasPrefix("7.") { #expect(server.requests.isEmpty) }
+            #expect(await transport.gauges.sockets == 3)
+            try await Self.send(3, to: server.url(), on: transport)
+            #expect(server.acceptedConnections == 3)
+        }
+    }
+
+    @Test(.enabled(if: TestCertificates.shared != nil)) func tlsIsDoneBeforehand() async throws {
+        let server = try await EchoOrigin()
+        let authority = try #require(TestCertificates.shared).authority
+        try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
+            try await within { try await transport.prewarm(server.url(), connections: 4) }
+            #expect(await transport.gauges.sockets == 4)
+            #expect(server.requests.isEmpty)
+            try await Self.send(4, to: server.url(), on: transport)
+            let answer = try await transport.get(server.url())
+            #expect(answer.timings.connectionReused)
+            #expect(await transport.gauges.sockets == 4)
+            #expect((server.connections, server.requests.count) == (4, 5))
+        }
+    }
+
+    @Test(.enabled(if: Servers.nginxTLS != nil)) func oneConnectionIsEnoughForHTTP2() async throws {
+        let url = try #require(Servers.nginxTLS)
+        try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
+            try await within { try await transport.prewarm(url, connections: 5) }
+            #expect(await transport.gauges.sockets == 1)
+            for _ in 0..<3 {
+                let answer = try await transport.get("\(url)/1k.bin")
+                #expect((answer.status, answer.version, answer.data.count) == (200, .http2, 1024))
+            }
+            #expect(await transport.gauges.sockets == 1)
+        }
+    }
+
+    @Test func anIdleConnectionCounts() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            _ = try await transport.get(server.url())
+            try await within { try await transport.prewarm(server.url()) }
+            #expect(await transport.gauges.sockets == 1)
+            try await within { try await transport.prewarm(server.url(), connections: 2) }
+            #expect(await transport.gauges.sockets == 2)
+        }
+    }
+
+    @Test func aWarmConnectionSendsWhatIsAskedOfIt() async throws {
+        let server = try MockServer()
+        server.fallback { .text("\($0.method) \($0.headers["If-Modified-Since"] ?? "-") \($0.body.count)") }
+        try await withTransport { transport async throws in
+            try await within { try await transport.prewarm(server.url()) }
+            let post = HTTPRequest("POST", server.url(), body: .data(Data(count: 9)))
+            #expect(try await transport.answer(to: post).text == "POST - 9")
+            #expect(try await transport.get(server.url()).text == "GET - 0")
+        }
+    }
+
+    @Test func aServerThatIsNotThereIsToldAtOnce() async throws {
+        let closed = try ClosedPort()
+        try await withTransport { transport async throws in
+            let error = try await failure { try await transport.prewarm(closed.url(), connections: 2) }
+            #expect(error.kind == .connect, "\(error)")
+        }
+    }
+
+    @Test(arguments: [0, -1, 6]) func theNumberHasToFitTheManager(count: Int) async throws {
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            let error = try await failure { try await transport.prewarm(server.url(), connections: count) }
+            #expect(error.kind == .invalidRequest)
+            #expect(error.message.contains("maxConnectionsPerHost"))
+            #expect(server.acceptedConnections == 0)
+        }
+    }
+
+    @Test func prewarmingCanBeCancelled() async throws {
+        let silent = try FullBacklogListener()
+        try await withTransport { transport async throws in
+            let task = Task { try await transport.prewarm(silent.url(), connections: 2) }
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await within { try await task.value } }
+        }
+    }
+}
