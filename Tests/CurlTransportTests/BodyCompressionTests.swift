@@ -165,11 +165,17 @@ import Testing
         }
     }
 
-    @Test func theMeterCountsWhatTheCallerGave() async throws {
-        let events = Box<[BodyMeter.Event]>([])
-        var body = HTTPBody.data(Data(Self.text.utf8))
-        body.meter = BodyMeter { event in events.change { $0.append(event) } }
-        _ = try await Self.sent(body)
+    @Test func callerIsToldOfTheBytesItGave() async throws {
+        let events = Box<[BodyEvent]>([])
+        let owner = TestOwner(body: { event, _ in events.change { $0.append(event) } })
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("POST", server.url(), body: .data(Data(Self.text.utf8))).with {
+                $0.compressesBody = true
+            }
+            _ = try await transport.send(request, for: owner)
+        }
         let read = events.value.reduce(0) { if case .read(let count) = $1 { $0 + count } else { $0 } }
         #expect(read == Self.text.utf8.count)
         #expect(events.value.first == .rewound && events.value.last == .end)

@@ -77,6 +77,7 @@ extension Engine {
     /// libcurl is through with a transfer.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
         if let warmUp = transfer.plan.warmUp, warmUp.isOver(result, transfer) {
+            if transfer.target.isSecure { sockets.noteUnused(port: handle.long(CURLINFO_LOCAL_PORT)) }
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
         if result == CURLE_RECV_ERROR { handle.mayRememberRefusal = true }

@@ -21,6 +21,8 @@ struct SocketTable {
         var isConnected = false
         /// Something came that nobody asked for while libcurl had let go.
         var hasInput = false
+        /// It was opened beforehand and has carried no request: what comes on it are TLS's own tickets.
+        var isUnused = false
         /// The socket's own number, which is not used again.
         var inode: ino_t = 0
     }
@@ -55,6 +57,7 @@ struct SocketTable {
         case CURL_POLL_INOUT: entry.wanted = EPOLLIN.rawValue | EPOLLOUT.rawValue
         default: entry.wanted = 0
         }
+        if entry.wanted != 0 { entry.isUnused = false }
         if entry.wanted & EPOLLIN.rawValue != 0 { entry.isConnected = true }
         if entry.wanted == 0 {
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
@@ -107,8 +110,17 @@ struct SocketTable {
     /// - Parameter port: its own port, which is all that libcurl 7.88 tells before a request goes out; 0 for a Unix socket.
     mutating func takeInput(port: Int) -> Bool {
         let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
-        if let found { forgetInput(CInt(found)) }
-        return found != nil
+        guard let found else { return false }
+        forgetInput(CInt(found))
+        return !entries[found].isUnused
+    }
+
+    /// A connection stands that was opened beforehand and carries no request yet.
+    mutating func noteUnused(port: Int) {
+        guard let found = entries.indices.first(where: { entries[$0].isOurs && Self.port(of: CInt($0)) == port }) else {
+            return
+        }
+        entries[found].isUnused = true
     }
 
     private mutating func forgetInput(_ descriptor: CInt) {

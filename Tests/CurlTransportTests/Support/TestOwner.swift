@@ -12,7 +12,12 @@ final class TestOwner: TransferOwner {
 
     private let state: Mutex<State>
 
-    init(isSuspended: Bool = false, progress: (@Sendable (TransferProgress) -> Void)? = nil) {
+    let bodyHandler: BodyHandler?
+
+    init(
+        isSuspended: Bool = false, progress: (@Sendable (TransferProgress) -> Void)? = nil, body: BodyHandler? = nil
+    ) {
+        bodyHandler = body
         state = Mutex(State(standing: TransferStanding(isSuspended: isSuspended), progress: progress))
     }
 
