@@ -174,7 +174,8 @@ import Testing
         await transport.shutdown()
     }
 
-    /// Nobody says that the connection is dead. One call finds out, and the next ones go over TCP.
+    /// Nobody says that the connection is dead. One call at most finds out, and the next ones go over TCP; on a slow machine
+    /// the race may have left a connection of TCP in the pool, which the first one takes.
     @Test func deadConnectionCostsOneCall() async throws {
         var server: HTTP3Server? = try await HTTP3Server()
         let port = try #require(server?.port)
@@ -184,7 +185,11 @@ import Testing
         server = nil
         server = try await HTTP3Server(port: port)
         let request = HTTPRequest("GET", url).with { $0.timeout = .seconds(2) }
-        #expect(try await transport.failure(of: request).kind == .timeout(.total))
+        do {
+            #expect(try await transport.send(request).version == .http1_1)
+        } catch let error as NetworkError {
+            #expect(error.kind == .timeout(.total))
+        }
         #expect(try await transport.answer(to: request).version == .http1_1)
         await transport.shutdown()
         withExtendedLifetime(server) {}

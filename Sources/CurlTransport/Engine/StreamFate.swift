@@ -6,8 +6,8 @@ import HTTPCore
 /// not process the request (RFC 9113 §8.7), so that it may be sent again whatever its method.
 ///
 /// Only requests whose method is not idempotent are looked at, and only where streams are possible: the log costs a few
-/// microseconds for each. libcurl 8 names a refused stream. libcurl 7.88 tells the stream's number and that of a `GOAWAY`,
-/// so a stream beyond it is known; one that was reset with `REFUSED_STREAM` on a connection of the pool is not.
+/// microseconds for each. Both libcurls tell the stream's number and that of a `GOAWAY`, so a stream beyond it is known. One
+/// that was reset with `REFUSED_STREAM` libcurl 8 names; of 7.88 it is not known on a connection of the pool.
 struct StreamFate {
     /// 0 before the request has a stream.
     private var stream = 0
@@ -15,23 +15,29 @@ struct StreamFate {
 
     /// Takes in a line of the log.
     mutating func note(_ line: UnsafeRawBufferPointer) {
-        if let number = Self.number(in: line, after: "Using Stream ID: ") {
+        if let number = Self.number(in: line, after: "Using Stream ID: ")
+            ?? (Self.contains(line, "OPENED stream") ? Self.number(in: line, after: "[HTTP/2] [") : nil)
+        {
             stream = number
         } else if let number = Self.number(in: line, after: "HTTP/2 stream ")
             ?? Self.number(in: line, after: "HTTP/3 stream ")
         {
             isRefused = isRefused || Self.contains(line, "\(number) refused by server")
-        } else if stream > 0, Self.begins(line, "recveived GOAWAY"),
+        } else if stream > 0,
+            // So 7.88 spells it.
             let last = Self.number(in: line, after: "recveived GOAWAY, error=", last: true)
+                ?? Self.number(in: line, after: "received GOAWAY, error=", last: true)
         {
             isRefused = isRefused || stream > last
         }
     }
 
-    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server".
-    static func isRefusal(_ code: CURLcode, _ text: String) -> Bool {
-        (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3)
-            && (text.contains("REFUSED_STREAM") || text.contains("refused by server"))
+    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server". "Reset by curl" it says after a `GOAWAY` with
+    /// an error, whichever the last stream was: that is enough for a request that may be sent twice.
+    static func isRefusal(_ code: CURLcode, _ text: String, isIdempotent: Bool) -> Bool {
+        guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }
+        return text.contains("REFUSED_STREAM") || text.contains("refused by server")
+            || isIdempotent && text.contains("reset by curl")
     }
 
     private static func begins(_ line: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
