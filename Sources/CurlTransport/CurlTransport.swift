@@ -214,8 +214,14 @@ public final class CurlTransport: Transport {
     ) throws(NetworkError) -> Transfer {
         var plan = try plan(for: request, target, owner?.bodyHandler)
         if let alternative = origins?.alternative(for: request, target, plan) {
-            plan.alternative = alternative
-            plan.headerLines.append(alternative.usedField)
+            if alternative.isOrigin(of: target) {
+                // HTTP/3 at the origin's own port, where another version answers too.
+                plan.version = versions.race(target)
+            } else {
+                plan.alternative = alternative
+                plan.headerLines.append(alternative.usedField)
+                if alternative.protocolName == AlternativeService.http3 { plan.version = VersionChoice.http3Only }
+            }
         }
         plan.progress = owner?.progressHandler
         plan.warmUp = warmUp

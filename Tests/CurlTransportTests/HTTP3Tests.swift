@@ -195,6 +195,32 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
+    /// RFC 7838: what an origin names is where the next request goes, over HTTP/3.
+    @Test func altSvcLeadsToHTTP3() async throws {
+        let other = try await HTTP3Server()
+        let origin = try await HTTP3Server(isSilent: true, alternative: "h3=\":\(other.port)\"")
+        try await withTransport(trusting(.automatic) { $0.altSvc = .memory }) { transport async throws in
+            #expect(try await transport.get(origin.url("/1")).version == .http1_1)
+            let second = try await transport.get(origin.url("/2"))
+            #expect(second.version == .http3 && second.url == origin.url("/2"))
+            #expect(other.requests == ["GET /2 3"])
+        }
+    }
+
+    /// Nobody answers there: the call goes to the origin, and so do the next ones.
+    @Test func altSvcOfNobodyCostsNoCall() async throws {
+        let closed = try ClosedPort()
+        let origin = try await HTTP3Server(isSilent: true, alternative: "h3=\":\(closed.port)\"")
+        let configuration = trusting(.automatic) {
+            $0.altSvc = .memory
+            $0.connectTimeout = .seconds(2)
+        }
+        try await withTransport(configuration) { transport async throws in
+            for path in ["/1", "/2", "/3"] { #expect(try await transport.get(origin.url(path)).version == .http1_1) }
+            #expect(origin.requests.count == 3)
+        }
+    }
+
     @Test func serverThatIsGoneSaysSo() async throws {
         let closed = try ClosedPort()
         try await withTransport(trusting()) { transport async throws in

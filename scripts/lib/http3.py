@@ -120,7 +120,7 @@ async def answer_tcp(reader, writer):
         while head := (await reader.readuntil(b"\r\n\r\n")).decode():
             method, path, _ = head.split(" ", 2)
             tell("request", method, path, "1.1")
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n1.1")
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n{ALTERNATIVE}\r\n1.1".encode())
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError, ValueError):
         pass
@@ -162,4 +162,7 @@ parser.add_argument("certificate")
 parser.add_argument("--port", type=int, default=0)
 parser.add_argument("--idle", type=float, default=60)
 parser.add_argument("--silent", action="store_true")
-asyncio.run(main(parser.parse_args()))
+parser.add_argument("--alternative")
+options = parser.parse_args()
+ALTERNATIVE = f"Alt-Svc: {options.alternative}\r\n" if options.alternative else ""
+asyncio.run(main(options))

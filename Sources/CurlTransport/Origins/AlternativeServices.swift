@@ -18,6 +18,12 @@ struct AlternativeService: Hashable, Sendable {
     /// The field `Alt-Used` (RFC 7838 §5).
     var usedField: String { "Alt-Used: \(host)\(port == 443 ? "" : ":\(port)")" }
 
+    /// The name of HTTP/3 (RFC 9114 §3.1).
+    static let http3 = "h3"
+
+    /// Whether it is at the place of the origin itself.
+    func isOrigin(of target: Target) -> Bool { "https://\(host):\(port)".lowercased() == target.origin.lowercased() }
+
     func isSamePlace(as other: AlternativeService) -> Bool {
         (protocolName, host, port) == (other.protocolName, other.host, other.port)
     }
@@ -195,10 +201,7 @@ final class AlternativeServices: Sendable {
         guard target.isSecure else { return nil }
         let now = HSTSStore.now
         let found = list.withLock { $0.alternative(for: target, speaking: Self.protocols, now: now) }
-        guard let found, "https://\(found.host):\(found.port)".lowercased() != target.origin.lowercased() else {
-            return nil
-        }
-        return found
+        return found.flatMap { $0.isOrigin(of: target) ? nil : $0 }
     }
 
     /// Where an origin can be reached by a protocol, by its ALPN name.

@@ -1,3 +1,4 @@
+import CLibcurl
 import HTTPCore
 
 /// What a manager knows of origins from their answers: which want TLS, and where else they can be reached.
@@ -15,11 +16,17 @@ struct OriginMemory: Sendable {
         if hsts == nil, alternatives == nil { return nil }
     }
 
-    /// Where a request goes in its origin's place.
+    /// Where a request goes in its origin's place. HTTP/3 goes before what else the origin names, where this libcurl has it and
+    /// neither request nor manager name a version.
     func alternative(for request: HTTPRequest, _ target: Target, _ plan: TransferPlan) -> AlternativeService? {
         guard let alternatives, !connectsElsewhere, plan.proxy == nil, request.unixSocketPath == nil,
             request.body?.isReplayable ?? true
         else { return nil }
+        if plan.version == VersionChoice.automatic, GlobalCurl.has(CURL_VERSION_HTTP3),
+            let service = alternatives.alternative(for: target, speaking: AlternativeService.http3)
+        {
+            return service
+        }
         return alternatives.alternative(for: target)
     }
 

@@ -37,6 +37,15 @@ final class VersionChoice: Sendable {
     /// The choice of a libcurl that is told nothing.
     static let automatic = Choice(value: Int(CURL_HTTP_VERSION_2TLS))
 
+    /// HTTP/3 alone, at an address that is known to speak it.
+    static let http3Only = Choice(value: CurlVersion.http3Only)
+
+    /// HTTP/3 and HTTP/2 beside each other, unless HTTP/3 lost of late.
+    func race(_ target: Target) -> Choice {
+        let hasLost = losers.withLock { $0.contains(target.origin, .now) }
+        return hasLost ? Self.automatic : Choice(value: CurlVersion.http3, isRace: true)
+    }
+
     /// What a request is sent with.
     ///
     /// - Parameter proxy: the proxy on its way.
@@ -53,8 +62,7 @@ final class VersionChoice: Sendable {
             try Self.check(policy)
             // HTTP/3 is there over TLS only, and has no way through a proxy.
             guard target.isSecure, proxy == nil, !unixSocket else { return Self.automatic }
-            let hasLost = losers.withLock { $0.contains(target.origin, .now) }
-            return hasLost ? Self.automatic : Choice(value: CurlVersion.http3, isRace: true)
+            return race(target)
         case .http3Only:
             try Self.check(policy)
             guard target.isSecure else {
@@ -62,7 +70,7 @@ final class VersionChoice: Sendable {
             }
             if proxy != nil { throw Self.excluded("a proxy") }
             if unixSocket { throw Self.excluded("unixSocketPath") }
-            return Choice(value: CurlVersion.http3Only)
+            return Self.http3Only
         }
     }
 

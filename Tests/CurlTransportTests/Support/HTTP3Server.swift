@@ -54,9 +54,14 @@ final class HTTP3Server: Sendable {
     ///   - port: 0 for a free one.
     ///   - idle: after how many seconds of silence it forgets a connection.
     ///   - isSilent: whether nothing answers by UDP, as behind a firewall.
-    init(_ certificate: String = "server", port: Int = 0, idle: Double = 60, isSilent: Bool = false) async throws {
+    ///   - alternative: the field `Alt-Svc` of what is answered over TCP.
+    init(
+        _ certificate: String = "server", port: Int = 0, idle: Double = 60, isSilent: Bool = false,
+        alternative: String? = nil
+    ) async throws {
         let file = try #require(TestCertificates.shared).path("\(certificate).pem")
         let options = ["--port", "\(port)", "--idle", "\(idle)"] + (isSilent ? ["--silent"] : [])
+            + (alternative.map { ["--alternative", $0] } ?? [])
         script = try await PythonScript("http3.py", [file] + options)
     }
 
