@@ -27,4 +27,9 @@ static inline int lat_sqlite3_bind_empty_text(sqlite3_stmt *statement, int index
     return sqlite3_bind_text(statement, index, "", 0, SQLITE_STATIC);
 }
 
+// syncfs(2), which unistd.h has with _GNU_SOURCE only.
+extern int syncfs(int descriptor);
+
+static inline int lat_syncfs(int descriptor) { return syncfs(descriptor); }
+
 #endif

@@ -14,14 +14,22 @@ package struct SystemError: Error, Hashable, Sendable {
 
 /// Files that are there whole or not at all.
 package enum AtomicFile {
-    /// Writes a file beside (`.new` behind its name), synchronises it and gives it its name.
+    /// Writes a file beside (`.new` behind its name), synchronises it and gives it its name. Where the path is a link, what it
+    /// names is replaced.
     ///
-    /// - Parameter mode: who may read and write it, whatever the process's mask says. Default: its owner alone.
+    /// - Parameters:
+    ///   - mode: who may read and write it, whatever the process's mask says. Default: its owner alone.
+    ///   - isShared: whether several may write it at a time, so that each needs a name of its own beside. Default `false`.
     /// - Throws: ``SystemError``; the file is then as before, and nothing is beside it.
     package static func write(
-        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600
+        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false
     ) throws(SystemError) {
-        let temporary = path + ".new"
+        let target = realpath(path, nil).map { name in
+            defer { free(name) }
+            return String(cString: name)
+        }
+        let path = target ?? path
+        let temporary = path + (isShared ? ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new" : ".new")
         // What a process left there that was killed holds nothing that counts.
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)

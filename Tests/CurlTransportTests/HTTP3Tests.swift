@@ -127,7 +127,8 @@ import Testing
             for task in stuck { task.cancel() }
             for task in stuck { await #expect(throws: CancellationError.self) { try await task.value } }
             #expect(try await other.value == 4 << 20)
-            #expect(server.connections.count == 1)
+            // One that is cancelled before its stream began may take its place in the connection along.
+            #expect(server.connections.count <= 2)
         }
     }
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// The file of a cookie jar: read once, written as a whole.
 struct CookieFile: Sendable {
@@ -32,33 +33,11 @@ struct CookieFile: Sendable {
 
     /// Puts new content in place of the old, whole or not at all. Returns 0, or the system's error.
     func write(_ text: String) -> CInt {
-        // A link stays one, and what it names is replaced.
-        let target = realpath(path, nil).map { name in
-            defer { free(name) }
-            return String(cString: name)
-        }
-        let path = target ?? path
-        let aside = "\(path).\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
-        let file = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { return errno }
-        var code = Self.write(Array(text.utf8), to: file)
-        if code == 0, fsync(file) != 0 { code = errno }
-        if close(file) != 0, code == 0 { code = errno }
-        if code == 0, rename(aside, path) != 0 { code = errno }
-        if code != 0 { unlink(aside) }
-        return code
-    }
-
-    private static func write(_ bytes: [UInt8], to file: CInt) -> CInt {
-        bytes.withUnsafeBytes { bytes in
-            var rest = bytes[...]
-            while !rest.isEmpty {
-                let count = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return count < 0 ? errno : EIO }
-                rest = rest.dropFirst(count)
-            }
+        do throws(SystemError) {
+            try AtomicFile.write(text.utf8, to: path, isShared: true)
             return 0
+        } catch {
+            return error.code
         }
     }
 }

@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// A small text file that follows what is in memory: read once, and written on a queue of its own, never on the engine's
@@ -73,41 +74,22 @@ final class StateFile: Sendable {
         await withUnsafeContinuation { continuation in queue.async { continuation.resume() } }
     }
 
-    /// Writes aside, then renames, so that the file is whole at every moment.
     private func write(_ text: String) {
-        // A link stays one, and what it names is replaced.
-        let target = realpath(path, nil).map { name in
-            defer { free(name) }
-            return String(cString: name)
+        do throws(SystemError) {
+            try AtomicFile.write(text.utf8, to: path, isShared: true)
+            report(nil)
+        } catch {
+            report(error)
         }
-        let place = target ?? path
-        let aside = "\(place).\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
-        var reason: CInt = 0
-        let file = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        if file < 0 {
-            reason = errno
-        } else {
-            var rest = Array(text.utf8)[...]
-            while reason == 0, !rest.isEmpty {
-                let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
-                if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { reason = errno }
-            }
-            close(file)
-            if reason == 0, rename(aside, place) != 0 { reason = errno }
-            if reason != 0 { unlink(aside) }
-        }
-        report(reason)
     }
 
-    private func report(_ reason: CInt) {
+    private func report(_ failure: SystemError?) {
         let isNew = state.withLock { state in
-            defer { state.hasWarned = reason != 0 }
-            return reason != 0 && !state.hasWarned
+            defer { state.hasWarned = failure != nil }
+            return !state.hasWarned
         }
-        guard isNew else { return }
-        warn(
-            "\(setting): the file \"\(path)\" cannot be written: \(String(cString: strerror(reason))); it is kept in memory"
-        )
+        guard isNew, let failure else { return }
+        warn("\(setting): the file \"\(path)\" cannot be written: \(failure.text); it is kept in memory")
     }
 }
 

@@ -86,6 +86,9 @@ extension CentralRequestManager {
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
+        /// Returns when all that was kept would survive a loss of power.
+        public func flush() async throws { try await storage.store().flush() }
+
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
             let store = try storage.store()
             let entries = try await store.entries(canonical(.url(url)))

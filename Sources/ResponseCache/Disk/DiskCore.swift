@@ -1,3 +1,4 @@
+import CSQLite
 import Cryptography
 import Dispatch
 import FoundationEssentials
@@ -115,6 +116,25 @@ final class DiskCore: Sendable {
 
     /// Writes what waits, at the latest when nobody uses the store any more.
     func flush() { writes.queue.async { self.writeBatch() } }
+
+    /// Writes what waits, and returns when the disk has it: the log, the index and the bodies.
+    func synchronize() async throws {
+        do {
+            try await writes.run { [self] in
+                writeBatch()
+                guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
+                let descriptor = open(layout.bodies, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                if descriptor >= 0 {
+                    // Bodies are not synchronised one by one.
+                    _ = lat_syncfs(descriptor)
+                    close(descriptor)
+                }
+                _ = try index.connection.number("PRAGMA wal_checkpoint(FULL)")
+            }
+        } catch {
+            throw CacheFault.error(error, in: layout.directory)
+        }
+    }
 
     /// The last uses under a primary key that are not on disk yet.
     func recentUses(of primaryKey: String) -> [CacheKey: (time: Date, ticket: UInt64)] {

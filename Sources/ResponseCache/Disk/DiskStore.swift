@@ -167,6 +167,9 @@ public final class DiskStore: CacheStore {
         try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
     }
 
+    /// Returns when all that was stored would survive a loss of power, uses included.
+    public func flush() async throws { try await core.synchronize() }
+
     /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }

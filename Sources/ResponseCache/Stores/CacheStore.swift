@@ -38,9 +38,17 @@ public protocol CacheStore: Sendable {
     /// How much is stored.
     func usage() async throws -> CacheUsage
 
+    /// Returns when all that was stored would survive a loss of power. Default: at once.
+    func flush() async throws
+
     /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     func collectGarbage() async throws -> CacheUsage
+}
+
+extension CacheStore {
+    /// There is nothing to wait for.
+    public func flush() async throws {}
 }
 
 /// Takes the body of a response that is being stored.

@@ -150,6 +150,9 @@ public final class TieredStore: CacheStore {
     /// How much is stored.
     public func usage() async throws -> CacheUsage { try await disk.usage() }
 
+    /// Returns when all that was stored would survive a loss of power.
+    public func flush() async throws { try await disk.flush() }
+
     /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await disk.collectGarbage() }
