@@ -24,6 +24,14 @@ import Testing
         #expect(try again.fetch(User.self, id: 7) == user)
     }
 
+    @Test func filesAreTheOwnersAlone() throws {
+        try store.insert(User(1, "a"))
+        for name in ["", "-wal", "-shm"] {
+            let attributes = try FileManager.default.attributesOfItem(atPath: store.path + name)
+            #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600, "\(name)")
+        }
+    }
+
     @Test func refusesASecondOfTheSameIdAndKeepsTheFirst() throws {
         try store.insert(User(1, "first"))
         let error = #expect(throws: NetworkError.self) { try store.insert(contentsOf: [User(2), User(1, "second")]) }

@@ -37,6 +37,11 @@ final class Connection {
             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         // A path is a path, whatever it begins with.
         let name = path == ":memory:" || path.hasPrefix("/") ? path : "./" + path
+        if path != ":memory:", access(name, F_OK) != 0 {
+            // A new file is its owner's alone, and so are those that SQLite puts beside it.
+            let descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            if descriptor >= 0 { Glibc.close(descriptor) }
+        }
         let code = sqlite3_open_v2(name, &handle, flags, nil)
         guard code == SQLITE_OK else {
             let error = failure(code, "open \(path)")

@@ -1,0 +1,84 @@
+import Foundation
+import Glibc
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import ResponseCache
+
+/// Who may read a folder of the cache, and whose files lie in it.
+@Suite(.timeLimit(.minutes(3))) struct DiskPrivacyTests {
+    private let directory: TemporaryDirectory
+    private var folder: String { directory.path(of: "cache") }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func mode(_ name: String) -> mode_t {
+        var facts = stat()
+        return lstat(folder + "/" + name, &facts) == 0 ? facts.st_mode & 0o777 : 0
+    }
+
+    private func run(_ script: String) throws {
+        let process = try ChildProcess(["/bin/sh", "-c", script], environment: ["CACHE": folder])
+        try #require(process.wait() == 0)
+    }
+
+    /// The folder may have been made by an administrator, for everybody to look into.
+    @Test(arguments: [false, true]) func filesAreTheOwnersAlone(wasThere: Bool) async throws {
+        if wasThere {
+            try run("umask 0; mkdir -p $CACHE; : > $CACHE/index-2.sqlite; chmod 666 $CACHE/index-2.sqlite")
+        }
+        let store = try DiskStore.plain(folder)
+        try await store.put(Make.entry("a"), Make.body(50_000))
+        try await store.put(Make.entry("b"), Make.body(50))
+        for name in ["index-2.sqlite", "index-2.sqlite-wal", "index-2.sqlite-shm", "lock"] {
+            #expect(mode(name) == 0o600, "\(name)")
+        }
+        #expect(mode("bodies-2") == 0o700)
+        for file in directory.bodyFiles("cache") { #expect(mode(String(file.dropFirst("cache/".count))) == 0o600) }
+    }
+
+    /// Two releases share a folder during a deploy.
+    @Test func otherVersionIsLeftAloneForAWeek() async throws {
+        try run(
+            """
+            mkdir -p $CACHE/bodies $CACHE/bodies-9; for f in index.sqlite index-9.sqlite bodies/a bodies-9/a; do
+            echo x > $CACHE/$f; done; touch -d '8 days ago' $CACHE/index.sqlite; touch -d '6 days ago' $CACHE/index-9.sqlite
+            """)
+        let store = try DiskStore.plain(folder)
+        try await store.put(Make.entry("a"), Make.body(50_000))
+        _ = try await store.collectGarbage()
+        let left = directory.contents
+        #expect(left.contains("cache/index-9.sqlite") && left.contains("cache/bodies-9/a"))
+        #expect(!left.contains("cache/index.sqlite") && !left.contains("cache/bodies/a"))
+        #expect(try await store.first("a") != nil)
+    }
+
+    /// What is sealed opens in its own row only, and while it is found by its own columns.
+    @Test(arguments: ["url", "key", "partition", "domain"])
+    func sealedEntryIsBoundToItsColumns(column: String) async throws {
+        let key = Data(repeating: 7, count: 32)
+        var first: DiskStore? = try .plain(folder, key: key)
+        var entries = [Make.entry("a", domain: "d", partition: "p"), Make.entry("b", domain: "e", partition: "q")]
+        entries[1].url += "/other"
+        for entry in entries { try await first?.put(entry, Make.body(10)) }
+        try await first?.flush()
+        first = nil
+        let connection = try SQLiteConnection(
+            path: folder + "/index-2.sqlite", mode: .creating, busyTimeout: .seconds(5))
+        // `b` is made to be found by what belongs to `a`.
+        try connection.execute("DELETE FROM entries WHERE id = 1")
+        try connection.execute("UPDATE entries SET \(column) = x'0102' WHERE id = 2")
+        let second = try DiskStore.plain(folder, key: key)
+        #expect(try await second.entries(.all).isEmpty)
+    }
+
+    @Test func flushedEntryIsInTheIndexItself() async throws {
+        let store = try DiskStore.plain(folder)
+        try await store.put(Make.entry("a"), Make.body(50))
+        try await store.flush()
+        try run("cp $CACHE/index-2.sqlite $CACHE/copy; rm -f $CACHE/copy-*")
+        let copy = try SQLiteConnection(path: folder + "/copy", mode: .immutable, busyTimeout: .seconds(5))
+        #expect(try copy.number("SELECT count(*) FROM entries") == 1)
+    }
+}
