@@ -51,13 +51,30 @@ import Testing
         #expect(result.exitCode == 3 && server.requests.isEmpty)
     }
 
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"] != nil))
+    func keysOfTLSAreLogged() async throws {
+        let environment = ProcessInfo.processInfo.environment
+        let url = try #require(environment["LAT_TEST_NGINX_HTTPS"])
+        let authority = try #require(environment["LAT_TEST_CA"])
+        let directory = try TemporaryDirectory()
+        let keys = directory.path(of: "keys")
+        let request = ["request", "GET", "\(url)/1k.bin", "--ca", authority]
+        let logged = try await LatProcess.run(request + ["--key-log", keys])
+        #expect(logged.exitCode == 0, "\(logged.err)")
+        #expect(try String(contentsOfFile: keys, encoding: .utf8).contains("CLIENT_"))
+        // This server staples nothing.
+        let unproven = try await LatProcess.run(request + ["--ocsp-stapling"])
+        #expect(unproven.exitCode == 3 && unproven.err.contains("OCSP"), "\(unproven.err)")
+    }
+
     @Test(arguments: [
         (["--doh", "http://a/"], 2, "nameResolver"), (["--dns-servers", "dns.example"], 2, "nameResolver"),
         (["--interface", "eth99"], 2, "connectionSource"), (["--interface", "192.0.2.7"], 2, "connectionSource"),
         (["--netrc-file", "/no/such"], 2, "netrc"), (["--hsts", "/no/such/file"], 2, "hsts"),
         (["--local-port", "9-2"], 2, "--local-port"), (["--local-port", "x"], 2, "--local-port"),
         (["--limit-rate", "0"], 2, "--limit-rate"), (["--limit-rate", "fast"], 2, "--limit-rate"),
-        (["--prewarm", "0"], 2, "--prewarm"),
+        (["--prewarm", "0"], 2, "--prewarm"), (["--ca", "/no/such/file"], 2, "tls.caFile"),
+        (["--key-log", "/no/such/keys"], 2, "tls.keyLog"),
         (["--doh", "https://a/", "--dns-servers", "1.1.1.1"], 2, "--dns-servers"),
         (["--happy-eyeballs", "soon"], 2, "--happy-eyeballs"), (["--trailer", "none"], 2, "--trailer"),
     ])

@@ -13,6 +13,9 @@ struct ConnectionArguments {
     let prewarm: Int
     let compressesBody: Bool
     let trailers: HTTPHeaders
+    let authority: String?
+    let requiresStapling: Bool
+    let keyLog: String?
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         resolver = try Self.resolver(arguments)
@@ -25,6 +28,9 @@ struct ConnectionArguments {
         rate = try Self.rate(arguments)
         prewarm = try Self.prewarm(arguments)
         compressesBody = arguments.contains(Self.gzip)
+        authority = arguments.value(DoctorCommand.authority)
+        requiresStapling = arguments.contains(Self.ocspStapling)
+        keyLog = arguments.value(Self.keyLog)
         trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
     }
 
@@ -39,6 +45,9 @@ struct ConnectionArguments {
         configuration.netrc = netrc
         if let hsts { configuration.hsts = .file(hsts) }
         if let altSvc { configuration.altSvc = .file(altSvc) }
+        configuration.tls.caFile = authority
+        configuration.tls.requiresOCSPStapling = requiresStapling
+        if let keyLog { configuration.tls.keyLog = .file(path: keyLog) }
         configuration.maxConnectionsPerHost = max(configuration.maxConnectionsPerHost, prewarm)
     }
 
@@ -78,13 +87,17 @@ extension ConnectionArguments {
         "--limit-rate", value: "N[K|M|G]", help: "Moves at most so many bytes in a second, each way.")
     static let prewarm = Option("--prewarm", value: "N", help: "Opens N connections before the request is sent.")
     static let gzip = Option("--gzip", help: "Compresses the body. Only for servers that are known to take it.")
+    static let ocspStapling = Option(
+        "--ocsp-stapling", help: "Wants the server to prove that its certificate was not revoked.")
+    static let keyLog = Option(
+        "--key-log", value: "FILE", help: "Writes the keys of TLS to a file, for Wireshark. Whoever has it reads all.")
     static let trailer = Option(
         "--trailer", value: "'K: V'", repeats: true,
         help: "A field after the body, which is sent chunked over HTTP/1.1.")
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
-        trailer,
+        trailer, DoctorCommand.authority, ocspStapling, keyLog,
     ]
 }
 

@@ -60,7 +60,8 @@ final class HTTP3Server: Sendable {
         alternative: String? = nil
     ) async throws {
         let file = try #require(TestCertificates.shared).path("\(certificate).pem")
-        let options = ["--port", "\(port)", "--idle", "\(idle)"] + (isSilent ? ["--silent"] : [])
+        let options =
+            ["--port", "\(port)", "--idle", "\(idle)"] + (isSilent ? ["--silent"] : [])
             + (alternative.map { ["--alternative", $0] } ?? [])
         script = try await PythonScript("http3.py", [file] + options)
     }

@@ -1,0 +1,66 @@
+import CLibcurl
+import HTTPCore
+
+// What a handle has from the engine: set when it is made, and after each reset.
+extension EasyHandle {
+    /// What no transfer changes.
+    func setBaseOptions() {
+        let context = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        let configuration = engine.configuration
+        set(CURLOPT_PRIVATE, pointer: context)
+        set(CURLOPT_ERRORBUFFER, pointer: errorBuffer)
+        set(CURLOPT_NOSIGNAL, 1)
+        // Otherwise ending a transfer waits for its name look-up, and every other transfer with it.
+        set(CURLOPT_QUICK_EXIT, 1)
+        set(CURLOPT_PROTOCOLS_STR, "http,https")
+        set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        set(CURLOPT_TCP_KEEPALIVE, 1)
+        set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
+        set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
+        set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
+        set(CURLOPT_HTTP_VERSION, version)
+        set(CURLOPT_SHARE, pointer: engine.share)
+        setTLS()
+        // Both are set even when empty, so that libcurl never looks at the environment.
+        set(CURLOPT_PROXY, "")
+        set(CURLOPT_NOPROXY, "")
+        if let path = configuration.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
+        note(lat_setopt_data(curl, CURLOPT_WRITEFUNCTION, writeCallback), CURLOPT_WRITEFUNCTION)
+        set(CURLOPT_WRITEDATA, pointer: context)
+        note(lat_setopt_data(curl, CURLOPT_HEADERFUNCTION, headerCallback), CURLOPT_HEADERFUNCTION)
+        set(CURLOPT_HEADERDATA, pointer: context)
+        note(lat_setopt_read(curl, readCallback), CURLOPT_READFUNCTION)
+        note(lat_setopt_seek(curl, seekCallback), CURLOPT_SEEKFUNCTION)
+        note(lat_setopt_progress(curl, progressCallback), CURLOPT_XFERINFOFUNCTION)
+        set(CURLOPT_XFERINFODATA, pointer: context)
+        note(lat_setopt_prereq(curl, prereqCallback), CURLOPT_PREREQFUNCTION)
+        set(CURLOPT_PREREQDATA, pointer: context)
+        note(lat_setopt_debug(curl, debugCallback), CURLOPT_DEBUGFUNCTION)
+        set(CURLOPT_DEBUGDATA, pointer: context)
+        let engineContext = UnsafeRawPointer(Unmanaged.passUnretained(engine).toOpaque())
+        note(lat_setopt_open_socket(curl, openSocketCallback), CURLOPT_OPENSOCKETFUNCTION)
+        set(CURLOPT_OPENSOCKETDATA, pointer: context)
+        note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
+        set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
+        setHostOverrides()
+        setEngineOptions()
+    }
+
+    private func setHostOverrides() {
+        let configuration = engine.configuration
+        if !configuration.resolve.isEmpty {
+            if resolveList == nil {
+                for (host, address) in configuration.resolve.sorted(by: { $0.key < $1.key }) {
+                    resolveList = curl_slist_append(resolveList, "\(host):\(address)")
+                }
+            }
+            set(CURLOPT_RESOLVE, pointer: resolveList)
+        }
+        if !configuration.connectTo.isEmpty {
+            if connectToList == nil {
+                for rule in configuration.connectTo { connectToList = curl_slist_append(connectToList, rule) }
+            }
+            set(CURLOPT_CONNECT_TO, pointer: connectToList)
+        }
+    }
+}
