@@ -150,7 +150,7 @@ extension Engine {
         guard let transfer = handle.transfer else { return 0 }
         let action = transfer.machine.bodyCame(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
-            coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+            unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
         switch action {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)
@@ -163,6 +163,9 @@ extension Engine {
             return 0
         case .decompressionBomb:
             transfer.fail(EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
+            return 0
+        case .errorTooLarge:
+            transfer.fail(EngineFailure.errorTooLarge)
             return 0
         }
         keep(bytes, transfer)
