@@ -140,6 +140,23 @@ import Testing
         #expect(server.server.requests.map(\.body) == [Data(), body])
     }
 
+    /// libcurl answers such a server without end.
+    @Test(arguments: [false, true]) func alwaysStaleNonceEndsTheCall(isKnown: Bool) async throws {
+        let server = try DigestServer()
+        try await withTransport { transport async throws in
+            if isKnown { _ = try await transport.answer(to: server.request()) }
+            server.server.forgetRequests()
+            server.server.route("GET", "/stale") { _ in
+                .status(401).header("WWW-Authenticate", "Digest realm=\"r\", nonce=\"n\", qop=\"auth\", stale=true")
+            }
+            let error = try await transport.failure(of: server.request("/stale"))
+            #expect(error.kind == .protocolViolation)
+            #expect(error.message.contains("stale"))
+            #expect(error.response?.status == 401)
+            #expect(server.server.requestCount == 5)
+        }
+    }
+
     @Test func ownAuthorizationIsNotJoined() async throws {
         let server = try DigestServer()
         server.server.route("GET", "/own") { .text($0.headers[values: "Authorization"].joined(separator: "|")) }

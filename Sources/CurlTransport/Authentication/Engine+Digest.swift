@@ -21,9 +21,9 @@ extension Engine {
         return answer.map { "Authorization: \($0)" }
     }
 
-    /// The head of an answer is there that is not interim.
-    func noteDigest(_ transfer: Transfer, _ handle: EasyHandle) {
-        guard let (user, _) = transfer.request.authentication?.digestCredentials else { return }
+    /// The head of an answer is there that is not interim. Returns whether the transfer goes on.
+    func noteDigest(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        guard let (user, _) = transfer.request.authentication?.digestCredentials else { return true }
         let key = DigestCache.Key(transfer, user)
         let headers = transfer.head.headers
         guard transfer.head.status == 401 else {
@@ -31,14 +31,30 @@ extension Engine {
             if let next, !next.isEmpty, next.utf8.count <= 1024, HeaderLines.isSendable(next) {
                 digests.renew(key, nonce: next)
             }
-            return
+            return true
         }
         let challenge = transfer.request.authentication?.digestChallenge(
             among: AuthenticationScheme.all(in: headers[values: "WWW-Authenticate"]))
         // As libcurl sees it: a second challenge says that the credentials are wrong, unless the nonce is stale.
-        let isAnswered = !handle.hasAnsweredChallenge || challenge?.isStale ?? false
+        let isAnswered = handle.challengeCount == 0 || challenge?.isStale ?? false
         if let challenge { digests.note(challenge, for: key, isAnswered: isAnswered) } else { digests.forget(key) }
         handle.leaveChallengesToLibcurl(transfer)
+        // Without end libcurl answers a server that finds every nonce stale.
+        guard handle.challengeCount > Self.challengeLimit else { return true }
+        transfer.fail(EngineFailure.alwaysStale(handle.challengeCount))
+        return false
+    }
+
+    private static var challengeLimit: Int { 4 }
+}
+
+extension EngineFailure {
+    fileprivate static func alwaysStale(_ count: Int) -> NetworkError {
+        NetworkError(
+            .protocolViolation,
+            message:
+                "the server said \(count) times that the nonce it had just given was stale (RFC 7616 §3.3); it has to "
+                + "take one of them")
     }
 }
 
@@ -96,7 +112,7 @@ extension EasyHandle {
     }
 
     private func answersBeforehand(_ transfer: Transfer) -> Bool {
-        hasAnsweredChallenge = false
+        challengeCount = 0
         guard let line = engine.digestLine(for: transfer) else { return false }
         setHeaderLines(transfer.plan.headerLines + [line])
         return true
@@ -104,7 +120,7 @@ extension EasyHandle {
 
     /// The server has challenged: what libcurl sends next brings libcurl's own answer.
     fileprivate func leaveChallengesToLibcurl(_ transfer: Transfer) {
-        hasAnsweredChallenge = true
+        challengeCount += 1
         setHeaderLines(transfer.plan.headerLines)
     }
 }

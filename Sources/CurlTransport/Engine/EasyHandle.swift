@@ -31,8 +31,8 @@ final class EasyHandle {
     /// That of the connection opened for this transfer; `nil` without TLS, on a connection that was open before, and when
     /// it is not OpenSSL that speaks TLS.
     @exclusivity(unchecked) var handshake: TLSHandshake?
-    /// Whether libcurl has answered a challenge of the server's in this transfer; of use with credentials for Digest only.
-    @exclusivity(unchecked) var hasAnsweredChallenge = false
+    /// How often the server has challenged in this transfer; counted with credentials for Digest only.
+    @exclusivity(unchecked) var challengeCount = 0
     /// Whether its handshakes take up earlier sessions.
     @exclusivity(unchecked) var resumesSessions = true
     @exclusivity(unchecked) private var shape = Shape.get

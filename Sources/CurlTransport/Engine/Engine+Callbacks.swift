@@ -110,7 +110,7 @@ extension Engine {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
-        if transfer.machine.rules.mayBeChallenged { noteDigest(transfer, handle) }
+        if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
