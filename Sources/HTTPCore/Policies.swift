@@ -43,7 +43,8 @@ public enum RedirectPolicy: Hashable, Sendable {
 public enum Authentication: Hashable, Sendable {
     /// Basic (RFC 7617), sent at once.
     case basic(user: String, password: String)
-    /// Digest (RFC 7616), in answer to the server's challenge.
+    /// Digest (RFC 7616), in answer to the challenge of the server. Later requests of the same user to its origin bring
+    /// their answer with them (MD5 and SHA-256; the variants `-sess` are challenged each time).
     case digest(user: String, password: String)
     /// A bearer token (RFC 6750).
     case bearer(token: String)

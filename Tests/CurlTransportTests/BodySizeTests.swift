@@ -1,8 +1,9 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct BodySizeTests {
     private static let replies: [@Sendable (MockReply) -> MockReply] = [
@@ -125,6 +126,47 @@ import Testing
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", server.url()).with { $0.maxBodySize = 1000 }
             #expect(try await transport.failure(of: request).kind == .bodyTooLarge)
+        }
+    }
+}
+
+@Suite struct ErrorBodyTests {
+    private func zeros(_ mebibytes: Int, status: Int) throws -> MockReply {
+        try .data(Codings.zeros(mebibytes, "gzip"), status: status).header("Content-Encoding", "gzip")
+    }
+
+    /// Eight at once used to hold hundreds of mebibytes: libcurl keeps what it decodes for a paused transfer.
+    @Test func unreadErrorsHoldOneMebibyteEach() async throws {
+        let server = try MockServer()
+        let reply = try zeros(40, status: 500)
+        server.fallback { _ in reply }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 8 }) { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = true }
+            var responses: [HTTPResponse] = []
+            for _ in 0..<8 { responses.append(try await transport.answer(to: request)) }
+            // The transfers are over without a reader.
+            try await server.waitUntilDisconnected()
+            for response in responses {
+                #expect(response.status == 500)
+                var count = 0
+                let error = await #expect(throws: NetworkError.self) {
+                    for try await chunk in response.body { count += chunk.count }
+                }
+                #expect(error?.kind == .bodyTooLarge)
+                #expect(count > 512 << 10 && count <= TransferMachine.errorGrace)
+            }
+        }
+    }
+
+    @Test(arguments: [400, 404, 503]) func collectedErrorGrowsToOneMebibyte(status: Int) async throws {
+        let server = try MockServer()
+        server.enqueue(try zeros(4, status: status), try zeros(1, status: status), try zeros(4, status: 200))
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .bodyTooLarge)
+            #expect(error.response?.status == status)
+            #expect(try await transport.get(server.url()).data.count == 1 << 20)
+            #expect(try await transport.get(server.url()).data.count == 4 << 20)
         }
     }
 }

@@ -81,4 +81,20 @@ import Testing
         #expect(take(Int(TransferMachine.decompressionGrace), &machine) == .keep)
         #expect(take(1, &machine) == .decompressionBomb)
     }
+
+    @Test func decodedErrorIsNotPaused() {
+        var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true), isStream: true)
+        _ = machine.headCame(.init(status: 500, isCoded: true), start)
+        func take(unread: Int, coded: Int64) -> TransferMachine.BodyAction {
+            machine.bodyCame(16_384, start, isReaderBehind: true, unread: unread, coded: coded)
+        }
+        #expect(take(unread: 300_000, coded: 16_384) == .answerAndKeep)
+        #expect(machine.pause == .none)
+        #expect(take(unread: TransferMachine.errorGrace - 16_384, coded: 16_384) != .errorTooLarge)
+        #expect(take(unread: TransferMachine.errorGrace, coded: 16_384) == .errorTooLarge)
+        #expect(take(unread: 0, coded: 16_384) == .refuse)
+        var plain = running(TransferMachine.Rules(decompresses: true), isStream: true)
+        _ = plain.headCame(.init(status: 500), start)
+        #expect(plain.bodyCame(1, start, isReaderBehind: true, unread: 0, coded: 1) == .pause)
+    }
 }

@@ -70,6 +70,31 @@ import Testing
         #expect(second.requests.first?.headers["Authorization"] == nil)
     }
 
+    @Test func digestIsChallengedOnceOverHops() async throws {
+        let first = try MockServer()
+        let second = try MockServer()
+        first.fallback { request in
+            guard request.headers["Authorization"]?.hasPrefix("Digest ") == true else {
+                return .text("who?", status: 401).header(
+                    "WWW-Authenticate", "Digest realm=\"r\", nonce=\"n\", qop=\"auth\"")
+            }
+            return .redirect(to: request.path == "/a" ? "/b" : second.url("/c"))
+        }
+        second.fallback { _ in .text("end") }
+        let manager = try CentralRequestManager.make()
+        var request = HTTPRequest("GET", first.url("/a"))
+        request.authentication = .digest(user: "u", password: "p")
+        for _ in 0..<2 { #expect(try await manager.send(request).text == "end") }
+        #expect(first.requests.map(\.path) == ["/a", "/a", "/b", "/a", "/b"])
+        let counts = first.requests.map { request in
+            request.headers["Authorization"]?.firstRange(of: "nc=").flatMap { range in
+                Int(request.headers["Authorization"]?[range.upperBound...].prefix(8) ?? "", radix: 16)
+            }
+        }
+        #expect(counts == [nil, 1, 2, 3, 4])
+        #expect(second.requests.map { $0.headers["Authorization"] } == [nil, nil])
+    }
+
     @Test func theUserInformationOfTheURLStaysToo() async throws {
         let first = try MockServer()
         let second = try MockServer()

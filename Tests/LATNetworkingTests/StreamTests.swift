@@ -10,6 +10,30 @@ import Testing
         return lines
     }
 
+    /// A frame of 320 zstd blocks that each say "131,072 times this byte" (RFC 8878 §3.1.1.2): 40 MiB.
+    @Test func compressedErrorIsKeptToOneMebibyte() async throws {
+        var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]
+        for block in 0..<320 { frame += [block == 319 ? 0x03 : 0x02, 0x00, 0x10, 0] }
+        let reply = MockReply.data(Data(frame), status: 500).header("Content-Encoding", "zstd")
+        let server = try MockServer()
+        server.fallback { _ in reply }
+        let manager = try CentralRequestManager.make()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    let error = await failure { try await manager.stream("GET", server.url()) }
+                    #expect(error?.kind == .httpStatus)
+                    #expect(error?.response?.status == 500)
+                    let count = error?.response?.data.count ?? 0
+                    #expect(count > 0 && count <= 1 << 20)
+                }
+            }
+            try await group.waitForAll()
+        }
+        await manager.shutdown()
+        try await server.waitUntilDisconnected()
+    }
+
     @Test func anErrorStatusThrowsWithTheBodyKept() async throws {
         let server = try MockServer()
         server.route("GET", "/no") { _ in .json(#"{"why": "gone"}"#, status: 410) }

@@ -35,12 +35,17 @@ extension CookieTable.Place {
 
 extension Target {
     /// The path as it is sent, without the query.
-    var path: String {
+    var path: String { fromPath { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") } }
+
+    /// Path and query as the request line has them.
+    var pathAndQuery: String { fromPath { $0 != UInt8(ascii: "#") } }
+
+    private func fromPath(while isTaken: (UInt8) -> Bool) -> String {
         let bytes = url.utf8
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
             let start = bytes[bytes.index(after: colon)...].dropFirst(2).firstIndex(of: UInt8(ascii: "/"))
         else { return "/" }
-        return String(bytes[start...].prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }) ?? "/"
+        return String(bytes[start...].prefix(while: isTaken)) ?? "/"
     }
 
     /// The host of a `Host` field, without its port; `nil` for an empty one.

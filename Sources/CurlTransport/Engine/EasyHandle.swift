@@ -31,6 +31,8 @@ final class EasyHandle {
     /// That of the connection opened for this transfer; `nil` without TLS, on a connection that was open before, and when
     /// it is not OpenSSL that speaks TLS.
     @exclusivity(unchecked) var handshake: TLSHandshake?
+    /// How often the server has challenged in this transfer; counted with credentials for Digest only.
+    @exclusivity(unchecked) var challengeCount = 0
     /// Whether its handshakes take up earlier sessions.
     @exclusivity(unchecked) var resumesSessions = true
     @exclusivity(unchecked) private var shape = Shape.get
@@ -148,7 +150,7 @@ final class EasyHandle {
             set(CURLOPT_BUFFERSIZE, wantsLargeBuffer ? Self.streamBufferSize : Int(CURL_MAX_WRITE_SIZE))
         }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
-        if plan.needsReset { setUnusualOptions(transfer.request) }
+        if plan.needsReset { setUnusualOptions(transfer) }
         if let alternative = plan.alternative { connect(to: alternative) }
         if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         handshake = nil
@@ -227,7 +229,7 @@ final class EasyHandle {
         set(CURLOPT_COOKIE, field)
     }
 
-    private func setHeaderLines(_ lines: [String]) {
+    func setHeaderLines(_ lines: [String]) {
         guard headerLines != lines else { return }
         headerLines = lines
         curl_slist_free_all(headerList)
@@ -237,13 +239,9 @@ final class EasyHandle {
     }
 
     /// Settings that are taken back by resetting the handle.
-    private func setUnusualOptions(_ request: HTTPRequest) {
-        switch request.authentication {
-        case nil, .bearer: break
-        case .basic(let user, let password): setCredentials(user, password, basicScheme)
-        case .digest(let user, let password): setCredentials(user, password, digestScheme)
-        case .any(let user, let password): setCredentials(user, password, anyScheme)
-        }
+    private func setUnusualOptions(_ transfer: Transfer) {
+        let request = transfer.request
+        setCredentials(of: transfer)
         if request.version == .http2PriorKnowledge, GlobalCurl.runtimeVersion < 0x08_00_00 {
             // libcurl 7.88 breaks off with a framing error when such a connection is used a second time.
             set(CURLOPT_FRESH_CONNECT, 1)
@@ -251,12 +249,6 @@ final class EasyHandle {
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         if request.trailers != nil { setTrailers() }
-    }
-
-    private func setCredentials(_ user: String, _ password: String, _ schemes: UInt) {
-        set(CURLOPT_USERNAME, user)
-        set(CURLOPT_PASSWORD, password)
-        set(CURLOPT_HTTPAUTH, Int(bitPattern: schemes))
     }
 
     /// Sets the handle up, like ``prepare(for:)``, for a request that failed on a connection: with another one, in the time
@@ -277,6 +269,10 @@ final class EasyHandle {
         curl = fresh
     }
 
+    /// Whether libcurl may hold a challenge to Digest, which it would answer in the next request with credentials, to
+    /// whatever origin that goes.
+    private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
+
     /// Gives back what the transfer lent the handle, after it has left the multi handle.
     func finish() {
         guard let transfer else { return }
@@ -287,7 +283,8 @@ final class EasyHandle {
         if wasRepeated { mayRememberRefusal = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
-            || wasRepeated || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
+            || wasRepeated || hasKeptChallenge(transfer.machine.status)
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         curl_mime_free(mime)
@@ -311,8 +308,3 @@ final class EasyHandle {
         setBaseOptions()
     }
 }
-
-// CURLAUTH_* are macros with casts, which Swift does not import.
-private let basicScheme: UInt = 1 << 0
-let digestScheme: UInt = 1 << 1
-let anyScheme: UInt = ~(1 << 4)

@@ -111,6 +111,7 @@ extension Engine {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
+        if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
@@ -151,7 +152,7 @@ extension Engine {
         if throttle?.allows(receiving: bytes.count, transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
         let action = transfer.machine.bodyCame(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
-            coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+            unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
         switch action {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)
@@ -164,6 +165,9 @@ extension Engine {
             return 0
         case .decompressionBomb:
             transfer.fail(EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
+            return 0
+        case .errorTooLarge:
+            transfer.fail(EngineFailure.errorTooLarge)
             return 0
         }
         keep(bytes, transfer)

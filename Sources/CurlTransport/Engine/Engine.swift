@@ -32,6 +32,8 @@ final class Engine: @unchecked Sendable {
     let share: UnsafeMutableRawPointer
     /// The cookies, when they are kept.
     let cookies: CookieStore?
+    /// The challenges to Digest that requests answer beforehand.
+    @exclusivity(unchecked) var digests = DigestCache()
     /// Decides where connections may go, when that is limited.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>

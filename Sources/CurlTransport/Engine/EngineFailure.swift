@@ -34,6 +34,12 @@ enum EngineFailure {
                 + "maxDecompressionRatio if the server is trusted, or set decompresses = false")
     }
 
+    static let errorTooLarge = NetworkError(
+        .bodyTooLarge,
+        message:
+            "the compressed body of an error is over 1 MiB, and its reader does not keep up; read it sooner, or set "
+            + "decompresses = false")
+
     static func multi(_ code: CURLMcode) -> NetworkError {
         NetworkError(.other, message: "libcurl did not take the request: \(String(cString: curl_multi_strerror(code)))")
     }

@@ -37,7 +37,8 @@ extension TransferMachine {
         status = head.status
         // These have no body whatever they announce (RFC 9112 §6.3).
         let hasNoContent = rules.hasNoContent || status == 204 || status == 304
-        announcedBodySize = hasNoContent || rules.decompresses && head.isCoded ? nil : head.contentLength
+        isDecoded = rules.decompresses && head.isCoded
+        announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
         guard !libcurlMayAskAgain else { return .wait }
         if status >= 300, rules.readsBody { stopsSending = true }
         if head.isFollowed {
@@ -80,27 +81,39 @@ extension TransferMachine {
         case refuse
         case bodyTooLarge
         case decompressionBomb
+        /// The reader of a compressed error is too far behind.
+        case errorTooLarge
     }
 
     /// Bytes of the body have come.
     ///
+    /// - Parameter unread: How many wait for the reader.
     /// - Parameter coded: How many have come before decoding, in all.
     mutating func bodyCame(
-        _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool, coded: @autoclosure () -> Int64
+        _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool,
+        unread: @autoclosure () -> Int = 0, coded: @autoclosure () -> Int64
     ) -> BodyAction {
         guard !isStopped else { return .refuse }
         lastActivity = now
         if isProxyRefusal { return .drop }
+        let isDecodedError = isDecoded && status >= 400
         if isStream, isReaderBehind() {
-            isPaused = true
-            return .pause
+            guard isDecodedError else {
+                isPaused = true
+                return .pause
+            }
+            // Paused, libcurl would decode all that it has read before and keep it: up to 64 MiB.
+            guard unread() + count <= Self.errorGrace else {
+                isStopped = true
+                return .errorTooLarge
+            }
         }
         bodyByteCount += Int64(count)
         guard bodyByteCount <= rules.maxBodySize else {
             isStopped = true
             return .bodyTooLarge
         }
-        if rules.decompresses, bodyByteCount > Self.decompressionGrace,
+        if rules.decompresses, bodyByteCount > (isDecodedError ? Int64(Self.errorGrace) : Self.decompressionGrace),
             bodyByteCount / max(1, coded()) > rules.maxDecompressionRatio
         {
             isStopped = true

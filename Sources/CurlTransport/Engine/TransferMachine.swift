@@ -79,6 +79,8 @@ struct TransferMachine: Sendable {
     var status = 0
     /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
     var announcedBodySize: Int64?
+    /// Whether a compression is taken off the body.
+    var isDecoded = false
     /// How many bytes of the body have come, after decoding.
     var bodyByteCount: Int64 = 0
     /// How long the body of a redirect that is followed may still take; `nil` for any other body.
@@ -95,6 +97,9 @@ struct TransferMachine: Sendable {
     static let drainTime: Int64 = 250
     /// The decoded bytes that may come before the ratio to the coded ones is looked at.
     static let decompressionGrace: Int64 = 32 << 20
+    /// As ``decompressionGrace``, for the body of an error: many may come at once, and nobody waits for more of them. So much
+    /// of one may also wait for its reader.
+    static let errorGrace = 1 << 20
     /// The least time between two reports of progress, in milliseconds: what a person sees as motion.
     static let progressInterval: Int64 = 50
 

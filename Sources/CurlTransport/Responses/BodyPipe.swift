@@ -55,6 +55,9 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
+    /// How many bytes lie here.
+    var unreadCount: Int { state.withLock(\.buffer.count) }
+
     /// Whether the transfer was paused and the reader has not taken what lies here.
     var isFull: Bool { state.withLock(\.isPaused) }
 

@@ -23,7 +23,8 @@ public struct EngineConfiguration: Sendable {
     public var connectionLifetime: Duration?
     /// The largest decoded body that is collected in memory. Default 2 GiB.
     public var maxBodySize: Int64 = 2 << 30
-    /// By how much a body may grow when its compression is taken off, looked at after 32 MiB. Default 200.
+    /// By how much a body may grow when its compression is taken off, looked at after 32 MiB, and after 1 MiB when the status
+    /// is 400 or above. Default 200.
     public var maxDecompressionRatio = 200
     /// The most bytes of bodies that all transfers together receive in a second, counted as they are handed on, without
     /// their compression. The piece that crosses the limit is taken whole, and those after it wait; that is no silence, but

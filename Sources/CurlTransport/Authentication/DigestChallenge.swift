@@ -1,0 +1,93 @@
+import Cryptography
+
+/// A server's challenge to Digest (RFC 7616 §3.3), and the answer to it (§3.4).
+///
+/// The variants `-sess` are left to libcurl: their key comes from the random number of the first answer, which libcurl
+/// gives and does not tell. So is `auth-int`.
+struct DigestChallenge: Hashable, Sendable {
+    let realm: String
+    var nonce: String
+    let opaque: String?
+    /// The algorithm as the server names it; `nil` when it names none, which is MD5.
+    let algorithm: String?
+    /// Whether `qop=auth` is offered. Without it nothing is counted (RFC 2069).
+    let countsUses: Bool
+    /// Whether the user name is sent as a hash.
+    let hashesUser: Bool
+    /// Whether the credentials of the request may be right, and only its nonce was too old.
+    let isStale: Bool
+    private let function: MessageDigest.Algorithm
+
+    /// Larger challenges are left to libcurl, so that what is kept of them is bounded.
+    private static let sizeLimit = 4096
+
+    /// The challenge of a scheme's parameters; `nil` for one that is not answered here.
+    init?(_ parameters: [String: String]) {
+        guard let realm = parameters["realm"], let nonce = parameters["nonce"], !nonce.isEmpty,
+            parameters.values.reduce(0, { $0 + $1.utf8.count }) <= Self.sizeLimit,
+            parameters.values.allSatisfy({ HeaderLines.isSendable($0) })
+        else { return nil }
+        switch parameters["algorithm"]?.lowercased() {
+        case nil, "md5": function = .md5
+        case "sha-256": function = .sha256
+        default: return nil
+        }
+        let qualities = parameters["qop"].map { $0.lowercased().split { $0 == "," || $0 == " " || $0 == "\t" } }
+        if let qualities, !qualities.contains("auth") { return nil }
+        countsUses = qualities != nil
+        self.realm = realm
+        self.nonce = nonce
+        opaque = parameters["opaque"]
+        algorithm = parameters["algorithm"]
+        hashesUser = parameters["userhash"]?.lowercased() == "true"
+        isStale = parameters["stale"]?.lowercased() == "true"
+    }
+
+    /// What is asked for, and by whom.
+    struct Request {
+        var method: String
+        /// The target as the request line has it: path and query.
+        var target: String
+        var user: String
+        var password: String
+    }
+
+    /// The value of `Authorization`.
+    ///
+    /// - Parameters:
+    ///   - count: How often the nonce is used with this time.
+    ///   - clientNonce: Random text.
+    /// - Returns: `nil` when libcrypto does not offer the function.
+    func answer(to request: Request, count: UInt32, clientNonce: String) -> String? {
+        guard let key = hash("\(request.user):\(realm):\(request.password)"),
+            let what = hash("\(request.method):\(request.target)"),
+            let user = hashesUser ? hash("\(request.user):\(realm)") : request.user
+        else { return nil }
+        let digits = String(count, radix: 16)
+        let use = String(repeating: "0", count: max(0, 8 - digits.count)) + digits
+        let middle = countsUses ? "\(nonce):\(use):\(clientNonce):auth" : nonce
+        guard let response = hash("\(key):\(middle):\(what)") else { return nil }
+        var text = "Digest username=\(quoted(user)), realm=\(quoted(realm)), nonce=\(quoted(nonce))"
+        text += ", uri=\(quoted(request.target)), response=\"\(response)\""
+        if countsUses { text += ", cnonce=\(quoted(clientNonce)), nc=\(use), qop=auth" }
+        if let opaque { text += ", opaque=\(quoted(opaque))" }
+        if let algorithm { text += ", algorithm=\(algorithm)" }
+        if hashesUser { text += ", userhash=true" }
+        return text
+    }
+
+    private func hash(_ text: String) -> String? {
+        guard let bytes = try? MessageDigest.of(Array(text.utf8), function) else { return nil }
+        return MessageDigest.hexadecimal(bytes)
+    }
+
+    private func quoted(_ text: String) -> String {
+        var bytes: [UInt8] = [UInt8(ascii: "\"")]
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
+            bytes.append(byte)
+        }
+        bytes.append(UInt8(ascii: "\""))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,146 @@
+import FoundationEssentials
+import Testing
+
+@testable import CurlTransport
+
+@Suite struct DigestChallengeTests {
+    private func parsed(_ field: String) -> DigestChallenge? {
+        AuthenticationScheme.all(in: [field]).first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) }
+    }
+
+    private func parameters(_ field: String?) -> [String: String] {
+        field.flatMap { AuthenticationScheme.all(in: [$0]).first?.parameters } ?? [:]
+    }
+
+    /// RFC 7616 §3.9.1.
+    @Test(arguments: [
+        ("MD5", "8ca523f5e9506fed4657c9700eebdbec"),
+        ("SHA-256", "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
+    ])
+    func examplesOfRFC7616(algorithm: String, response: String) throws {
+        let challenge = try #require(
+            parsed(
+                """
+                Digest realm="http-auth@example.org", qop="auth, auth-int", algorithm=\(algorithm), \
+                nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", \
+                opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS"
+                """))
+        let answer = challenge.answer(
+            to: .init(method: "GET", target: "/dir/index.html", user: "Mufasa", password: "Circle of Life"), count: 1,
+            clientNonce: "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ")
+        #expect(
+            parameters(answer) == [
+                "username": "Mufasa", "realm": "http-auth@example.org", "uri": "/dir/index.html",
+                "algorithm": algorithm, "nonce": "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", "nc": "00000001",
+                "cnonce": "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ", "qop": "auth", "response": response,
+                "opaque": "FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS",
+            ])
+        #expect(answer?.contains("nc=00000001, qop=auth,") == true)
+    }
+
+    /// RFC 2617 §3.5, and RFC 2069 §2.4 with its erratum.
+    @Test func examplesOfEarlierRFCs() throws {
+        let common = "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\""
+        let counted = try #require(parsed(common + ",qop=\"auth,auth-int\""))
+        var request = DigestChallenge.Request(
+            method: "GET", target: "/dir/index.html", user: "Mufasa", password: "Circle Of Life")
+        #expect(
+            parameters(counted.answer(to: request, count: 1, clientNonce: "0a4f113b"))["response"]
+                == "6629fae49393a05397450978507c4ef1")
+        let plain = try #require(parsed(common))
+        request.password = "CircleOfLife"
+        let answer = parameters(plain.answer(to: request, count: 1, clientNonce: "0a4f113b"))
+        #expect(answer["response"] == "1949323746fe6a43ef61f9606e7febea")
+        #expect(answer["nc"] == nil && answer["qop"] == nil && answer["cnonce"] == nil)
+    }
+
+    @Test func userNameIsHashedWhenAsked() throws {
+        let challenge = try #require(parsed("Digest realm=r, nonce=n, qop=auth, userhash=true"))
+        let request = DigestChallenge.Request(method: "GET", target: "/", user: "u", password: "p")
+        let answer = parameters(challenge.answer(to: request, count: 2, clientNonce: "c"))
+        #expect(answer["username"] == "ba84be203fdfc7d34e054a76d285d0c9")  // printf 'u:r' | md5sum
+        #expect(answer["userhash"] == "true")
+        #expect(answer["nc"] == "00000002")
+    }
+
+    @Test func quotesAreEscaped() throws {
+        let challenge = try #require(parsed(#"Digest realm="a \"b\" \\c", nonce="n""#))
+        #expect(challenge.realm == #"a "b" \c"#)
+        let request = DigestChallenge.Request(method: "GET", target: "/", user: #"d"e"#, password: "p")
+        let answer = challenge.answer(to: request, count: 1, clientNonce: "c")
+        #expect(answer?.hasPrefix(#"Digest username="d\"e", realm="a \"b\" \\c", nonce="n""#) == true)
+        #expect(parameters(answer)["username"] == #"d"e"#)
+    }
+
+    @Test func schemesAreToldApart() {
+        let schemes = AuthenticationScheme.all(in: [
+            "Negotiate abc==, Digest realm=\"a, Basic realm=b\" ,  NONCE = x,stale=TRUE, Basic realm=\"c\"", "Bearer",
+            "",
+            "=\"", ",,,", "\"", "NTLM",
+        ])
+        #expect(schemes.map(\.name).filter { $0 != "abc" } == ["negotiate", "digest", "basic", "bearer", "ntlm"])
+        #expect(schemes.first { $0.name == "digest" }?.parameters["realm"] == "a, Basic realm=b")
+        #expect(schemes.first { $0.name == "digest" }?.parameters["nonce"] == "x")
+        #expect(schemes.first { $0.name == "basic" }?.parameters == ["realm": "c"])
+        #expect(parsed("Digest realm=r, nonce=n, stale=TRUE")?.isStale == true)
+        #expect(AuthenticationScheme.parameter("nextnonce", of: "rspauth=\"x, nextnonce=y\", nextnonce=\"z\"") == "z")
+    }
+
+    @Test(arguments: [
+        "Digest", "Digest realm=r", "Digest nonce=n", "Digest realm=r, nonce=\"\"",
+        "Digest realm=r, nonce=n, qop=auth-int", "Digest realm=r, nonce=n, algorithm=MD5-sess",
+        "Digest realm=r, nonce=n, algorithm=SHA-512-256", "Digest realm=r, nonce=\"n\r\nX: y\"",
+        "Digest realm=r, nonce=\"" + String(repeating: "n", count: 5000) + "\"", "Digest realm=\"r, nonce=n",
+    ])
+    func othersAreLeftToLibcurl(field: String) {
+        #expect(parsed(field) == nil)
+    }
+}
+
+@Suite struct DigestCacheTests {
+    private func key(_ origin: String = "http://a:80", user: String = "u", socket: String? = nil) -> DigestCache.Key {
+        .init(origin: origin, user: user, unixSocketPath: socket)
+    }
+
+    private func challenge(_ nonce: String) throws -> DigestChallenge {
+        try #require(DigestChallenge(["realm": "r", "nonce": nonce, "qop": "auth"]))
+    }
+
+    @Test func usesAreCounted() throws {
+        var cache = DigestCache()
+        cache.note(try challenge("n"), for: key(), isAnswered: true)
+        #expect(cache.use(key())?.count == 2)
+        #expect(cache.use(key())?.count == 3)
+        cache.note(try challenge("n"), for: key(), isAnswered: true)
+        #expect(cache.use(key())?.count == 4)
+        cache.note(try challenge("m"), for: key(), isAnswered: false)
+        #expect(cache.use(key())?.count == 1)
+        cache.renew(key(), nonce: "l")
+        #expect(cache.use(key())?.challenge.nonce == "l")
+        #expect(cache.use(key())?.count == 2)
+        cache.forget(key())
+        #expect(cache.use(key()) == nil)
+    }
+
+    @Test func nothingIsSharedWithOthers() throws {
+        var cache = DigestCache()
+        cache.note(try challenge("n"), for: key(), isAnswered: true)
+        for other in [key("https://a:443"), key("http://a:8080"), key(user: "v"), key(socket: "/s")] {
+            #expect(cache.use(other) == nil)
+            cache.renew(other, nonce: "x")
+            #expect(cache.use(other) == nil)
+        }
+    }
+
+    @Test func longestUnusedGoesFirst() throws {
+        var cache = DigestCache()
+        for number in 0..<DigestCache.limit {
+            cache.note(try challenge("n"), for: key("\(number)"), isAnswered: true)
+        }
+        _ = cache.use(key("0"))
+        cache.note(try challenge("n"), for: key("more"), isAnswered: true)
+        #expect(cache.count == DigestCache.limit)
+        #expect(cache.use(key("0")) != nil && cache.use(key("more")) != nil)
+        #expect(cache.use(key("1")) == nil)
+    }
+}
