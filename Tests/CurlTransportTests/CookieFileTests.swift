@@ -60,7 +60,7 @@ import Testing
         let configuration = places.configuration(server, .file(directory.path(of: "c"))).with {
             $0.cookieWriter = { file, text in
                 defer { if text.contains("n\t2") { isWritten.happen() } }
-                return file.write(text)
+                return CookieFile(path: file).write(text)
             }
         }
         do {
@@ -89,7 +89,7 @@ import Testing
                 isWriting.happen()
                 disk.wait()
                 disk.signal()
-                return file.write(text)
+                return CookieFile(path: file).write(text)
             }
         }
         try await withTransport(configuration) { transport async throws in

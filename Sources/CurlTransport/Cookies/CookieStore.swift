@@ -34,7 +34,7 @@ final class CookieStore: Sendable {
     private let file: CookieFile?
     private let suffixes: PublicSuffixList
     private let warn: @Sendable (String) -> Void
-    private let write: @Sendable (CookieFile, String) -> CInt
+    private let write: (@Sendable (_ path: String, _ text: String) -> CInt)?
     private let queue = DispatchQueue(label: "LATNetworking.cookies")
 
     /// The least time between two writes, in milliseconds.
@@ -47,7 +47,7 @@ final class CookieStore: Sendable {
     ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(
         _ policy: CookiePolicy, warn: @escaping @Sendable (String) -> Void,
-        write: @escaping @Sendable (CookieFile, String) -> CInt
+        write: (@Sendable (_ path: String, _ text: String) -> CInt)? = nil
     ) throws(NetworkError) {
         guard let suffixes = PublicSuffixList.shared else {
             throw NetworkError(
@@ -158,7 +158,7 @@ final class CookieStore: Sendable {
         let before = written.withLock(\.text)
         let text = NetscapeCookie.file(table.all(.now)) ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
         guard text != before else { return nil }
-        let code = write(file, text)
+        let code = write.map { $0(file.path, text) } ?? file.write(text)
         state.withLock { state in
             state.writtenAt = .now
             if code != 0 { state.isUnsaved = true }

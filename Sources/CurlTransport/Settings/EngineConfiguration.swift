@@ -106,7 +106,7 @@ public struct EngineConfiguration: Sendable {
     /// it is as if `false`.
     public var watchesNetwork = true
     /// Puts text into the cookie file; returns 0 or the system's error. Tests have another.
-    var cookieWriter: @Sendable (CookieFile, String) -> CInt = { $0.write($1) }
+    var cookieWriter: (@Sendable (_ path: String, _ text: String) -> CInt)?
     /// What ``RedirectPolicy/automatic`` stands for, when whoever uses the engine follows redirects. Of one that is followed
     /// the head is then the answer, with a stream as its body, when the body is larger than 64 KiB or takes longer than
     /// 250 ms; the stream is to be read or abandoned. Default `nil`: nobody follows any.

@@ -16,7 +16,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// What the call knows of its request beside what is sent.
     let details: CallDetails
     let progressHandler: (@Sendable (TransferProgress) -> Void)?
-    var bodyHandler: BodyHandler? { details.monitor?.handler }
+    var bodyHandler: BodyHandler? { details.bodyHandler }
     /// When all has to be over, on the clock of the corridor; `nil` for no such time.
     let deadline: Duration?
     /// Who is told of what happens; `nil` while nobody watches.
@@ -245,8 +245,8 @@ struct CallDetails: Sendable {
     var entity: EntityReference?
     /// Whose answers are stored and found; read once, so that a user who changes meanwhile gets nothing of this call.
     var partition: String?
-    /// Counts what is read of the files of an upload.
-    var monitor: UploadMonitor?
+    /// Is told what is read of the files of an upload.
+    var bodyHandler: BodyHandler?
     /// Is handed what the cache has before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
 }

@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import Synchronization
@@ -11,7 +12,7 @@ struct CallParts {
     var timeout: Duration?
     var tag: String?
     var streams = false
-    var monitor: UploadMonitor?
+    var bodyHandler: BodyHandler?
 }
 
 // Making calls: synchronous, so that a call is complete, and can be cancelled, before anything waits.
@@ -39,7 +40,7 @@ extension CentralRequestManager {
         if let cache = parts.cache { request.cachePolicy = cache }
         if let tag = parts.tag { request.tag = tag }
         if parts.streams { request.streamsBody = true }
-        var details = CallDetails(monitor: parts.monitor)
+        var details = CallDetails(bodyHandler: parts.bodyHandler)
         if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
         if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty
             || configuration.parameterProvider != nil

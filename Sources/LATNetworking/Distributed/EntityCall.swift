@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import HTTPCore
 
@@ -77,6 +78,6 @@ struct EntityPlan: Sendable {
     var simulation: Simulation?
     /// The total timeout where neither the call nor a row names one; `nil` for the manager's.
     var standardTimeout: Duration?
-    /// Counts what is read of the files of an upload.
-    var monitor: UploadMonitor?
+    /// Is told what is read of the files of an upload.
+    var bodyHandler: BodyHandler?
 }

@@ -29,7 +29,7 @@ extension CentralRequestManager {
             members.addMissing(entity.content.properties.only(names))
             values = try PathValues(names, from: &members)
         }
-        var details = CallDetails(row: plan.row, monitor: entity.monitor)
+        var details = CallDetails(row: plan.row, bodyHandler: entity.bodyHandler)
         let simulation = entity.simulation ?? plan.simulation
         details.simulation = simulation?.isOn ?? false ? simulation : nil
         (details.addresses, details.filledPath) = try plan.addresses(

@@ -20,7 +20,7 @@ struct DoctorCommand: Command {
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         proxy = arguments.value(RequestCommand.proxy)
-        authority = arguments.value(Self.authority)
+        authority = arguments.value(AuthorityArgument.option)
         format = try OutputFormat(arguments)
     }
 
@@ -60,10 +60,8 @@ extension DoctorCommand {
     static let usage = "[URL] [options]"
 
     static let timeout = Option("--timeout", value: "1s|500ms", help: "The longest a step may take. Default: 5s.")
-    static let authority = Option(
-        "--ca", value: "FILE", help: "Trusts the authorities in this PEM file in place of the system's.")
 
-    static let options = [timeout, RequestCommand.proxy, authority, OutputFormat.option]
+    static let options = [timeout, RequestCommand.proxy, AuthorityArgument.option, OutputFormat.option]
 
     static let details = """
         Without a URL it looks only at this machine: what its libcurl can do, how it is

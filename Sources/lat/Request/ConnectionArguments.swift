@@ -28,7 +28,7 @@ struct ConnectionArguments {
         rate = try Self.rate(arguments)
         prewarm = try Self.prewarm(arguments)
         compressesBody = arguments.contains(Self.gzip)
-        authority = arguments.value(DoctorCommand.authority)
+        authority = arguments.value(AuthorityArgument.option)
         requiresStapling = arguments.contains(Self.ocspStapling)
         keyLog = arguments.value(Self.keyLog)
         trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
@@ -97,7 +97,7 @@ extension ConnectionArguments {
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
-        trailer, DoctorCommand.authority, ocspStapling, keyLog,
+        trailer, AuthorityArgument.option, ocspStapling, keyLog,
     ]
 }
 

@@ -125,7 +125,7 @@ extension CentralRequestManager {
         _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ monitor: UploadMonitor
     ) -> UploadTask<HTTPResponse> {
         var parts = parts
-        parts.monitor = monitor
+        parts.bodyHandler = monitor.handler
         return UploadTask(monitor) { [parts] outcome in
             start(on: .immediate) { () throws(NetworkError) in
                 try call(method, url, headers, parts)
@@ -155,7 +155,7 @@ extension EntityRequest {
         let monitor = UploadMonitor((try? plan.get())?.content.files ?? [])
         plan = plan.map { plan in
             var plan = plan
-            plan.monitor = monitor
+            plan.bodyHandler = monitor.handler
             plan.standardTimeout = UploadLimits.timeout
             return plan
         }

@@ -1,14 +1,8 @@
 import CLibcurl
 import HTTPCore
 
-/// Turns what libcurl and the engine know of a failure into an error a person
-/// can act on: the kind, what happened, and the next step.
-enum EngineFailure {
-    static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
-
-    static let shutDown = NetworkError(
-        .shutDown, message: "the manager was shut down; make a new one, or shut it down after its last request")
-
+// What fails in a transfer: the kind, what happened, and the next step.
+extension EngineFailure {
     static let headTooLarge = NetworkError(
         .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
 
@@ -22,10 +16,6 @@ enum EngineFailure {
         .requestBody,
         message: "the body has to be sent again but its stream can be read only once; make it with the closure form "
             + "of .stream, or send data or a file")
-
-    static func noResources(_ what: String) -> NetworkError {
-        NetworkError(.other, message: "the system has no \(what) left; look at ulimit -n and free memory")
-    }
 
     static func decompressionBomb(ratio: Int64) -> NetworkError {
         NetworkError(
@@ -42,15 +32,6 @@ enum EngineFailure {
 
     static func multi(_ code: CURLMcode) -> NetworkError {
         NetworkError(.other, message: "libcurl did not take the request: \(String(cString: curl_multi_strerror(code)))")
-    }
-
-    static func refusedOption(_ option: CURLoption, _ code: CURLcode) -> NetworkError {
-        var name = "option \(option.rawValue)"
-        if let known = curl_easy_option_by_id(option) { name = "CURLOPT_\(String(cString: known.pointee.name))" }
-        return NetworkError(
-            code == CURLE_NOT_BUILT_IN || code == CURLE_UNKNOWN_OPTION ? .unsupported : .other,
-            message: "libcurl refused \(name): \(String(cString: curl_easy_strerror(code)))",
-            curlCode: Int(code.rawValue))
     }
 
     static func idle(_ transfer: Transfer, timings: Timings) -> NetworkError {

@@ -1,0 +1,24 @@
+import CLibcurl
+import HTTPCore
+
+/// Turns what libcurl and the engine know of a failure into an error a person can act on. Here are those that concern no
+/// transfer.
+enum EngineFailure {
+    static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
+
+    static let shutDown = NetworkError(
+        .shutDown, message: "the manager was shut down; make a new one, or shut it down after its last request")
+
+    static func noResources(_ what: String) -> NetworkError {
+        NetworkError(.other, message: "the system has no \(what) left; look at ulimit -n and free memory")
+    }
+
+    static func refusedOption(_ option: CURLoption, _ code: CURLcode) -> NetworkError {
+        var name = "option \(option.rawValue)"
+        if let known = curl_easy_option_by_id(option) { name = "CURLOPT_\(String(cString: known.pointee.name))" }
+        return NetworkError(
+            code == CURLE_NOT_BUILT_IN || code == CURLE_UNKNOWN_OPTION ? .unsupported : .other,
+            message: "libcurl refused \(name): \(String(cString: curl_easy_strerror(code)))",
+            curlCode: Int(code.rawValue))
+    }
+}
