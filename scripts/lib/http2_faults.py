@@ -110,10 +110,23 @@ class Connection:
         if behaviour == "one-stream":
             # One at a time from now on; what is open already is answered in turn.
             self.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
+        if behaviour == "bodies" and path == "/never":
+            return
         self.h2.send_headers(stream, headers)
+        if behaviour == "bodies" and path != "/":
+            return self.send_body(stream, *path.split("/")[1:])
         self.h2.send_data(stream, f"{method} {length}".encode(), end_stream=True)
         if behaviour == "goaway-each":
             self.go_away(stream)
+
+
+    def send_body(self, stream, letter, size):
+        """All at once, in frames as large as the client takes them."""
+        size = int(size)
+        while size > 16_384:
+            self.h2.send_data(stream, letter.encode() * 16_384)
+            size -= 16_384
+        self.h2.send_data(stream, letter.encode() * size, end_stream=True)
 
 
 def serve(sock, number):

@@ -27,7 +27,7 @@ extension Engine {
         let deadline = transfer.machine.started(now)
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
-        guard let handle = handles.take(for: self) else {
+        guard let handle = handles.take(for: transfer, self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
         transfer.handle = handle
@@ -75,7 +75,7 @@ extension Engine {
 
     /// libcurl is through with a transfer.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
-        if result == CURLE_RECV_ERROR { handle.mayRememberRefusal = true }
+        if result == CURLE_RECV_ERROR { handle.isSpent = true }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
