@@ -15,7 +15,7 @@ extension EasyHandle {
 
     /// The own port of the transfer's connection; 0 without one, and on a Unix socket. libcurl tells the socket itself
     /// (`CURLINFO_ACTIVESOCKET`) only once a transfer is over.
-    var localPort: Int { long(CURLINFO_LOCAL_PORT) }
+    var localPort: Int { max(0, long(CURLINFO_LOCAL_PORT)) }
 
     /// How long the stages took.
     ///
