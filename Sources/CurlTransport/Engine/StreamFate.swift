@@ -6,8 +6,8 @@ import HTTPCore
 /// not process the request (RFC 9113 §8.7), so that it may be sent again whatever its method.
 ///
 /// Only requests whose method is not idempotent are looked at, and only where streams are possible: the log costs a few
-/// microseconds for each. libcurl 8 names a refused stream. libcurl 7.88 tells the stream's number and that of a `GOAWAY`,
-/// so a stream beyond it is known; one that was reset with `REFUSED_STREAM` on a connection of the pool is not.
+/// microseconds for each. libcurl tells the stream's number and that of a `GOAWAY`, so a stream beyond it is known. libcurl 8
+/// also names a refused stream; with 7.88 one that was reset with `REFUSED_STREAM` on a connection of the pool is not known.
 struct StreamFate {
     /// 0 before the request has a stream.
     private var stream = 0
@@ -15,23 +15,27 @@ struct StreamFate {
 
     /// Takes in a line of the log.
     mutating func note(_ line: UnsafeRawBufferPointer) {
-        if let number = Self.number(in: line, after: "Using Stream ID: ") {
+        if let number = Self.number(in: line, after: "Using Stream ID: ") ?? Self.number(in: line, after: "[HTTP/2] [")
+        {
             stream = number
         } else if let number = Self.number(in: line, after: "HTTP/2 stream ")
             ?? Self.number(in: line, after: "HTTP/3 stream ")
         {
             isRefused = isRefused || Self.contains(line, "\(number) refused by server")
-        } else if stream > 0, Self.begins(line, "recveived GOAWAY"),
+        } else if stream > 0,
             let last = Self.number(in: line, after: "recveived GOAWAY, error=", last: true)
+                ?? Self.number(in: line, after: "received GOAWAY, error=", last: true)
         {
             isRefused = isRefused || stream > last
         }
     }
 
-    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server".
-    static func isRefusal(_ code: CURLcode, _ text: String) -> Bool {
-        (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3)
-            && (text.contains("REFUSED_STREAM") || text.contains("refused by server"))
+    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server". After a `GOAWAY` with this code libcurl 8
+    /// resets the streams beyond it with the same; that is no proof, but enough for a method that is idempotent.
+    static func isRefusal(_ code: CURLcode, _ text: String, isIdempotent: Bool) -> Bool {
+        guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }
+        return text.contains("REFUSED_STREAM") || text.contains("refused by server")
+            || isIdempotent && text.contains("reset by curl (error 0xb ENHANCE_YOUR_CALM)")
     }
 
     private static func begins(_ line: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
