@@ -236,6 +236,29 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// What came for the paused stream may hold up the others of its connection, with libcurl 7.88, but not for ever.
+    @Test func othersGoOnAfterPausedStream() async throws {
+        let server = try await FaultyHTTP2Server("bodies")
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport(configuration()) { transport async throws in
+            _ = try await transport.get(server.url())
+            for _ in 0..<5 {
+                let request = HTTPRequest("GET", server.url("/p/6000000")).with { $0.streamsBody = true }
+                let paused = try await transport.answer(to: request).body
+                async let others = withThrowingTaskGroup(of: Int.self) { group in
+                    for size in [0, 10, 20_000, 400_000, 1_000_000] {
+                        group.addTask { try await transport.get(server.url("/o/\(size)")).data.count }
+                    }
+                    return try await group.reduce(0) { $0 + $1 }
+                }
+                for _ in 0..<20 { _ = try await transport.get(other.url()) }
+                #expect(try await paused.collect(upTo: 10_000_000).count == 6_000_000)
+                #expect(try await others == 1_420_010)
+            }
+        }
+    }
+
     @Test func headBeyondLibcurlsLimitIsTold() async throws {
         let server = try await FaultyHTTP2Server("head-200000")
         try await withTransport(configuration()) { transport async throws in
