@@ -92,10 +92,6 @@ static inline CURLcode lat_getinfo_string(CURL *handle, CURLINFO info, const cha
     return curl_easy_getinfo(handle, info, value);
 }
 
-static inline CURLcode lat_getinfo_socket(CURL *handle, CURLINFO info, curl_socket_t *value) {
-    return curl_easy_getinfo(handle, info, value);
-}
-
 static inline CURLcode lat_getinfo_certificates(CURL *handle, struct curl_certinfo **chain) {
     return curl_easy_getinfo(handle, CURLINFO_CERTINFO, chain);
 }

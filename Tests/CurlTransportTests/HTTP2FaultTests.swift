@@ -171,6 +171,107 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// A head that is larger than libcurl's own buffer. libcurl 7.88 takes up to 128 KiB.
+    @Test(arguments: [20_000, 60_000, 125_000])
+    func largeHeadArrivesWhole(size: Int) async throws {
+        let server = try await FaultyHTTP2Server("head-\(size)")
+        try await withTransport(configuration()) { transport async throws in
+            for path in ["/first", "/again"] {
+                let response = try await transport.get(server.url(path))
+                #expect(response.text == "GET 0")
+                let fields = response.headers.filter { $0.name.hasPrefix("x-") }
+                #expect(fields.count == (size + 15_999) / 16_000)
+            }
+        }
+    }
+
+    /// Bodies of many sizes at once on one connection, some for slow readers.
+    @Test func bodiesEndWhateverTheirSize() async throws {
+        let server = try await FaultyHTTP2Server("bodies")
+        let sizes = [0, 1, 16_000, 16_300, 16_384, 16_385, 32_768, 33_000, 65_536, 100_000, 300_000, 1 << 20, 4 << 20]
+        try await withTransport(configuration()) { transport async throws in
+            _ = try await transport.get(server.url())
+            for round in 0..<3 {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for index in 0..<24 {
+                        let size = sizes[(index * 7 + round * 5) % sizes.count]
+                        let request = HTTPRequest("GET", server.url("/b/\(size)")).with {
+                            $0.streamsBody = index % 3 == 0
+                        }
+                        group.addTask {
+                            var count = 0
+                            for try await chunk in try await transport.answer(to: request).body {
+                                count += chunk.count
+                                await Task.yield()
+                            }
+                            #expect(count == size)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+        }
+    }
+
+    /// libcurl 7.88 leaves the bytes with its handle that came while a stream was paused.
+    @Test func bodyHoldsNothingOfOneLeftBefore() async throws {
+        let server = try await FaultyHTTP2Server("bodies")
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport(configuration()) { transport async throws in
+            _ = try await transport.get(server.url())
+            let never = Task { try await transport.get(server.url("/never")) }
+            for letter in ["a", "b", "c", "d"] {
+                let request = HTTPRequest("GET", server.url("/\(letter)/3000000")).with { $0.streamsBody = true }
+                let body = try await transport.answer(to: request).body
+                // Meanwhile libcurl is told to pause.
+                for _ in 0..<20 { _ = try await transport.get(other.url()) }
+                guard letter != "a" else { continue }
+                let bytes = try await body.collect(upTo: 4_000_000)
+                #expect(bytes.count == 3_000_000)
+                #expect(bytes.allSatisfy { $0 == letter.utf8.first })
+            }
+            never.cancel()
+            _ = await never.result
+        }
+    }
+
+    /// What came for the paused stream may hold up the others of its connection, with libcurl 7.88, but not for ever.
+    @Test func othersGoOnAfterPausedStream() async throws {
+        let server = try await FaultyHTTP2Server("bodies")
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport(configuration()) { transport async throws in
+            _ = try await transport.get(server.url())
+            for _ in 0..<5 {
+                let request = HTTPRequest("GET", server.url("/p/6000000")).with { $0.streamsBody = true }
+                let paused = try await transport.answer(to: request).body
+                async let others = withThrowingTaskGroup(of: Int.self) { group in
+                    for size in [0, 10, 20_000, 400_000, 1_000_000] {
+                        group.addTask { try await transport.get(server.url("/o/\(size)")).data.count }
+                    }
+                    return try await group.reduce(0) { $0 + $1 }
+                }
+                for _ in 0..<20 { _ = try await transport.get(other.url()) }
+                #expect(try await paused.collect(upTo: 10_000_000).count == 6_000_000)
+                #expect(try await others == 1_420_010)
+            }
+        }
+    }
+
+    @Test func headBeyondLibcurlsLimitIsTold() async throws {
+        let server = try await FaultyHTTP2Server("head-200000")
+        try await withTransport(configuration()) { transport async throws in
+            guard isLibcurl7 else {
+                return #expect(try await transport.get(server.url()).headers["x-0"] != nil)
+            }
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .protocolViolation)
+            #expect(error.message.contains("128 KiB"))
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
     @Test func hugeHeadIsRefused() async throws {
         let huge = try await FaultyHTTP2Server("head-1200000")
         try await withTransport(configuration()) { transport async throws in

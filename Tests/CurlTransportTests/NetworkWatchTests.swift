@@ -105,6 +105,24 @@ import Testing
         }
     }
 
+    /// libcurl does not watch the socket of a transfer whose reader is behind, no more than that of an idle connection.
+    @Test func pausedTransferKeepsItsConnection() async throws {
+        let server = try MockServer()
+        let other = try MockServer()
+        let size = 8 << 20
+        server.enqueue(.pattern(byteCount: Int64(size)))
+        other.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = true }
+            let response = try await transport.answer(to: request)
+            for _ in 0..<20 {
+                _ = try await transport.get(other.url())
+                await transport.networkHasChanged { $0 }
+            }
+            #expect(try await response.body.collect(upTo: size).count == size)
+        }
+    }
+
     /// Eight idle connections to one server are one question, and while it is open the engine goes on.
     @Test func connectionsAreLookedAtOnceOffTheThread() async throws {
         let count = Box(0)

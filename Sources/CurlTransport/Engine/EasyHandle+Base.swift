@@ -42,6 +42,8 @@ extension EasyHandle {
         set(CURLOPT_OPENSOCKETDATA, pointer: context)
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
+        // Refused while it holds a buffer of another size.
+        if buffersMuch, lat_setopt_long(curl, CURLOPT_BUFFERSIZE, Self.largeBufferSize) != CURLE_OK { isSpent = true }
         setHostOverrides()
         setEngineOptions()
     }

@@ -13,12 +13,9 @@ extension EasyHandle {
         return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
     }
 
-    /// The socket of the transfer, while it has one.
-    var activeSocket: curl_socket_t? {
-        var socket: curl_socket_t = CURL_SOCKET_BAD
-        guard lat_getinfo_socket(curl, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK, socket >= 0 else { return nil }
-        return socket
-    }
+    /// The own port of the transfer's connection; 0 without one, and on a Unix socket. libcurl tells the socket itself
+    /// (`CURLINFO_ACTIVESOCKET`) only once a transfer is over.
+    var localPort: Int { max(0, long(CURLINFO_LOCAL_PORT)) }
 
     /// How long the stages took.
     ///

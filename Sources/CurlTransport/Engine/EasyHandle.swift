@@ -11,6 +11,8 @@ import HTTPCore
 final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     let slot: Int
+    /// Whether it has a large buffer for what it receives.
+    let buffersMuch: Bool
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
     /// The transfer it carries.
@@ -24,7 +26,6 @@ final class EasyHandle {
     @exclusivity(unchecked) private var decompresses = false
     @exclusivity(unchecked) private var tellsStreamFate = false
     @exclusivity(unchecked) var version = VersionChoice.automatic.value
-    @exclusivity(unchecked) private var buffersMuch = false
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
     @exclusivity(unchecked) private var cookies: String?
@@ -54,11 +55,12 @@ final class EasyHandle {
         case mime
     }
 
-    init?(engine: Engine, slot: Int) {
+    init?(engine: Engine, slot: Int, buffersMuch: Bool) {
         guard let curl = curl_easy_init() else { return nil }
         self.curl = curl
         self.engine = engine
         self.slot = slot
+        self.buffersMuch = buffersMuch
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         setBaseOptions()
@@ -79,9 +81,10 @@ final class EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
 
-    /// libcurl 7.88 may still take a stream for refused that an earlier request had, and would send another request again
-    /// because of it. Such a handle is not used for another.
-    @exclusivity(unchecked) var mayRememberRefusal = false
+    /// Not used for another transfer, since libcurl 7.88 leaves something with the handle when the connection carries other
+    /// streams of HTTP/2 at the end of a transfer: a stream's refusal, for which it would send another request again; bytes
+    /// that came while the transfer was paused, which it would hand out with another body; a buffer of another size.
+    @exclusivity(unchecked) var isSpent = false
 
     /// What libcurl wrote about the last failure.
     var errorText: String { String(cString: errorBuffer) }
@@ -144,11 +147,6 @@ final class EasyHandle {
             set(CURLOPT_PINNEDPUBLICKEY, pins)
         }
         if let cookies = engine.cookies { setCookies(cookies.field(for: transfer)) }
-        let wantsLargeBuffer = transfer.pipe != nil
-        if buffersMuch != wantsLargeBuffer {
-            buffersMuch = wantsLargeBuffer
-            set(CURLOPT_BUFFERSIZE, wantsLargeBuffer ? Self.streamBufferSize : Int(CURL_MAX_WRITE_SIZE))
-        }
         if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
         if plan.needsReset { setUnusualOptions(transfer) }
         if let alternative = plan.alternative { connect(to: alternative) }
@@ -167,7 +165,21 @@ final class EasyHandle {
         set(CURLOPT_CONNECT_TO, pointer: alternativeList)
     }
 
-    private static let streamBufferSize = 128 << 10
+    static let largeBufferSize = overflowStalls ? 160 << 10 : 128 << 10
+    /// libcurl before 8.1 may forget a stream of HTTP/2 whose head or frame did not fit into its buffer at once: what is
+    /// left waits until something else comes on the connection. It takes heads of up to 128 KiB and reads 32 KiB at a time,
+    /// and both together fit into the large buffer.
+    private static let overflowStalls = GlobalCurl.runtimeVersion < 0x08_01_00
+
+    /// Whether a transfer needs a large buffer: one whose body is handed out while it comes, and with libcurl 7.88 one that
+    /// HTTP/2 may carry.
+    static func buffersMuch(for transfer: Transfer) -> Bool {
+        if transfer.pipe != nil { return true }
+        let version = transfer.plan.version.value
+        guard transfer.target.isSecure || version == Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) else { return false }
+        return overflowStalls && version != Int(CURL_HTTP_VERSION_1_1)
+    }
+
     /// libcurl sends one buffer for each look at its sockets; its own size of 64 KiB makes many of these.
     private static let uploadBufferSize = 512 << 10
 
@@ -280,7 +292,7 @@ final class EasyHandle {
         errorBuffer[0] = 0
         // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
         let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
-        if wasRepeated { mayRememberRefusal = true }
+        if wasRepeated || transfer.machine.pause != .none { isSpent = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
             || wasRepeated || hasKeptChallenge(transfer.machine.status)
@@ -296,7 +308,6 @@ final class EasyHandle {
         decompresses = false
         tellsStreamFate = false
         version = VersionChoice.automatic.value
-        buffersMuch = false
         proxy = nil
         pins = nil
         cookies = nil

@@ -40,7 +40,7 @@ extension Engine {
 
     /// The connections that no transfer uses.
     private var idleSockets: [CInt] {
-        sockets.idle(except: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.activeSocket }))
+        sockets.idle(exceptPorts: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.localPort }))
     }
 
     /// The ends of the connections that no transfer uses.

@@ -28,7 +28,7 @@ extension Engine {
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
         if transfer.plan.isLimited { limit(transfer) }
-        guard let handle = handles.take(for: self) else {
+        guard let handle = handles.take(for: transfer, self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
         transfer.handle = handle
@@ -80,7 +80,7 @@ extension Engine {
             if transfer.target.isSecure { sockets.noteUnused(port: handle.long(CURLINFO_LOCAL_PORT)) }
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
-        if result == CURLE_RECV_ERROR { handle.mayRememberRefusal = true }
+        if result == CURLE_RECV_ERROR { handle.isSpent = true }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)

@@ -85,7 +85,9 @@ extension EngineFailure {
         let said =
             code == CURLE_OK
             ? "the server closed the connection"
-            : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
+            : isHeadTooLarge(code, detail)
+                ? "libcurl \(LibcurlFacts.current.version) takes no head of more than 128 KiB in HTTP/2 (\(detail))"
+                : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
         let resolverFault = ResolverFault(code, said: said, handle: handle, transfer: transfer)
         let kind: NetworkError.Kind
@@ -113,6 +115,11 @@ extension EngineFailure {
                 && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
     }
 
+    /// libcurl 7.88 gives up a connection of HTTP/2 when it has no room for a head, with nghttp2's code for that.
+    private static func isHeadTooLarge(_ code: CURLcode, _ text: String) -> Bool {
+        code == CURLE_RECV_ERROR && text.contains("nghttp2_session_mem_recv() returned -902")
+    }
+
     private static func kind(
         of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
@@ -127,6 +134,7 @@ extension EngineFailure {
         case CURLE_RECV_ERROR
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
+        case CURLE_RECV_ERROR where isHeadTooLarge(code, said): .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
         // In HTTP/2 and 3 a stream or connection that ends early comes with these; the text says why (7.88: "was not closed
         // cleanly", 8: "reset by server").

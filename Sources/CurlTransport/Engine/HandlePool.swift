@@ -3,14 +3,17 @@ struct HandlePool {
     /// All there are, each at its slot.
     private(set) var all: [EasyHandle] = []
     private var free: [EasyHandle] = []
+    /// Those with a large buffer: libcurl 7.88 may refuse to change it.
+    private var freeLarge: [EasyHandle] = []
 
     /// When no transfer runs, more handles than this are freed.
     private static var limit: Int { 256 }
 
-    /// A handle for the next transfer; `nil` when there is no memory for one.
-    mutating func take(for engine: Engine) -> EasyHandle? {
-        if let handle = free.popLast() { return handle }
-        guard let handle = EasyHandle(engine: engine, slot: all.count) else { return nil }
+    /// A handle for a transfer; `nil` when there is no memory for one.
+    mutating func take(for transfer: Transfer, _ engine: Engine) -> EasyHandle? {
+        let buffersMuch = EasyHandle.buffersMuch(for: transfer)
+        if let handle = buffersMuch ? freeLarge.popLast() : free.popLast() { return handle }
+        guard let handle = EasyHandle(engine: engine, slot: all.count, buffersMuch: buffersMuch) else { return nil }
         all.append(handle)
         return handle
     }
@@ -18,20 +21,24 @@ struct HandlePool {
     /// Takes a handle back that has left the multi handle.
     mutating func giveBack(_ handle: EasyHandle, isLast: Bool) {
         handle.finish()
-        if handle.mayRememberRefusal, let other = EasyHandle(engine: handle.engine, slot: handle.slot) {
+        var handle = handle
+        if handle.isSpent,
+            let other = EasyHandle(engine: handle.engine, slot: handle.slot, buffersMuch: handle.buffersMuch)
+        {
             all[handle.slot] = other
-            free.append(other)
-        } else {
-            free.append(handle)
+            handle = other
         }
+        if handle.buffersMuch { freeLarge.append(handle) } else { free.append(handle) }
         // A burst's handles are let go when no burst is on.
         guard isLast, all.count > Self.limit else { return }
         all.removeLast(all.count - Self.limit)
         free.removeAll { $0.slot >= Self.limit }
+        freeLarge.removeAll { $0.slot >= Self.limit }
     }
 
     mutating func removeAll() {
         free = []
+        freeLarge = []
         all = []
     }
 }

@@ -52,7 +52,7 @@ extension Engine {
                 answerWithStream(transfer, handle)
                 if case .again(let time) = transfer.machine.look(now) { idleWatch.note(time) }
             case .silent(let mayBeInKernel):
-                let unsent = mayBeInKernel ? handle.activeSocket.map { Int(lat_unsent_bytes($0)) } ?? 0 : 0
+                let unsent = mayBeInKernel ? sockets.unsentBytes(port: handle.localPort) : 0
                 if let time = transfer.machine.looked(unsent: unsent, now) {
                     idleWatch.note(time)
                 } else {

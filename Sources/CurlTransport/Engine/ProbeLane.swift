@@ -33,7 +33,7 @@ final class ProbeLane {
         now = .now
         _ = probe.transfer.machine.submitted(nil, now)
         _ = probe.transfer.machine.started(now)
-        guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1) else {
+        guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1, buffersMuch: false) else {
             return probe.finish(ConnectionReport(error: EngineFailure.noResources("memory for a probe")))
         }
         do throws(NetworkError) {

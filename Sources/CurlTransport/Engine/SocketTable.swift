@@ -123,6 +123,14 @@ struct SocketTable {
         entries[found].isUnused = true
     }
 
+    /// What the kernel has yet to send on the open sockets that have a port.
+    ///
+    /// - Parameter port: as in ``takeInput(port:)``. Connections to different servers may have the same: then what all of
+    ///   them have is counted, and on a port of 0 what all Unix sockets have.
+    func unsentBytes(port: Int) -> Int {
+        open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
+    }
+
     private mutating func forgetInput(_ descriptor: CInt) {
         guard entries[Int(descriptor)].hasInput else { return }
         entries[Int(descriptor)].hasInput = false
@@ -140,16 +148,20 @@ struct SocketTable {
         return isKnown && (family == AF_INET || family == AF_INET6) ? Int(UInt16(bigEndian: address.sin6_port)) : 0
     }
 
-    /// How many of the sockets are open.
-    var openCount: Int {
-        entries.indices.count { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }
+    /// The sockets that are open.
+    private var open: some Sequence<CInt> {
+        entries.indices.lazy.filter { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }.map {
+            CInt($0)
+        }
     }
 
-    /// Sockets that nobody uses: connections of libcurl's pool, but for those that a transfer has.
-    func idle(except busy: Set<CInt>) -> [CInt] {
-        entries.indices.filter { entries[$0].isOurs && entries[$0].wanted == 0 }.map { CInt($0) }.filter {
-            !busy.contains($0) && Self.inode(of: $0) == entries[Int($0)].inode
-        }
+    /// How many of the sockets are open.
+    var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
+
+    /// Sockets that nobody uses: connections of libcurl's pool, but for those on a port that a transfer has. libcurl does not
+    /// watch the socket of a paused transfer either.
+    func idle(exceptPorts busy: Set<Int>) -> [CInt] {
+        open.filter { entries[Int($0)].wanted == 0 && !busy.contains(Self.port(of: $0)) }
     }
 
     private static func inode(of descriptor: CInt) -> ino_t {

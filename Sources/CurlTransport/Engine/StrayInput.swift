@@ -9,7 +9,7 @@ extension Engine {
     /// the connection may come at any time. What came may also be a message of TLS itself, which only reading would tell;
     /// those that servers send come before the first answer. Asked only when something came on an idle connection.
     func holdsStrayInput(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
-        guard sockets.takeInput(port: handle.long(CURLINFO_LOCAL_PORT)) else { return false }
+        guard sockets.takeInput(port: handle.localPort) else { return false }
         return transfer.request.version != .http2PriorKnowledge && !OpenSSL.choseHTTP2(handle.curl)
     }
 }

@@ -15,8 +15,7 @@ struct StreamFate {
 
     /// Takes in a line of the log.
     mutating func note(_ line: UnsafeRawBufferPointer) {
-        if let number = Self.number(in: line, after: "Using Stream ID: ")
-            ?? (Self.contains(line, "OPENED stream") ? Self.number(in: line, after: "[HTTP/2] [") : nil)
+        if let number = Self.number(in: line, after: "Using Stream ID: ") ?? Self.number(in: line, after: "[HTTP/2] [")
         {
             stream = number
         } else if let number = Self.number(in: line, after: "HTTP/2 stream ")
@@ -32,12 +31,12 @@ struct StreamFate {
         }
     }
 
-    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server". "Reset by curl" it says after a `GOAWAY` with
-    /// an error, whichever the last stream was: that is enough for a request that may be sent twice.
+    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server". After a `GOAWAY` with this code libcurl 8
+    /// resets the streams beyond it with the same; that is no proof, but enough for a method that is idempotent.
     static func isRefusal(_ code: CURLcode, _ text: String, isIdempotent: Bool) -> Bool {
         guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }
         return text.contains("REFUSED_STREAM") || text.contains("refused by server")
-            || isIdempotent && text.contains("reset by curl")
+            || isIdempotent && text.contains("reset by curl (error 0xb ENHANCE_YOUR_CALM)")
     }
 
     private static func begins(_ line: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
