@@ -145,8 +145,9 @@ final class Engine: @unchecked Sendable {
         while !isShuttingDown {
             let count = epoll_wait(epoll, events, CInt(capacity), waitTime())
             now = .now
-            takeCommands()
+            // Before the commands: what has come on an idle connection is to be known when a request would go out on it.
             for index in 0..<max(0, Int(count)) { handleEvent(events + index) }
+            takeCommands()
             // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
             // waiting for as long as there is data.
             if timer <= now { fireTimer() }
