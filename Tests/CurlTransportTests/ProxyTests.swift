@@ -6,92 +6,8 @@ import Testing
 
 @testable import CurlTransport
 
-/// Proxies as they are: tinyproxy, squid, dante and microsocks on free ports.
+/// What is special to one proxy, and the settings. What all of them do is in ``RealProxyTests``.
 @Suite struct ProxyTests {
-    private static func missing(_ program: String) -> Comment {
-        "needs \(program); scripts/setup --tests installs it"
-    }
-
-    /// A proxy and what it is configured with.
-    private final class Proxy: Sendable {
-        let port: Int
-        private let process: ChildProcess
-        private let directory: TemporaryDirectory
-
-        /// - Parameter start: makes the command from a port and a folder for files.
-        init(_ start: (Int, TemporaryDirectory) throws -> ChildProcess) async throws {
-            // Between finding a port free and the proxy taking it, somebody else may have.
-            for attempt in 1... {
-                let directory = try TemporaryDirectory()
-                // Proxies that are started by root give root up.
-                chmod(directory.path, 0o755)
-                let port = try MockServer().port
-                let process = try start(port, directory)
-                do {
-                    try await process.awaitListener(on: port)
-                } catch {
-                    if attempt < 3 { continue }
-                    throw error
-                }
-                (self.port, self.process, self.directory) = (port, process, directory)
-                return
-            }
-            throw ChildProcess.Failure(description: "no proxy")
-        }
-    }
-
-    private func tinyproxy(_ more: String = "") async throws -> Proxy {
-        try await Proxy { port, directory in
-            let path = try directory.write(
-                Data("Port \(port)\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\n\(more)\n".utf8), to: "tinyproxy.conf")
-            return try ChildProcess("tinyproxy", ["-d", "-c", path])
-        }
-    }
-
-    private func squid(_ more: (TemporaryDirectory) throws -> String) async throws -> Proxy {
-        try await Proxy { port, directory in
-            let text = """
-                pid_filename none
-                cache_log /dev/null
-                access_log none
-                cache deny all
-                memory_cache_shared off
-                shutdown_lifetime 0 seconds
-                http_port 127.0.0.1:\(port)
-                \(try more(directory))
-                http_access deny all
-                """
-            let path = try directory.write(Data(text.utf8), to: "squid.conf")
-            chmod(path, 0o644)
-            return try ChildProcess("squid", ["-N", "-f", path, "-n", "lat\(port)"])
-        }
-    }
-
-    private func dante() async throws -> Proxy {
-        try await Proxy { port, directory in
-            let text = """
-                logoutput: stderr
-                internal: 127.0.0.1 port = \(port)
-                external: lo
-                clientmethod: none
-                socksmethod: none
-                user.privileged: \(getuid() == 0 ? "root" : "nobody")
-                user.unprivileged: nobody
-                client pass { from: 127.0.0.0/8 to: 127.0.0.0/8 }
-                socks pass { from: 127.0.0.0/8 to: 127.0.0.0/8 }
-                """
-            let path = try directory.write(Data(text.utf8), to: "danted.conf")
-            chmod(path, 0o644)
-            return try ChildProcess("danted", ["-f", path, "-p", directory.path(of: "pid")])
-        }
-    }
-
-    private func microsocks(_ more: [String] = []) async throws -> Proxy {
-        try await Proxy { port, _ in
-            try ChildProcess("microsocks", ["-i", "127.0.0.1", "-p", "\(port)"] + more)
-        }
-    }
-
     private func configuration(_ proxy: String) -> CurlTransport.Configuration {
         testConfiguration {
             $0.proxy = .url(proxy)
@@ -107,24 +23,9 @@ import Testing
 
     // MARK: HTTP
 
-    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
-    func anHTTPProxyCarriesPlainRequestsAndTunnels() async throws {
-        let proxy = try await tinyproxy()
-        let origin = try origin()
-        let secure = try await TLSServer()
-        try await withTransport(configuration("http://127.0.0.1:\(proxy.port)")) { transport async throws in
-            for _ in 0..<2 {
-                let response = try await transport.get(origin.url())
-                #expect(response.text == "for 127.0.0.1:\(origin.port)")
-                #expect(try await transport.get(secure.url()).status == 200)
-            }
-            #expect(origin.requests.allSatisfy { $0.headers["Via"] != nil })
-        }
-    }
-
-    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
+    @Test(.needs("tinyproxy"))
     func itsPasswordIsForItAlone() async throws {
-        let proxy = try await tinyproxy("BasicAuth ada love-lace")
+        let proxy = try await RealProxy.tinyproxy("BasicAuth ada love-lace")
         let origin = try origin()
         let secure = try await TLSServer()
         let right = "http://ada:love%2Dlace@127.0.0.1:\(proxy.port)"
@@ -153,9 +54,9 @@ import Testing
         #expect(origin.requestCount == 1)
     }
 
-    @Test(.enabled(if: ChildProcess.path(of: "tinyproxy") != nil, missing("tinyproxy")))
+    @Test(.needs("tinyproxy"))
     func aTunnelThatIsNotOpenedIsTheProxysFault() async throws {
-        let proxy = try await tinyproxy()
+        let proxy = try await RealProxy.tinyproxy()
         let closed = try ClosedPort()
         try await withTransport(configuration("127.0.0.1:\(proxy.port)")) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "https://127.0.0.1:\(closed.port)/"))
@@ -167,23 +68,13 @@ import Testing
     }
 
     @Test(
-        .enabled(if: ChildProcess.path(of: "squid") != nil, missing("squid")),
+        .needs("squid"),
         arguments: [ProxyAuthentication.digest, .any, .basic])
     func squidIsToldUserAndPassword(_ scheme: ProxyAuthentication) async throws {
-        let proxy = try await squid { directory in
-            let digest = try directory.write(Data("ada:lovelace\n".utf8), to: "digest")
-            let hash = try ChildProcess.run("openssl", ["passwd", "-apr1", "lovelace"], in: "/")
-            let basic = try directory.write(Data("ada:\(hash)".utf8), to: "basic")
-            for path in [digest, basic] { chmod(path, 0o644) }
-            let program =
-                scheme == .basic
-                ? "auth_param basic program /usr/lib/squid/basic_ncsa_auth \(basic)"
-                : "auth_param digest program /usr/lib/squid/digest_file_auth \(digest)\nauth_param digest realm test"
-            return "\(program)\nacl known proxy_auth REQUIRED\nhttp_access allow known"
-        }
+        let proxy = try await RealProxy.squid(scheme)
         let origin = try origin()
         let secure = try await TLSServer()
-        var right = configuration("http://ada:lovelace@127.0.0.1:\(proxy.port)")
+        var right = configuration("http://ada:love%2Dlace@127.0.0.1:\(proxy.port)")
         right.proxyAuthentication = scheme
         try await withTransport(right) { transport async throws in
             for _ in 0..<2 {
@@ -204,17 +95,18 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: ChildProcess.path(of: "squid") != nil, missing("squid")))
+    @Test(.needs("squid"))
     func aProxyMayItselfSpeakTLS() async throws {
         let certificates = try #require(TestCertificates.shared)
-        let tlsPort = try MockServer().port
-        let proxy = try await squid { directory in
+        let tls = try ReservedPort()
+        let tlsPort = tls.port
+        let proxy = try await RealProxy.squid { directory in
             let path = try directory.write(
                 try Data(contentsOf: URL(filePath: certificates.server)), to: "server.pem")
             chmod(path, 0o644)
             return "https_port 127.0.0.1:\(tlsPort) tls-cert=\(path)\nacl local src 127.0.0.1\nhttp_access allow local"
         }
-        _ = proxy
+        try await proxy.awaitListener(on: tlsPort)
         let origin = try origin()
         let secure = try await TLSServer()
         try await withTransport(configuration("https://localhost:\(tlsPort)")) { transport async throws in
@@ -234,26 +126,12 @@ import Testing
 
     // MARK: SOCKS
 
-    @Test(
-        .enabled(if: ChildProcess.path(of: "danted") != nil, missing("dante-server")),
-        arguments: ["socks4", "socks5", "socks5h", "socks", "SOCKS5H"])
-    func danteCarriesEveryVersion(scheme: String) async throws {
-        let proxy = try await dante()
-        let origin = try origin()
-        let secure = try await TLSServer()
-        try await withTransport(configuration("\(scheme)://127.0.0.1:\(proxy.port)")) { transport async throws in
-            let host = ["socks5", "socks4"].contains(scheme) ? "127.0.0.1" : "localhost"
-            #expect(try await transport.get("http://\(host):\(origin.port)/").status == 200)
-            #expect(try await transport.get(secure.url(host)).status == 200)
-        }
-    }
-
-    @Test(.enabled(if: ChildProcess.path(of: "microsocks") != nil, missing("microsocks")))
+    @Test(.needs("microsocks"))
     func socksFaultsAreToldApart() async throws {
-        let proxy = try await microsocks(["-u", "ada", "-P", "lovelace"])
+        let proxy = try await RealProxy.microsocks(["-u", "ada", "-P", "love-lace"])
         let origin = try origin()
         let closed = try ClosedPort()
-        try await withTransport(configuration("socks5h://ada:lovelace@127.0.0.1:\(proxy.port)")) {
+        try await withTransport(configuration("socks5h://ada:love-lace@127.0.0.1:\(proxy.port)")) {
             transport async throws in
             let request = HTTPRequest(
                 "GET", "http://localhost:\(origin.port)/", headers: ["Proxy-Authorization": "Basic c2VjcmV0"])
@@ -281,10 +159,14 @@ import Testing
         let origin = try origin()
         try await withTransport(configuration("\(scheme)://user:secret@127.0.0.1:\(closed.port)")) {
             transport async throws in
-            let error = try await transport.failure(of: HTTPRequest("GET", origin.url()))
-            #expect(error.kind == .proxy)
-            #expect(error.message.contains("127.0.0.1:\(closed.port)"))
-            #expect(!"\(error)".contains("secret"))
+            for url in [origin.url(), "https://localhost:\(closed.port)/"] {
+                let error = try await transport.failure(of: HTTPRequest("GET", url))
+                #expect(error.kind == .proxy)
+                #expect(error.message.contains("the proxy \(scheme)://"), "\(error)")
+                #expect(error.message.contains("127.0.0.1:\(closed.port) cannot be reached"), "\(error)")
+                #expect(!"\(error)".contains("secret"))
+            }
+            #expect(origin.acceptedConnections == 0)
         }
     }
 

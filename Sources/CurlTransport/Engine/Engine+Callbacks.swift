@@ -75,7 +75,9 @@ extension Engine {
         }
         let readiness = transfer.machine.connectionIsReady(
             now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
-            isRefused: transfer.streamFate.isRefused, isMultiplexed: isMultiplexed(transfer))
+            isRefused: transfer.streamFate.isRefused,
+            // A host whose first answer is still to come may have refused streams already.
+            isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamFate = StreamFate()
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {

@@ -3,7 +3,8 @@ import FoundationEssentials
 import Glibc
 import LATTesting
 
-/// A program started by a test: its output goes to a file, and it ends with this value at the latest.
+/// A program started by a test: its output goes to a file, and it ends with this value at the latest, together with the
+/// processes that it made.
 final class ChildProcess: Sendable {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -31,21 +32,39 @@ final class ChildProcess: Sendable {
         var words = command.map { strdup($0) } + [nil]
         var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), strdup("LANG=C"), nil]
         defer { for text in words + variables { free(text) } }
+        // The leader of a group of its own, so that the processes it makes can be ended with it.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
         var identifier: pid_t = 0
-        let code = posix_spawn(&identifier, command[0], &actions, nil, &words, &variables)
+        let code = posix_spawn(&identifier, command[0], &actions, &attributes, &words, &variables)
         guard code == 0 else { throw Failure(description: "\(program): \(String(cString: strerror(code)))") }
         self.identifier = identifier
     }
 
     deinit {
-        kill(identifier, SIGKILL)
+        kill()
         var status: CInt = 0
         while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
     }
 
+    /// Ends it and the processes it made, in the middle of what they do.
+    private func kill() { Glibc.kill(-identifier, SIGKILL) }
+
+    /// Ends it as ``kill()`` does, and waits until nobody listens on a port of 127.0.0.1 that was its own.
+    func kill(listeningOn port: Int) async throws {
+        kill()
+        let end = ContinuousClock.now + .seconds(30)
+        while Self.canConnect(to: port) {
+            guard ContinuousClock.now < end else { throw Failure(description: "somebody still listens on \(port)") }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
     /// Asks it to end, and waits until it has.
     func terminate() async throws {
-        kill(identifier, SIGTERM)
+        Glibc.kill(identifier, SIGTERM)
         let end = ContinuousClock.now + .seconds(30)
         while !hasEnded {
             guard ContinuousClock.now < end else { throw Failure(description: "it does not end: \(output)") }

@@ -1,0 +1,255 @@
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import CurlTransport
+
+/// What holds for every proxy, tried with squid, tinyproxy, microsocks and dante.
+@Suite struct RealProxyTests {
+    @Test(.needs("squid"), arguments: ProxyTrial.all(of: "squid"))
+    func squid(_ trial: ProxyTrial) async throws { try await trial.run() }
+
+    @Test(.needs("tinyproxy"), arguments: ProxyTrial.all(of: "tinyproxy"))
+    func tinyproxy(_ trial: ProxyTrial) async throws { try await trial.run() }
+
+    @Test(.needs("microsocks"), arguments: ProxyTrial.all(of: "microsocks"))
+    func microsocks(_ trial: ProxyTrial) async throws { try await trial.run() }
+
+    @Test(.needs("danted"), arguments: ProxyTrial.all(of: "danted"))
+    func dante(_ trial: ProxyTrial) async throws { try await trial.run() }
+
+    /// dante takes the address of a SOCKS4a request, 0.0.0.1, for one to connect to.
+    @Test(.needs("danted")) func danteRefusesSOCKS4a() async throws {
+        let proxy = try await RealProxy.dante()
+        let origin = try MockServer()
+        let url = "socks4a://127.0.0.1:\(proxy.port)"
+        try await withTransport(testConfiguration { $0.proxy = .url(url) }) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "http://localhost:\(origin.port)/"))
+            #expect(error.kind == .proxy)
+            #expect(error.message.contains("the proxy \(url) did not connect to http://localhost:\(origin.port)"))
+            #expect(origin.acceptedConnections == 0)
+        }
+    }
+
+    /// None of the four speaks SOCKS4a: here is its request byte by byte, and the server behind it is played too.
+    @Test func socks4aSendsTheNameToTheProxy() async throws {
+        let asked = Box([UInt8]())
+        let proxy = try RawServer { connection in
+            let request = connection.read()
+            asked.change { $0 = request }
+            connection.write([0, 90, 0, 0, 0, 0, 0, 0])
+            _ = connection.read()
+            connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8))
+            connection.drain()
+        }
+        let configuration = testConfiguration {
+            $0.proxy = .url("socks4a://ada@127.0.0.1:\(proxy.port)")
+            $0.blocksPrivateAddresses = true
+            // It would be refused, if it were looked at.
+            $0.resolve = ["inner.example.org:8080": "10.1.2.3"]
+        }
+        try await withTransport(configuration) { transport async throws in
+            #expect(try await transport.get("http://inner.example.org:8080/").text == "ok")
+            // Version 4, CONNECT, the port, 0.0.0.x, the user, the name.
+            let name = Array("inner.example.org".utf8)
+            #expect(asked.value == [4, 1, 0x1F, 0x90, 0, 0, 0, 1] + Array("ada".utf8) + [0] + name + [0])
+        }
+    }
+}
+
+/// One row of the table: a kind of proxy and a sentence about it.
+struct ProxyTrial: Sendable, CustomTestStringConvertible {
+    enum Sentence: String, CaseIterable {
+        case carriesPlainRequests, opensTunnels, carriesUploads, looksNamesUpWhereItShould, refusesWrongPasswords
+        case failsTheCallWhenItDies, doesNotOpenTheInside
+    }
+
+    let program: String
+    let scheme: String
+    /// Whether it asks for "ada" and "love-lace".
+    let hasPassword: Bool
+    let sentence: Sentence
+
+    var testDescription: String {
+        "\(program) as \(scheme)\(hasPassword ? " with a password" : "") \(sentence.rawValue)"
+    }
+
+    static func all(of program: String) -> [ProxyTrial] {
+        let schemes =
+            switch program {
+            case "microsocks": ["socks5", "socks5h"]
+            case "danted": ["socks", "socks4", "socks5", "SOCKS5H"]
+            default: ["http"]
+            }
+        return schemes.flatMap { scheme in
+            // The users of dante are those of the system: a test has none, and only wrong passwords.
+            (program == "danted" ? [false] : [false, true]).flatMap { hasPassword in
+                Sentence.allCases.map {
+                    ProxyTrial(program: program, scheme: scheme, hasPassword: hasPassword, sentence: $0)
+                }
+            }
+        }.filter { $0.sentence != .refusesWrongPasswords || $0.hasPassword || program == "danted" }
+    }
+
+    func run() async throws {
+        let proxy = try await start()
+        let origin = try MockServer()
+        origin.fallback { .text("for \($0.headers["Host"] ?? "-")") }
+        switch sentence {
+        case .carriesPlainRequests: try await carriesPlainRequests(proxy, origin)
+        case .opensTunnels: try await opensTunnels(proxy)
+        case .carriesUploads: try await carriesUploads(proxy, origin)
+        case .looksNamesUpWhereItShould: try await looksNamesUpWhereItShould(proxy, origin)
+        case .refusesWrongPasswords: try await refusesWrongPasswords(proxy, origin)
+        case .failsTheCallWhenItDies: try await failsTheCallWhenItDies(proxy)
+        case .doesNotOpenTheInside: try await doesNotOpenTheInside(proxy, origin)
+        }
+    }
+
+    private func start() async throws -> RealProxy {
+        switch program {
+        case "squid" where hasPassword: try await .squid(.basic)
+        case "squid": try await .squid { _ in "acl local src 127.0.0.1\nhttp_access allow local" }
+        case "tinyproxy": try await .tinyproxy(hasPassword ? "BasicAuth ada love-lace" : "")
+        case "microsocks": try await .microsocks(hasPassword ? ["-u", "ada", "-P", "love-lace"] : [])
+        default: try await .dante(method: sentence == .refusesWrongPasswords ? "username" : "none")
+        }
+    }
+
+    private var isHTTP: Bool { scheme == "http" }
+    /// Whether the client looks the name up, and tells the proxy an address.
+    private var isLookedUpHere: Bool { ["socks4", "socks5"].contains(scheme) }
+    /// libcurl 8 takes ::1 for localhost, where no server of the tests listens.
+    private var host: String { isLookedUpHere ? "127.0.0.1" : "localhost" }
+    private var nginx: String? {
+        Servers.nginxTLS.map { $0.replacing("localhost", with: host) }
+    }
+
+    private func configuration(
+        _ proxy: RealProxy, credentials: String? = nil, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
+    ) -> CurlTransport.Configuration {
+        testConfiguration {
+            $0.proxy = .url(
+                "\(scheme)://\(credentials ?? (hasPassword ? "ada:love%2Dlace@" : ""))127.0.0.1:\(proxy.port)")
+            $0.tls.caFile = TestCertificates.shared?.authority
+            change(&$0)
+        }
+    }
+
+    // MARK: The sentences
+
+    private func carriesPlainRequests(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        try await withTransport(configuration(proxy)) { transport async throws in
+            for _ in 0..<2 {
+                #expect(try await transport.get(origin.url()).text == "for 127.0.0.1:\(origin.port)")
+            }
+        }
+        #expect(origin.requests.allSatisfy { ($0.headers["Via"] != nil) == isHTTP })
+        #expect(origin.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
+    }
+
+    private func opensTunnels(_ proxy: RealProxy) async throws {
+        let secure = try await TLSServer()
+        try await withTransport(configuration(proxy)) { transport async throws in
+            for _ in 0..<2 { #expect(try await transport.get(secure.url(host)).status == 200) }
+        }
+        guard let nginx else { return }
+        try await withTransport(configuration(proxy) { $0.tls.caFile = Servers.authority }) { transport async throws in
+            let response = try await transport.get("\(nginx)/1m.bin")
+            #expect(response.version == .http2)
+            #expect(response.data.count == 1 << 20)
+        }
+    }
+
+    private func carriesUploads(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        let data = MockPattern.bytes(in: 0..<1 << 20)
+        try await withTransport(configuration(proxy)) { transport async throws in
+            let post = HTTPRequest("POST", origin.url(), body: .data(data))
+            #expect(try await transport.answer(to: post).status == 200)
+            #expect(origin.requests.last?.body == data)
+        }
+        guard let nginx else { return }
+        try await withTransport(configuration(proxy) { $0.tls.caFile = Servers.authority }) { transport async throws in
+            let post = HTTPRequest("POST", "\(nginx)/sink", body: .data(data))
+            #expect(try await transport.answer(to: post).text == "\(1 << 20)")
+        }
+    }
+
+    private func looksNamesUpWhereItShould(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        // A name that only the client knows; or one that it knows by an address where nobody is, and the proxy better.
+        let name = isLookedUpHere ? "here.example.org" : "localhost"
+        let address = isLookedUpHere ? "127.0.0.1" : "127.0.0.99"
+        let resolving = configuration(proxy) { $0.resolve = ["\(name):\(origin.port)": address] }
+        try await withTransport(resolving) { transport async throws in
+            #expect(try await transport.get("http://\(name):\(origin.port)/").text == "for \(name):\(origin.port)")
+        }
+    }
+
+    private func refusesWrongPasswords(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        for wrong in ["ada:wr%6Fng@", ""] {
+            try await withTransport(configuration(proxy, credentials: wrong)) { transport async throws in
+                // To a wrong password tinyproxy says 401, which in plain HTTP could as well be the server's.
+                let plain = program == "tinyproxy" && !wrong.isEmpty ? [] : [origin.url()]
+                for url in plain + ["https://127.0.0.1:\(origin.port)/"] {
+                    let error = try await transport.failure(of: HTTPRequest("GET", url))
+                    #expect(error.kind == .proxy, "\(error)")
+                    #expect(error.message.contains("127.0.0.1:\(proxy.port)"), "\(error)")
+                    #expect(!"\(error)".contains("wrong") && !"\(error)".contains("wr%6Fng"))
+                }
+            }
+        }
+        #expect(origin.acceptedConnections == 0)
+    }
+
+    private func failsTheCallWhenItDies(_ proxy: RealProxy) async throws {
+        let origin = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nthe beginning".utf8))
+            connection.drain()
+        }
+        var urls = [origin.url()]
+        if let nginx { urls.append("\(nginx)/limited/1g.bin") }
+        var configuration = configuration(proxy)
+        if urls.count > 1 { configuration.tls.caFile = Servers.authority }
+        try await withTransport(configuration) { [urls] transport async throws in
+            var readers: [Task<Void, any Error>] = []
+            for url in urls {
+                let body = try await transport.answer(to: HTTPRequest("GET", url).with { $0.streamsBody = true }).body
+                let hasBegun = Event()
+                readers.append(Task { for try await _ in body { hasBegun.happen() } })
+                try await within { await hasBegun.wait() }
+            }
+            try await proxy.kill()
+            for reader in readers {
+                let error = try await failure { try await reader.value }
+                #expect(error.kind == .connectionLost, "\(error)")
+            }
+            for url in urls {
+                let error = try await transport.failure(of: HTTPRequest("GET", url))
+                #expect(error.kind == .proxy, "\(error)")
+                #expect(error.message.contains("127.0.0.1:\(proxy.port) cannot be reached"), "\(error)")
+            }
+        }
+    }
+
+    /// The proxy's own address is private; the host of the URL is judged.
+    private func doesNotOpenTheInside(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        try await withTransport(configuration(proxy) { $0.blocksPrivateAddresses = true }) { transport async throws in
+            for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]"] {
+                for scheme in ["http", "https"] {
+                    let request = HTTPRequest("GET", "\(scheme)://\(host):\(origin.port)/")
+                    #expect(try await transport.failure(of: request).kind == .addressBlocked(.loopback), "\(host)")
+                }
+            }
+        }
+        #expect(origin.acceptedConnections == 0)
+        let allowing = configuration(proxy) {
+            $0.blocksPrivateAddresses = true
+            $0.allowedPrivateAddresses = ["127.0.0.1"]
+        }
+        try await withTransport(allowing) { transport async throws in
+            #expect(try await transport.get(origin.url()).status == 200)
+        }
+    }
+}

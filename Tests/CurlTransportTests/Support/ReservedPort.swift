@@ -1,0 +1,29 @@
+import Glibc
+
+/// A port of 127.0.0.1 that is kept for a program, before it listens and while it is started anew.
+///
+/// The system gives the port to nobody else while this value lives. The program can listen on it all the same, for both
+/// sockets have `SO_REUSEADDR` and this one never listens. Until then the port refuses connections.
+final class ReservedPort: Sendable {
+    let port: Int
+    private let descriptor: CInt
+
+    init() throws {
+        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        var isOn: CInt = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { [descriptor] pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        port = Int(UInt16(bigEndian: address.sin_port))
+        guard isBound else { throw Overdue(description: "no port is free") }
+    }
+
+    deinit { close(descriptor) }
+}
