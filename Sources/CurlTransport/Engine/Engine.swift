@@ -143,13 +143,11 @@ final class Engine: @unchecked Sendable {
         let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: capacity)
         defer { events.deallocate() }
         while !isShuttingDown {
-            // Before the commands: what has come on an idle connection is to be known when a request would go out on it.
             let count = epoll_wait(epoll, events, CInt(capacity), waitTime())
             now = .now
+            // Before the commands: what has come on an idle connection is to be known when a request would go out on it.
             for index in 0..<max(0, Int(count)) { handleEvent(events + index) }
-            mailbox.take(into: &commands)
-            performCommands()
-            takeOwnCommands()
+            takeCommands()
             // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
             // waiting for as long as there is data.
             if timer <= now { fireTimer() }
@@ -205,6 +203,12 @@ final class Engine: @unchecked Sendable {
         timer = .distantFuture
         var running: CInt = 0
         curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
+    }
+
+    private func takeCommands() {
+        mailbox.take(into: &commands)
+        performCommands()
+        takeOwnCommands()
     }
 
     private func takeOwnCommands() {

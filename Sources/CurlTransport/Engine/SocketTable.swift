@@ -23,8 +23,6 @@ struct SocketTable {
         var hasInput = false
         /// It was opened beforehand and has carried no request: what comes on it are TLS's own tickets.
         var isUnused = false
-        /// Its own port, where ``SocketTable/looksOncePerSecond``; 0 for none, and where it is not needed.
-        var port = 0
         /// The socket's own number, which is not used again.
         var inode: ino_t = 0
     }
@@ -60,10 +58,7 @@ struct SocketTable {
         default: entry.wanted = 0
         }
         if entry.wanted != 0 { entry.isUnused = false }
-        if entry.wanted & EPOLLIN.rawValue != 0, !entry.isConnected {
-            entry.isConnected = true
-            if Self.looksOncePerSecond { entry.port = Self.port(of: descriptor) }
-        }
+        if entry.wanted & EPOLLIN.rawValue != 0 { entry.isConnected = true }
         if entry.wanted == 0 {
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
@@ -118,24 +113,6 @@ struct SocketTable {
         guard let found else { return false }
         forgetInput(CInt(found))
         return !entries[found].isUnused
-    }
-
-    /// libcurl 8.22 looks for what has happened on connections of its pool once a second only.
-    static let looksOncePerSecond = GlobalCurl.runtimeVersion >= 0x08_16_00
-
-    /// Whether something lies unread on a connection of the pool, its end or an answer that nobody asked for. Asked where
-    /// ``looksOncePerSecond``, since libcurl may hold the event of it.
-    ///
-    /// - Parameter port: as in ``takeInput(port:)``; of several connections with this port one is enough.
-    func hasUnread(port: Int) -> Bool {
-        guard port > 0 else { return false }
-        for index in entries.indices where entries[index].port == port && entries[index].isOurs {
-            if lat_is_closed_by_peer(CInt(index)) != 0 { return true }
-            var byte: UInt8 = 0
-            let count = recv(CInt(index), &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
-            if count > 0, !entries[index].isUnused { return true }
-        }
-        return false
     }
 
     /// A connection stands that was opened beforehand and carries no request yet.

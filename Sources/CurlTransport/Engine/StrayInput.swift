@@ -7,13 +7,9 @@ extension Engine {
     /// What a server sends after a complete answer in HTTP/1 belongs to no request, and the connection cannot be used
     /// (RFC 9112 §9.2). libcurl 7.88 would give it to the next request; libcurl 8 does as this does. In HTTP/2, frames of
     /// the connection may come at any time. What came may also be a message of TLS itself, which only reading would tell;
-    /// those that servers send come before the first answer. Looked at only when something came on an idle connection, and where
-    /// libcurl looks too seldom.
+    /// those that servers send come before the first answer. Asked only when something came on an idle connection.
     func holdsStrayInput(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
-        let isReused = SocketTable.looksOncePerSecond && handle.long(CURLINFO_NUM_CONNECTS) == 0
-        guard isReused || sockets.inputCount > 0 else { return false }
-        let port = handle.localPort
-        guard sockets.takeInput(port: port) || isReused && sockets.hasUnread(port: port) else { return false }
+        guard sockets.takeInput(port: handle.localPort) else { return false }
         return transfer.request.version != .http2PriorKnowledge && !OpenSSL.choseHTTP2(handle.curl)
     }
 }

@@ -1,5 +1,7 @@
 import Glibc
 
+import Glibc
+
 /// A port of 127.0.0.1 that is kept for a program, before it listens and while it is started anew.
 ///
 /// The system gives the port to nobody else while this value lives. The program can listen on it all the same, for both
@@ -9,7 +11,8 @@ final class ReservedPort: Sendable {
     private let descriptor: CInt
 
     init() throws {
-        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        // SOCK_STREAM | SOCK_CLOEXEC
+        descriptor = socket(AF_INET, 1 | 0o2000000, 0)
         var isOn: CInt = 1
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
         var address = sockaddr_in()
