@@ -24,7 +24,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -196,24 +195,6 @@ static inline void lat_idn_free(char *text) {
     if (release) release(text);
 }
 
-static inline CURLcode lat_getinfo_slist(CURL *handle, CURLINFO info, struct curl_slist **list) {
-    return curl_easy_getinfo(handle, info, list);
-}
-
-// Whether the two sides of a handle's TLS connection agreed on HTTP/2 (ALPN). 0 when that is not known.
-static inline int lat_speaks_http2(CURL *handle) {
-    typedef void (*selected)(const void *, const unsigned char **, unsigned *);
-    struct curl_tlssessioninfo *info = NULL;
-    selected get = (selected)dlsym(RTLD_DEFAULT, "SSL_get0_alpn_selected");
-    if (!get || curl_easy_getinfo(handle, CURLINFO_TLS_SSL_PTR, &info) || !info || !info->internals ||
-        info->backend != CURLSSLBACKEND_OPENSSL)
-        return 0;
-    const unsigned char *name = NULL;
-    unsigned count = 0;
-    get(info->internals, &name, &count);
-    return count == 2 && name[0] == 'h' && name[1] == '2';
-}
-
 // What the kernel has still to send or to hear confirmed (SIOCOUTQ).
 static inline int lat_unsent_bytes(int socket) {
     int count = 0;
@@ -226,8 +207,6 @@ static inline int lat_is_closed_by_peer(int socket) {
     struct pollfd state = {.fd = socket, .events = half_closed};
     return poll(&state, 1, 0) == 1 && (state.revents & (half_closed | POLLHUP | POLLERR)) != 0;
 }
-
-static inline void lat_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 #endif
 #endif

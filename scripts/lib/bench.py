@@ -259,31 +259,25 @@ def trust():
     os.environ["LAT_BENCH_CA"] = path
 
 
-def run_fresh(turn):
+def run_tls(turn, name, url, quick, full):
     trust()
-    url, counts = options.nginx_once + "/1k.bin", (300, 1, 50) if options.quick else (2000, 1, 100)
+    counts = quick if options.quick else full
     in_turn(turn, [
-        against_nginx("lat fresh", "lat-bench", "central", url, counts),
-        against_nginx("c fresh", "curlbench", "multi", url, counts),
+        against_nginx(f"lat {name}", "lat-bench", "central", url, counts),
+        against_nginx(f"c {name}", "curlbench", "multi", url, counts),
     ])
+
+
+def run_fresh(turn):
+    run_tls(turn, "fresh", options.nginx_once + "/1k.bin", (300, 1, 50), (2000, 1, 100))
 
 
 def run_burst(turn):
-    trust()
-    url, counts = options.nginx_once + "/1k.bin", (640, 64, 64) if options.quick else (3200, 64, 128)
-    in_turn(turn, [
-        against_nginx("lat burst", "lat-bench", "central", url, counts),
-        against_nginx("c burst", "curlbench", "multi", url, counts),
-    ])
+    run_tls(turn, "burst", options.nginx_once + "/1k.bin", (640, 64, 64), (3200, 64, 128))
 
 
 def run_http2(turn):
-    trust()
-    url, counts = options.nginx_tls + "/1k.bin", (10000, 64, 1000) if options.quick else (50000, 64, 2000)
-    in_turn(turn, [
-        against_nginx("lat http2", "lat-bench", "central", url, counts),
-        against_nginx("c http2", "curlbench", "multi", url, counts),
-    ])
+    run_tls(turn, "http2", options.nginx_tls + "/1k.bin", (10000, 64, 1000), (50000, 64, 2000))
 
 
 def scratch_folder():

@@ -67,8 +67,8 @@ struct SocketTable {
         entries[Int(descriptor)] = entry
     }
 
-    /// Whether libcurl wants to hear of an event on this socket. If not, its input is noted, and epoll is told to look for
-    /// input only or, when that has come, to forget it.
+    /// Whether libcurl wants to hear of an event on this socket. If not, a connection that was closed is shut, and what has
+    /// come unasked is noted.
     mutating func isWanted(_ descriptor: CInt, _ events: UInt32) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]

@@ -22,7 +22,7 @@ final class WarmUp: Sendable {
 
     /// The connection stands.
     func noteConnection(_ handle: EasyHandle) {
-        if lat_speaks_http2(handle.curl) != 0 { multiplexes.store(true, ordering: .relaxed) }
+        if OpenSSL.choseHTTP2(handle.curl) { multiplexes.store(true, ordering: .relaxed) }
     }
 
     /// Whether a transfer ended as it should, with its connection in the pool.
