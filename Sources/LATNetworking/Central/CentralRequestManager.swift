@@ -1,6 +1,7 @@
 public import CurlTransport
 import FoundationEssentials
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Sends centralized calls: a method as text, an address, and what goes with it.

@@ -1,4 +1,5 @@
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// A call as those see it who watch it.

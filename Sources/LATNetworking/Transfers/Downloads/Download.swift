@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 
 /// A download under way: tells how far it is, holds it, lets it go on, ends it.
 ///

@@ -1,4 +1,5 @@
 import CurlTransport
+import Platform
 
 /// Keeps count of an upload: what was read of which file, and what that makes of the whole. A value, no I/O.
 struct UploadLedger: Sendable {

@@ -1,4 +1,5 @@
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Many downloads: a queue with a limit and priorities, remembered in a folder over restarts of the process.

@@ -1,3 +1,5 @@
+import Platform
+
 /// How far a download is.
 ///
 /// ```swift
