@@ -83,6 +83,10 @@ static inline CURLcode lat_getinfo_long(CURL *handle, CURLINFO info, long *value
     return curl_easy_getinfo(handle, info, value);
 }
 
+static inline CURLcode lat_getinfo_socket(CURL *handle, curl_socket_t *value) {
+    return curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, value);
+}
+
 static inline CURLcode lat_getinfo_off(CURL *handle, CURLINFO info, curl_off_t *value) {
     return curl_easy_getinfo(handle, info, value);
 }

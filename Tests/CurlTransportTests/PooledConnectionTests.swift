@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test(.poolRace) func aConnectionFoundDeadBeforeSendingIsReplacedForEveryMethod() async throws {
+    @Test func aConnectionFoundDeadBeforeSendingIsReplacedForEveryMethod() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(one()) { transport async throws in
@@ -128,7 +128,7 @@ import Testing
     }
 
     /// A server that restarts closes all of them at once.
-    @Test(.poolRace, arguments: ["GET", "POST"]) func manyDeadConnectionsCostNoRequest(method: String) async throws {
+    @Test(arguments: ["GET", "POST"]) func manyDeadConnectionsCostNoRequest(method: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 12 }) { transport async throws in

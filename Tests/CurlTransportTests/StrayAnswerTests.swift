@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Nothing of the second request was sent, so a POST goes to another connection like a GET.
-    @Test(.poolRace, arguments: ["GET", "POST"], ["late", "with its end", "in the same packet"])
+    @Test(arguments: ["GET", "POST"], ["late", "with its end", "in the same packet"])
     func strayAnswerIsNotUsed(method: String, way: String) async throws {
         let connections = Box(0)
         let isFirstRead = DispatchSemaphore(value: 0)
@@ -53,7 +53,7 @@ import Testing
     /// Even one that begins a message of TLS's own: only reading would tell, and libcurl 8 does not use such a connection
     /// either.
     @Test(
-        .poolRace, .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
+        .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
     func strayAnswerOverTLSIsNotUsed(method: String) async throws {
         let certificates = try #require(TestCertificates.shared)
         let server = try ChildProcess("python3", ["-u", "-c", Self.tlsServer, certificates.path("server.pem")])

@@ -13,9 +13,14 @@ extension EasyHandle {
         return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
     }
 
-    /// The own port of the transfer's connection; 0 without one, and on a Unix socket. libcurl tells the socket itself
-    /// (`CURLINFO_ACTIVESOCKET`) only once a transfer is over.
+    /// The own port of the transfer's connection; 0 without one, and on a Unix socket.
     var localPort: Int { max(0, long(CURLINFO_LOCAL_PORT)) }
+
+    /// The socket of the transfer's connection; negative without one, and with libcurl 7.88 until the transfer is over.
+    var activeSocket: curl_socket_t {
+        var socket: curl_socket_t = -1
+        return lat_getinfo_socket(curl, &socket) == CURLE_OK ? socket : -1
+    }
 
     /// How long the stages took.
     ///

@@ -87,7 +87,7 @@ extension Engine {
         case .go: break
         case .goPaused: mailbox.post(.update(transfer))
         }
-        return sockets.inputCount == 0 || !holdsStrayInput(handle, transfer)
+        return !holdsStrayInput(handle, transfer)
     }
 
     // MARK: The response

@@ -60,6 +60,8 @@ struct SocketTable {
         if entry.wanted != 0 { entry.isUnused = false }
         if entry.wanted & EPOLLIN.rawValue != 0 { entry.isConnected = true }
         if entry.wanted == 0 {
+            // An answer that was there at once is read without a wish to wait for it.
+            if entry.isOurs, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
             register(descriptor, &entry, entry.wanted)
@@ -83,26 +85,39 @@ struct SocketTable {
     }
 
     /// Something has happened on a connection that nobody uses.
-    ///
-    /// One that the server closed is shut, so that the next request leaves it without a byte sent: libcurl 8.22 looks for
-    /// closed connections once a second only, and a request with effects that went out on one is not repeated. Input is
-    /// noted: it answers no request.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: UInt32) {
-        if lat_is_closed_by_peer(descriptor) != 0 || events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
-            shutdown(descriptor, CInt(SHUT_RDWR))
-            return unregister(descriptor, &entry)
-        }
-        guard events & ~EPOLLOUT.rawValue != 0 else {
-            return register(descriptor, &entry, EPOLLIN.rawValue | EPOLLRDHUP.rawValue)
-        }
         // An event of this turn may be about what libcurl has read since, while it dealt with another socket.
-        var byte: UInt8 = 0
-        guard recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) > 0 else { return }
-        register(descriptor, &entry, EPOLLRDHUP.rawValue)
-        if !entry.hasInput {
+        let (isInput, isClosed) = Self.look(at: descriptor)
+        if isInput, !entry.hasInput {
             entry.hasInput = true
             inputCount += 1
         }
+        if isClosed {
+            unregister(descriptor, &entry)
+        } else if isInput {
+            register(descriptor, &entry, EPOLLRDHUP.rawValue)
+        } else if events & ~EPOLLOUT.rawValue == 0 {
+            register(descriptor, &entry, EPOLLIN.rawValue | EPOLLRDHUP.rawValue)
+        }
+    }
+
+    /// What has come on a connection that carries no request. One that the server closed is shut, so that the next request
+    /// leaves it without a byte sent: libcurl 8.22 looks for closed connections once a second only, and a request with
+    /// effects that went out on one is not repeated.
+    private static func look(at descriptor: CInt) -> (isInput: Bool, isClosed: Bool) {
+        var byte: UInt8 = 0
+        let count = recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
+        if count < 0, errno == EAGAIN { return (false, false) }
+        let isClosed = count <= 0 || lat_is_closed_by_peer(descriptor) != 0
+        if isClosed { shutdown(descriptor, CInt(SHUT_RDWR)) }
+        return (count > 0, isClosed)
+    }
+
+    /// Whether something has come on a connection of the pool that is about to carry a request.
+    mutating func takeInput(on descriptor: CInt) -> Bool {
+        guard entries.indices.contains(Int(descriptor)) else { return false }
+        forgetInput(descriptor)
+        return Self.look(at: descriptor).isInput && !entries[Int(descriptor)].isUnused
     }
 
     /// Whether something came on an idle connection that nobody has asked for here yet.
@@ -135,6 +150,14 @@ struct SocketTable {
         guard entries[Int(descriptor)].hasInput else { return }
         entries[Int(descriptor)].hasInput = false
         inputCount -= 1
+    }
+
+    private static func isConnected(_ descriptor: CInt) -> Bool {
+        var address = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &length) == 0 }
+        }
     }
 
     private static func port(of descriptor: CInt) -> Int {

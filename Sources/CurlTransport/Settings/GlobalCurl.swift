@@ -12,6 +12,9 @@ enum GlobalCurl {
     /// The version of the library that is loaded, as in `LIBCURL_VERSION_NUM`.
     static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
 
+    /// Whether the connections of the pool are looked at once a second only, and not before each use.
+    static let looksAtPoolSeldom = runtimeVersion >= 0x08_16_00
+
     /// What the library was built with, as in `curl_version_info_data.features`.
     private static let features = Int(curl_version_info(CURLVERSION_TENTH)?.pointee.features ?? 0)
 
