@@ -171,8 +171,8 @@ import Testing
             let request = HTTPRequest("GET", server.url()).with { $0.version = .http2PriorKnowledge }
             let error = try await transport.failure(of: request)
             #expect(error.attempts == 2)
-            // libcurl 8 has opened one more when it asks whether the request may go out again.
-            #expect(connections.value == (GlobalCurl.runtimeVersion < 0x08_00_00 ? 2 : 3))
+            // libcurl 8 has opened one more when it asks whether the request may go out again, and closes it unused.
+            #expect(connections.value == 2 || GlobalCurl.runtimeVersion >= 0x08_00_00 && connections.value == 3)
         }
     }
 

@@ -264,13 +264,29 @@ import Testing
     }
 
     @Test func aSocketThatNeverConnectedIsTakenOutAtOnce() throws {
-        try withSockets { epoll, near, _ in
+        try withSockets { epoll, _, _ in
+            let unconnected = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+            defer { close(unconnected) }
+            var table = SocketTable(epoll: epoll)
+            table.opened(unconnected)
+            table.watch(unconnected, CURL_POLL_OUT)
+            #expect(eventCount(epoll) == 1)
+            table.watch(unconnected, CURL_POLL_REMOVE)
+            #expect(eventCount(epoll) == 0)
+        }
+    }
+
+    /// libcurl takes an answer that is there at once without waiting for it.
+    @Test func aConnectionUsedWithoutWaitingIsWatched() throws {
+        try withSockets { epoll, near, far in
             var table = SocketTable(epoll: epoll)
             table.opened(near)
             table.watch(near, CURL_POLL_OUT)
-            #expect(eventCount(epoll) == 1)
             table.watch(near, CURL_POLL_REMOVE)
-            #expect(eventCount(epoll) == 0)
+            let wantsOutput = table.isWanted(near, EPOLLOUT.rawValue)
+            #expect(!wantsOutput)
+            close(far)
+            #expect(eventCount(epoll) == 1)
         }
     }
 

@@ -87,7 +87,7 @@ extension Engine {
         case .go: break
         case .goPaused: mailbox.post(.update(transfer))
         }
-        return !holdsStrayInput(handle, transfer)
+        return !isUnusable(handle, transfer)
     }
 
     // MARK: The response

@@ -59,7 +59,7 @@ struct Replay {
         case CURLE_HTTP2_STREAM, CURLE_HTTP3: fate == .refused
         // Of a pool whose connections have all been closed libcurl 8 tries five and gives up.
         case CURLE_SEND_ERROR, CURLE_RECV_ERROR: isMultiplexed || isReused && fate == .unsent
-        // The engine turned the connection down before anything was sent on it: it held stray input.
+        // The engine turned the connection down before anything was sent on it: it held stray input, or was closed.
         case CURLE_ABORTED_BY_CALLBACK: fate == .unsent
         default: false
         }

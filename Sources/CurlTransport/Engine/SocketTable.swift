@@ -7,7 +7,7 @@ import Glibc
 /// again for the next one. Both would be system calls; instead a socket that
 /// libcurl has let go stays with epoll as it is until something happens on it
 /// (the server closed it, most likely), and is only then taken out. What came
-/// on it meanwhile is noted: it answers no request (``Engine/holdsStrayInput``).
+/// on it meanwhile is noted: it answers no request (``Engine/isUnusable(_:_:)``).
 struct SocketTable {
     private struct Entry {
         /// What libcurl wants to know of; 0 when it has let go.
@@ -85,6 +85,9 @@ struct SocketTable {
     }
 
     /// Something has happened on a connection that nobody uses.
+    ///
+    /// One that the server closed is shut, so that the next request leaves it without a byte sent: libcurl 8.22 looks for
+    /// closed connections once a second only, and a request with effects that went out on one is not repeated.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: UInt32) {
         // An event of this turn may be about what libcurl has read since, while it dealt with another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)
@@ -93,6 +96,7 @@ struct SocketTable {
             inputCount += 1
         }
         if isClosed {
+            shutdown(descriptor, CInt(SHUT_RDWR))
             unregister(descriptor, &entry)
         } else if isInput {
             register(descriptor, &entry, EPOLLRDHUP.rawValue)
@@ -101,23 +105,25 @@ struct SocketTable {
         }
     }
 
-    /// What has come on a connection that carries no request. One that the server closed is shut, so that the next request
-    /// leaves it without a byte sent: libcurl 8.22 looks for closed connections once a second only, and a request with
-    /// effects that went out on one is not repeated.
     private static func look(at descriptor: CInt) -> (isInput: Bool, isClosed: Bool) {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
         if count < 0, errno == EAGAIN { return (false, false) }
-        let isClosed = count <= 0 || lat_is_closed_by_peer(descriptor) != 0
-        if isClosed { shutdown(descriptor, CInt(SHUT_RDWR)) }
-        return (count > 0, isClosed)
+        return (count > 0, count <= 0 || lat_is_closed_by_peer(descriptor) != 0)
     }
 
-    /// Whether something has come on a connection of the pool that is about to carry a request.
-    mutating func takeInput(on descriptor: CInt) -> Bool {
+    /// Whether a TCP connection of the pool was closed by the server, or holds what nobody asked for.
+    mutating func hasNews(_ descriptor: CInt) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         forgetInput(descriptor)
-        return Self.look(at: descriptor).isInput && !entries[Int(descriptor)].isUnused
+        let (isInput, isClosed) = Self.look(at: descriptor)
+        return (isClosed || isInput && !entries[Int(descriptor)].isUnused) && Self.isStream(descriptor)
+    }
+
+    private static func isStream(_ descriptor: CInt) -> Bool {
+        var kind: CInt = 0
+        var length = socklen_t(MemoryLayout<CInt>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == CInt(SOCK_STREAM.rawValue)
     }
 
     /// Whether something came on an idle connection that nobody has asked for here yet.
