@@ -61,6 +61,7 @@ typedef struct {
     void *LAT_NONE (*LAT_SOME SSL_get_rbio)(const void *LAT_SOME ssl);
     long (*LAT_SOME SSL_get_verify_result)(const void *LAT_SOME ssl);
     int (*LAT_SOME SSL_set_session)(void *LAT_SOME ssl, void *LAT_NONE session);
+    void *LAT_NONE (*LAT_SOME SSL_SESSION_dup)(const void *LAT_SOME session);
     void (*LAT_SOME SSL_SESSION_free)(void *LAT_NONE session);
 } lat_openssl;
 
@@ -105,6 +106,7 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     LAT_FIND(SSL_get_rbio);
     LAT_FIND(SSL_get_verify_result);
     LAT_FIND(SSL_set_session);
+    LAT_FIND(SSL_SESSION_dup);
     LAT_FIND(SSL_SESSION_free);
 #undef LAT_FIND
     return 1;

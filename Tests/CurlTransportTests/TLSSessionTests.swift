@@ -75,4 +75,54 @@ struct TLSSessionTests {
             #expect(try await isResumed(transport, url))
         }
     }
+
+    /// Beyond 1,024 hosts the oldest sessions go.
+    @Test func newestSessionsAreKept() async throws {
+        let server = try await TLSServer("server")
+        let hosts = (0..<1_030).map { "h\($0).example.org" }
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            for host in hosts { $0.resolve["\(host):\(server.port)"] = "127.0.0.1" }
+        }
+        try await withTransport(configuration) { transport async throws in
+            for host in hosts { _ = try await transport.get(server.url(host)) }
+            for host in [hosts[1_029], hosts[700]] {
+                #expect(try await isResumed(transport, server.url(host)), "\(host)")
+            }
+            for host in [hosts[0], hosts[255]] { #expect(try await !isResumed(transport, server.url(host)), "\(host)") }
+        }
+    }
+
+    /// The connection to a proxy over TLS has a session of its own.
+    @Test func sessionOfProxyIsResumed() async throws {
+        let server = try ChildProcess("python3", ["-u", "-c", Self.proxy, certificates.path("server.pem")])
+        let port = try await server.awaitOutput("the port") { output in
+            output.contains("\n") ? Int(output.prefix { $0 != "\n" }) : nil
+        }
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            $0.proxy = .url("https://localhost:\(port)")
+        }
+        try await withTransport(configuration) { transport async throws in
+            let answers = try await [
+                transport.get("http://one.example.org/").text, transport.get("http://two.example.org/").text,
+            ]
+            #expect(answers == ["False", "True"])
+        }
+    }
+
+    /// Answers each request itself, on a connection of its own, with whether its handshake took up a session.
+    private static let proxy = """
+        import socket, ssl, sys
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1])
+        listener = socket.create_server(("127.0.0.1", 0))
+        print(listener.getsockname()[1])
+        while True:
+            connection = context.wrap_socket(listener.accept()[0], server_side=True)
+            connection.recv(65536)
+            text = str(connection.session_reused)
+            connection.sendall(f"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\nContent-Length: {len(text)}\\r\\n\\r\\n{text}".encode())
+            connection.close()
+        """
 }

@@ -70,8 +70,9 @@ extension EasyHandle {
             guard trust != nil else { return CURLE_SSL_CACERT_BADFILE }
         }
         handshake = TLSHandshake(
-            context: context, library: library, origin: transfer?.target.origin ?? "", trust: trust,
-            sessions: resumesSessions ? engine.sessions : nil, keyLog: tls.keyLog)
+            context: context, library: library, target: transfer?.target,
+            proxy: transfer?.plan.proxy?.url, trust: trust, sessions: resumesSessions ? engine.sessions : nil,
+            keyLog: tls.keyLog)
         return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
     }
 

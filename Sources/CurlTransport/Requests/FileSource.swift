@@ -137,8 +137,10 @@ final class FileSource: BodySource {
 }
 
 /// A piece of a file in memory.
+///
+/// `@unchecked Sendable`: the source's queue fills it while it is its alone; then it is put into the source's locked state,
+/// and only the engine's thread touches it there.
 private final class Chunk: @unchecked Sendable {
-    // Sendable: the queue fills it before, and the engine's thread empties it while, it is in the locked state.
     private let bytes: UnsafeMutableRawBufferPointer
     private var taken = 0
     private(set) var count = 0

@@ -11,7 +11,9 @@ final class TLSHandshake {
     private(set) var alert: UInt8?
 
     private let library: UnsafePointer<lat_openssl>
-    private let origin: String
+    private let target: Target?
+    /// The URL of the proxy on the way; `nil` for none.
+    private let proxy: String?
     private let keyLog: TLSKeyLogFile?
     private let trust: CertificateStore?
     /// Where sessions come from and go to; `nil` for a handshake of its own.
@@ -21,15 +23,17 @@ final class TLSHandshake {
     /// Sets up the context of a connection.
     ///
     /// - Parameters:
-    ///   - origin: of the URL that is asked for.
+    ///   - target: what is asked for.
+    ///   - proxy: the URL of the proxy on the way; `nil` for none.
     ///   - trust: what the certificate of the server is verified with; `nil` when it is not.
     /// - Returns: `nil` without memory; the context is then unusable.
     init?(
-        context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, origin: String, trust: CertificateStore?,
-        sessions: TLSSessions?, keyLog: TLSKeyLogFile?
+        context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
+        trust: CertificateStore?, sessions: TLSSessions?, keyLog: TLSKeyLogFile?
     ) {
         self.library = library
-        self.origin = origin
+        self.target = target
+        self.proxy = proxy
         self.trust = trust
         self.sessions = sessions
         self.keyLog = keyLog
@@ -85,24 +89,26 @@ final class TLSHandshake {
         if type == 21, bytes.count >= 2, bytes[1] != 0 { alert = bytes[1] }
     }
 
-    /// - Returns: whether the session is kept, and its reference with it.
-    fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) -> Bool {
+    /// Keeps a copy of a session: OpenSSL makes that of a connection useless which is closed without a word
+    /// (`SSL_CTX_remove_session`), as libcurl 8 closes those to proxies.
+    fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) {
         // The trust may have changed since the handshake began. libcurl 8 looks at the verdict after the handshake.
         guard let sessions, sessions.trust === trust,
-            trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0
-        else { return false }
-        sessions.insert(session, of: peer(ssl))
-        return true
+            trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0,
+            let copy = library.pointee.SSL_SESSION_dup(session)
+        else { return }
+        sessions.insert(copy, of: peer(ssl))
     }
 
     fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
 
-    /// A handshake on the way to the origin may be that of a proxy, whose name differs. Over QUIC there is no BIO, and
-    /// sessions are not shared with TCP.
+    /// A handshake on the way to the origin may be that of a proxy: the only one for a URL without TLS, else known by its
+    /// name. Over QUIC there is no BIO, and sessions are not shared with TCP.
     private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
         // TLSEXT_NAMETYPE_host_name
         let name = library.pointee.SSL_get_servername(ssl, 0).map { String(cString: $0) } ?? ""
-        return "\(origin) \(name)\(library.pointee.SSL_get_rbio(ssl) == nil ? " QUIC" : "")"
+        if let proxy, let target, !target.isSecure || !name.isEmpty && name != target.host { return "\(proxy) \(name)" }
+        return "\(target?.origin ?? "") \(name)\(library.pointee.SSL_get_rbio(ssl) == nil ? " QUIC" : "")"
     }
 }
 
@@ -123,8 +129,9 @@ private let stateCallback: lat_state_callback = { ssl, place, _ in
 }
 
 private let sessionCallback: lat_session_callback = { ssl, session in
-    guard let ssl, let session, let handshake = TLSHandshake.of(ssl) else { return 0 }
-    return handshake.keep(session, of: ssl) ? 1 : 0
+    if let ssl, let session { TLSHandshake.of(ssl)?.keep(session, of: ssl) }
+    // OpenSSL's own reference stays with it.
+    return 0
 }
 
 private let keyCallback: lat_key_callback = { ssl, line in
