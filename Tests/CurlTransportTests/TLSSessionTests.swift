@@ -95,10 +95,7 @@ struct TLSSessionTests {
 
     /// The connection to a proxy over TLS has a session of its own.
     @Test func sessionOfProxyIsResumed() async throws {
-        let server = try ChildProcess("python3", ["-u", "-c", Self.proxy, certificates.path("server.pem")])
-        let port = try await server.awaitOutput("the port") { output in
-            output.contains("\n") ? Int(output.prefix { $0 != "\n" }) : nil
-        }
+        let (server, port) = try await pythonServer()
         let configuration = testConfiguration {
             $0.tls.caFile = certificates.authority
             $0.proxy = .url("https://localhost:\(port)")
@@ -109,20 +106,46 @@ struct TLSSessionTests {
             ]
             #expect(answers == ["False", "True"])
         }
+        withExtendedLifetime(server) {}
     }
 
-    /// Answers each request itself, on a connection of its own, with whether its handshake took up a session.
-    private static let proxy = """
+    /// A server that has restarted cannot read the ticket: nothing fails, the handshake is a full one.
+    @Test func unknownSessionMeansFullHandshake() async throws {
+        let (server, port) = try await pythonServer()
+        try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
+            transport async throws in
+            var answers: [String?] = []
+            for _ in 0..<4 { answers.append(try await transport.get("https://localhost:\(port)/").text) }
+            #expect(answers == ["False", "True", "False", "True"])
+        }
+        withExtendedLifetime(server) {}
+    }
+
+    private func pythonServer() async throws -> (ChildProcess, port: Int) {
+        let server = try ChildProcess("python3", ["-u", "-c", Self.script, certificates.path("server.pem")])
+        let port = try await server.awaitOutput("the port") { output in
+            output.contains("\n") ? Int(output.prefix { $0 != "\n" }) : nil
+        }
+        return (server, port)
+    }
+
+    /// Answers each request, on a connection of its own, with whether its handshake took up a session. From the third
+    /// connection on it is another server, as after a restart.
+    private static let script = """
         import socket, ssl, sys
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(sys.argv[1])
+        contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) for _ in range(2)]
+        for context in contexts:
+            context.load_cert_chain(sys.argv[1])
         listener = socket.create_server(("127.0.0.1", 0))
         print(listener.getsockname()[1])
+        count = 0
         while True:
-            connection = context.wrap_socket(listener.accept()[0], server_side=True)
+            connection = contexts[count >= 2].wrap_socket(listener.accept()[0], server_side=True)
+            count += 1
             connection.recv(65536)
             text = str(connection.session_reused)
-            connection.sendall(f"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\nContent-Length: {len(text)}\\r\\n\\r\\n{text}".encode())
+            head = f"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\nContent-Length: {len(text)}\\r\\n\\r\\n"
+            connection.sendall((head + text).encode())
             connection.close()
         """
 }
