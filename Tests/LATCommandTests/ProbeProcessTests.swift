@@ -169,15 +169,11 @@ import Testing
     }
 }
 
-@Suite struct WireDateTests {
-    @Test func readsBothForms() {
-        let expected = Date(timeIntervalSince1970: 784_111_777)
-        #expect(WireDate.ofHTTP("Sun, 06 Nov 1994 08:49:37 GMT") == expected)
-        #expect(WireDate.ofCertificate("Nov  6 08:49:37 1994 GMT") == expected)
-        #expect(WireDate.ofHTTP("Thu, 29 Feb 2024 00:00:00 GMT") == Date(timeIntervalSince1970: 1_709_164_800))
-        #expect(WireDate.ofHTTP("Thu, 01 Jan 1970 00:00:00 GMT") == Date(timeIntervalSince1970: 0))
-        for text in ["", "yesterday", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Foo 1994 08:49:37 GMT"] {
-            #expect(WireDate.ofHTTP(text) == nil)
+@Suite struct CertificateDateTests {
+    @Test func dateOfACertificateIsRead() {
+        #expect(CertificateAdvice.date("Nov  6 08:49:37 1994 GMT") == Date(timeIntervalSince1970: 784_111_777))
+        for text in ["", "yesterday", "Nov  6 08:49:37 1994 CET", "Foo  6 08:49:37 1994 GMT"] {
+            #expect(CertificateAdvice.date(text) == nil)
         }
     }
 }

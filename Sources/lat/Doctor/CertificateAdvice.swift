@@ -18,10 +18,15 @@ enum CertificateAdvice {
 
     /// `nil` while there is time.
     static func ofExpiry(_ certificate: CertificateFacts, now: Date) -> String? {
-        guard let end = WireDate.ofCertificate(certificate.validUntil) else { return nil }
+        guard let end = date(certificate.validUntil) else { return nil }
         let left = end.timeIntervalSince(now)
         guard left < soon else { return nil }
         return "the certificate expires in \(Quantity.duration(.seconds(max(0, left)))); have it renewed"
+    }
+
+    /// `Nov 21 04:30:38 2026 GMT`, as OpenSSL writes it: asctime's form with the zone in place of the weekday.
+    static func date(_ text: String) -> Date? {
+        text.hasSuffix(" GMT") ? HTTPDate.parse("Sun \(text.dropLast(4))") : nil
     }
 
     private static let isItTLS = "is it TLS that is spoken at this port? Try http:// in place of https://"

@@ -255,7 +255,7 @@ struct DoctorExamination: Sendable {
 
     /// Compares the clocks. A `Date` is of some second between the request and the answer.
     static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
-        guard let date = text.flatMap(WireDate.ofHTTP) else { return [] }
+        guard let date = text.flatMap(HTTPDate.parse) else { return [] }
         let early = sent.timeIntervalSince(date) - 1
         let late = date.timeIntervalSince(received)
         let skew = max(early, late)

@@ -106,19 +106,13 @@ import Testing
     @Test(arguments: [
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
     ])
-    func allFormsOfADateAreRead(_ text: String) { #expect(RetryAfter.seconds(ofDate: text) == 784_111_777) }
+    func allFormsOfADateAreRead(_ text: String) { #expect(RetryAfter.wait(text, now: 784_111_700) == .seconds(77)) }
 
     @Test(arguments: [
         "", "soon", "-5", "1.5", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
         "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
     ])
     func whatIsNeitherIsNoReasonToWait(_ text: String) { #expect(RetryAfter.wait(text, now: 0) == nil) }
-
-    @Test func theCalendarHoldsOverTheCenturies() {
-        #expect(RetryAfter.seconds(ofDate: "Thu, 01 Jan 1970 00:00:00 GMT") == 0)
-        #expect(RetryAfter.seconds(ofDate: "Tue, 29 Feb 2000 12:00:00 GMT") == 951_825_600)
-        #expect(RetryAfter.seconds(ofDate: "Fri, 31 Dec 2100 23:59:59 GMT") == 4_133_980_799)
-    }
 
     @Test func noRetryBeginsThatTheDeadlineWouldEnd() {
         var state = RetryState(policy: RetryPolicy(firstWait: .seconds(5)), retries: 9, deadline: .seconds(10))

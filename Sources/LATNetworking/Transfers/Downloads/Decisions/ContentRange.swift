@@ -119,8 +119,8 @@ enum ContentValidator: Hashable, Sendable {
             self = .entityTag(tag)
             return
         }
-        guard let modified = headers["Last-Modified"], let then = HTTPDate.seconds(of: modified),
-            let now = headers["Date"].flatMap(HTTPDate.seconds), now - then >= 60
+        guard let modified = headers["Last-Modified"], let then = HTTPDate.parse(modified),
+            let now = headers["Date"].flatMap(HTTPDate.parse), now.timeIntervalSince(then) >= 60
         else { return nil }
         self = .modified(modified)
     }
@@ -160,37 +160,5 @@ enum ContentValidator: Hashable, Sendable {
         let quote = UInt8(ascii: "\"")
         guard bytes.count >= 2, bytes.first == quote, bytes.last == quote else { return false }
         return bytes.dropFirst().dropLast().allSatisfy { $0 == 0x21 || (0x23...0x7E).contains($0) || $0 >= 0x80 }
-    }
-}
-
-/// Dates of HTTP in their one living form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
-enum HTTPDate {
-    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-
-    /// Seconds since 1970; `nil` for anything else, the obsolete forms too.
-    static func seconds(of text: String) -> Int64? {
-        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
-        guard parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT", let day = number(parts[1], digits: 2),
-            let month = months.firstIndex(of: String(parts[2])), let year = number(parts[3], digits: 4)
-        else { return nil }
-        let time = parts[4].split(separator: ":", omittingEmptySubsequences: false)
-        guard time.count == 3, let hour = number(time[0], digits: 2), let minute = number(time[1], digits: 2),
-            let second = number(time[2], digits: 2), (1...31).contains(day), hour < 24, minute < 60, second <= 60
-        else { return nil }
-        return days(year, Int64(month) + 1, day) * 86_400 + hour * 3_600 + minute * 60 + second
-    }
-
-    /// Days since 1970 in the proleptic Gregorian calendar; the year begins in March, so that leap days come last.
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        let year = month <= 2 ? year - 1 : year
-        let era = (year >= 0 ? year : year - 399) / 400
-        let yearOfEra = year - era * 400
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    }
-
-    private static func number(_ text: Substring, digits: Int) -> Int64? {
-        guard text.utf8.count == digits, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        return Int64(text)
     }
 }

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import ResponseCache
+import HTTPCore
 import Testing
 
 @Suite struct HTTPDateTests {
