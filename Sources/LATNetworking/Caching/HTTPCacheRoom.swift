@@ -52,7 +52,7 @@ struct HTTPCacheRoom: Room {
                     return response
                 }
                 // The store has lost its body: without it there is nothing to ask about.
-                forward = CacheStrategy.Forward(request: request)
+                forward = CacheStrategy.Forward(request: request, .bodyLost)
             case .forward(let decided):
                 forward = decided
             }

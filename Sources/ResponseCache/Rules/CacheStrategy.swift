@@ -9,7 +9,7 @@ package enum CacheStrategy: Sendable {
     /// The request goes to the network.
     case forward(Forward)
     /// `only-if-cached`, and nothing can be used: 504 (§5.2.1.7).
-    case gatewayTimeout
+    case gatewayTimeout(CacheMiss)
 
     /// An answer from what is stored.
     package struct Answer: Sendable {
@@ -51,9 +51,14 @@ package enum CacheStrategy: Sendable {
         package var isConditional = false
         /// The stale response that may stand in, or is asked about.
         package var candidate: CacheEntry?
+        /// Why what is stored is no answer.
+        package var miss: CacheMiss
 
         /// A request as it is.
-        package init(request: HTTPRequest) { self.request = request }
+        package init(request: HTTPRequest, _ miss: CacheMiss = .nothingStored) {
+            self.request = request
+            self.miss = miss
+        }
     }
 
     /// Decides.
@@ -68,37 +73,60 @@ package enum CacheStrategy: Sendable {
         isRevalidating: Bool = false
     ) {
         let control = CacheControl(request: request.headers)
-        guard !control.noStore,
-            let entry = entries.first(where: { Self.isCandidate($0, for: request, identity) })
-        else {
-            self = control.onlyIfCached ? .gatewayTimeout : .forward(Forward(request: request))
-            return
+        var miss = CacheMiss.requestNoStore
+        if !control.noStore {
+            switch Self.candidate(request, identity, among: entries) {
+            case .failure(let reason): miss = reason.miss
+            case .success(let entry):
+                let stored = CacheControl(entry.headers)
+                let freshness = Freshness(of: entry, control: stored, at: now)
+                switch Self.answer(request, control, entry, stored, freshness, isRevalidating) {
+                case .success(let answer): self = .answer(answer)
+                case .failure(let reason):
+                    self =
+                        control.onlyIfCached
+                        ? .gatewayTimeout(reason.miss) : .forward(Self.forward(request, entry, reason.miss))
+                }
+                return
+            }
         }
-        let stored = CacheControl(entry.headers)
-        let freshness = Freshness(of: entry, control: stored, at: now)
-        if !isRevalidating,
-            let answer = Self.answer(request, control, entry, stored, freshness)
-        {
-            self = .answer(answer)
-            return
-        }
-        self = control.onlyIfCached ? .gatewayTimeout : .forward(Self.forward(request, entry))
+        self = control.onlyIfCached ? .gatewayTimeout(miss) : .forward(Forward(request: request, miss))
     }
 
-    /// Whether a stored response belongs to a request and may be used by these rules at all.
-    private static func isCandidate(
-        _ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity
-    ) -> Bool {
-        guard !VaryRule.matchesNothing(entry.varyFields),
-            VaryRule.variant(entry.varyFields, of: request, identity) == entry.key.variant,
-            // What stands for a whole way with its redirects is no answer to one hop.
-            StoredAnswer.isSingleHop(entry)
-        else { return false }
-        return StorageRule.isUsable(status: entry.status, entry.headers)
+    /// A reason in place of a result.
+    private struct Unusable: Error {
+        let miss: CacheMiss
+
+        init(_ miss: CacheMiss) { self.miss = miss }
     }
 
-    private static func forward(_ request: HTTPRequest, _ entry: CacheEntry) -> Forward {
-        var forward = Forward(request: request)
+    /// The stored response that belongs to a request and may be used by these rules at all.
+    private static func candidate(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
+    ) -> Result<CacheEntry, Unusable> {
+        var first: CacheMiss?
+        for entry in entries {
+            guard let miss = mismatch(entry, request, identity) else { return .success(entry) }
+            first = first ?? miss
+        }
+        return .failure(Unusable(first ?? .nothingStored))
+    }
+
+    /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
+    static func mismatch(
+        _ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity
+    ) -> CacheMiss? {
+        guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
+        guard VaryRule.selects(entry, request, identity) else {
+            return VaryRule.difference(of: request, identity, from: entry)
+        }
+        // What stands for a whole way with its redirects is no answer to one hop.
+        guard StoredAnswer.isSingleHop(entry) else { return .redirected }
+        return StorageRule.refusal(status: entry.status, entry.headers).map { .refused($0) }
+    }
+
+    private static func forward(_ request: HTTPRequest, _ entry: CacheEntry, _ miss: CacheMiss) -> Forward {
+        var forward = Forward(request: request, miss)
         if request.method != .head { forward.candidate = entry }
         // Conditions of the app's own, parts and methods with effects go as they are.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
@@ -113,46 +141,64 @@ package enum CacheStrategy: Sendable {
 
     private static func answer(
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
-        _ freshness: Freshness
-    ) -> Answer? {
-        guard let use = use(control, stored, freshness) else { return nil }
+        _ freshness: Freshness, _ isRevalidating: Bool
+    ) -> Result<Answer, Unusable> {
+        // What is refreshed in the background was stale when that began.
+        if isRevalidating { return .failure(Unusable(.expired(seconds: freshness.staleness))) }
         var answer = Answer(entry: entry, age: freshness.age)
-        answer.isStale = use != .fresh
-        answer.refreshes = use == .staleWhileRevalidate
+        switch use(control, stored, freshness) {
+        case .fresh: break
+        case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)
+        case .acceptedStale: answer.isStale = true
+        case .none(let miss): return .failure(Unusable(miss))
+        }
         if ValidationRule.hasConditions(request) {
             switch ValidationRule.verdict(on: request, by: entry) {
             case .notModified: answer.form = .notModified
             case .modified: break
-            case .unknown: return nil
+            case .unknown: return .failure(Unusable(.condition))
             }
         }
         if request.method == .head {
             if answer.form == .whole { answer.form = .head }
         } else if request.headers.contains("Range"), answer.form == .whole {
             guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
-                return nil
+                return .failure(Unusable(.range))
             }
             answer.form = .part(part)
         }
-        return answer
+        return .success(answer)
     }
 
     private enum Use {
         case fresh, staleWhileRevalidate, acceptedStale
+        case none(CacheMiss)
     }
 
     /// Whether a response may be used without asking the server, and as what (§4).
-    private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use? {
-        guard !control.noCache, !stored.noCache else { return nil }
+    private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use {
+        if control.noCache { return .none(.requestNoCache) }
+        if stored.noCache { return .none(.noCache) }
         // A reload need not ask for what never changes while it is fresh (RFC 8246).
         let isReload = control.maxAge?.value == 0
         if freshness.isFresh, stored.immutable, isReload { return .fresh }
-        if let limit = control.maxAge?.value, limit == 0 || freshness.age > limit { return nil }
+        if isReload { return .none(.requestNoCache) }
+        if let limit = control.maxAge?.value, freshness.age > limit {
+            return .none(.olderThanWanted(seconds: freshness.age - limit))
+        }
         if freshness.isFresh {
-            if let wanted = control.minFresh, freshness.lifetime - freshness.age < wanted { return nil }
+            if let wanted = control.minFresh, freshness.lifetime - freshness.age < wanted {
+                return .none(.notFreshEnough)
+            }
             return .fresh
         }
-        guard !freshness.isSuspect, !stored.mustRevalidate, control.minFresh == nil else { return nil }
+        let expired = Use.none(.expired(seconds: freshness.staleness))
+        switch freshness.suspicion {
+        case nil: break
+        case .markedExpired? where freshness.age >= freshness.lifetime: return expired
+        case let suspicion?: return .none(suspicion)
+        }
+        guard !stored.mustRevalidate, control.minFresh == nil else { return expired }
         switch control.maxStale {
         case .any: return .acceptedStale
         case .seconds(let limit) where freshness.staleness <= limit: return .acceptedStale
@@ -161,7 +207,7 @@ package enum CacheStrategy: Sendable {
         if control.maxAge == nil, let window = stored.staleWhileRevalidate, freshness.staleness < window {
             return .staleWhileRevalidate
         }
-        return nil
+        return expired
     }
 
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request says for how

@@ -8,35 +8,53 @@ package enum StorageRule {
     package static func isStorable(
         _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false
     ) -> Bool {
-        guard request.method == .get || storesUnsafe, response.status >= 200,
-            // Parts are no whole, 304 has none (§3.3), and 412 and 416 speak of the request's conditions and ranges alone.
-            ![206, 304, 412, 416].contains(response.status), !CacheControl(request: request.headers).noStore
-        else { return false }
-        // The answer to a condition or a range may say something else than the whole would.
-        if request.headers.contains("Range") || ValidationRule.hasConditions(request) {
-            guard StatusRule.isHeuristicallyCacheable(response.status) else { return false }
+        refusal(of: response, to: request, storesUnsafe: storesUnsafe) == nil
+    }
+
+    /// Why the answer to a request is not stored; `nil` when it is.
+    ///
+    /// - Parameter storesUnsafe: whether the request asked for it though its method is not GET.
+    package static func refusal(
+        of response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false
+    ) -> CacheRefusal? {
+        guard request.method == .get || storesUnsafe else { return .method(request.method.rawValue) }
+        // Parts are no whole, 304 has none (§3.3), and 412 and 416 speak of the request's conditions and ranges alone.
+        guard response.status >= 200, ![206, 304, 412, 416].contains(response.status) else {
+            return .status(response.status)
         }
-        return isUsable(status: response.status, response.headers)
+        if CacheControl(request: request.headers).noStore { return .requestNoStore }
+        // The answer to a condition or a range may say something else than the whole would.
+        if request.headers.contains("Range") || ValidationRule.hasConditions(request),
+            !StatusRule.isHeuristicallyCacheable(response.status)
+        {
+            return .status(response.status)
+        }
+        return refusal(status: response.status, response.headers)
     }
 
     /// What makes a response one that may be kept, looked at when it comes and again when it is found: it may have been
     /// stored by another rule than this one.
-    package static func isUsable(status: Int, _ headers: HTTPHeaders) -> Bool {
+    package static func isUsable(status: Int, _ headers: HTTPHeaders) -> Bool { refusal(status: status, headers) == nil }
+
+    /// Why a response is none that may be kept; `nil` when it is. See ``isUsable(status:_:)``.
+    package static func refusal(status: Int, _ headers: HTTPHeaders) -> CacheRefusal? {
         let control = CacheControl(headers)
         if control.mustUnderstand {
             // Where the status is understood, must-understand takes the place of no-store (§5.2.2.3).
-            guard StatusRule.isUnderstood(status) else { return false }
+            guard StatusRule.isUnderstood(status) else { return .notUnderstood(status: status) }
         } else if control.noStore {
-            return false
+            return .noStore
         }
-        guard !VaryRule.matchesNothing(VaryRule.fields(of: headers)) else { return false }
-        if control.maxAge != nil || headers.contains("Expires") { return true }
+        guard !VaryRule.matchesNothing(VaryRule.fields(of: headers)) else { return .variesOnEverything }
+        if control.maxAge != nil || headers.contains("Expires") { return nil }
         // An error that says nothing of its freshness must not take the place of what may stand in for it.
-        if StatusRule.isServerError(status) { return false }
-        if control.isPublic || control.isPrivate { return true }
+        if StatusRule.isServerError(status) { return .noFreshness }
+        if control.isPublic || control.isPrivate { return nil }
         // Without a word on freshness: a guess or a question to the server must be possible.
-        return StatusRule.isHeuristicallyCacheable(status)
+        let isKnown =
+            StatusRule.isHeuristicallyCacheable(status)
             && (headers.contains("ETag") || headers.contains("Last-Modified") || control.noCache)
+        return isKnown ? nil : .noFreshness
     }
 
     /// Whether all of a collected body is there, as far as it can be told.

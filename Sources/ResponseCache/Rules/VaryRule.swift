@@ -36,6 +36,38 @@ package enum VaryRule {
         return digest.text
     }
 
+    /// Whether an entry is stored for requests like this one.
+    static func selects(_ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
+        variant(entry.varyFields, of: request, identity) == entry.key.variant
+    }
+
+    /// Why none of the entries under a key is for a request. Digests tell that the fields of an entry differ, and not
+    /// which of several: then all of them are named.
+    ///
+    /// - Parameter isStorable: whether the rules that ask would have stored the entry.
+    static func miss(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry],
+        isStorable: (CacheEntry) -> Bool = { _ in true }
+    ) -> CacheMiss {
+        guard let entry = entries.first(where: isStorable) else {
+            return entries.first.map { .refused(.status($0.status)) } ?? .nothingStored
+        }
+        return difference(of: request, identity, from: entry)
+    }
+
+    /// In what a request differs from those that an entry is for.
+    static func difference(
+        of request: HTTPRequest, _ identity: RequestIdentity, from entry: CacheEntry
+    ) -> CacheMiss {
+        let names = entry.varyFields
+        let isPersonal = names.contains(RequestIdentity.field)
+        if isPersonal, names.count == 1 || identity.credentials == nil { return .otherCredentials }
+        return .otherVariant(fields: Set(names.map { shown[$0] ?? $0 }).sorted())
+    }
+
+    /// How names are told that are no fields.
+    private static let shown = [RequestIdentity.field: "credentials", coding: "accept-encoding"]
+
     /// A field of a request in the form in which two are compared: white space and lines do not count (§4.1).
     static func value(of name: String, in request: HTTPRequest) -> String? {
         if name == coding { return request.takesDecodedBody ? "decoded" : "as sent" }
