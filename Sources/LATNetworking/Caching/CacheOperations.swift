@@ -143,6 +143,22 @@ struct CacheOperations: Sendable {
         _ = await storage.attempt("touch") { try await $0.touch(entry.key, at: now) }
     }
 
+    // MARK: Counting
+
+    /// Fetches the answer of a look-up, and counts what became of it.
+    func counted(
+        _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+        do {
+            let fetched = try await fetch()
+            storage.counters.countLookup(fetched.response.source)
+            return fetched
+        } catch {
+            storage.counters.add(.misses)
+            throw error
+        }
+    }
+
     // MARK: Writing
 
     func update(_ entry: CacheEntry) async {
@@ -168,7 +184,12 @@ struct CacheOperations: Sendable {
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
         requestTime: Date, responseTime: Date
     ) async -> (response: HTTPResponse, isStored: Bool) {
-        guard response.source == .network, isAccepted(response, call),
+        guard response.source == .network else { return (response, false) }
+        if let refusal = verdict(on: response, call) {
+            storage.refuse(ticket.primary, refusal)
+            return (response, false)
+        }
+        guard
             var entry = StoredAnswer.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
                 varyFields: varyFields, requestTime: requestTime, responseTime: responseTime)
@@ -178,29 +199,32 @@ struct CacheOperations: Sendable {
         if ticket.identity.credentials != nil { storage.identityKey.save() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
+                storage.refuse(ticket.primary, .incomplete)
                 return (response, false)
             }
-            let isStored: Void? = await storage.attempt("write") { store in
+            let isStored: Void? = await storage.keep(ticket.primary) { store in
                 let writer = try await store.writer(for: entry)
                 if !data.isEmpty { try await writer.append(data) }
                 try await writer.commit()
+                storage.counters.countStored(data.count)
             }
             return (response, isStored != nil)
         }
-        guard let writer = await storage.attempt("write", { try await $0.writer(for: entry) }) else {
+        guard let writer = await storage.keep(ticket.primary, { try await $0.writer(for: entry) }) else {
             return (response, false)
         }
         var response = response
         let announced = StorageRule.announcedLength(of: response, method: request.method)
         response.body = ResponseBody(
-            StoringBody(response.body, into: writer, announced: announced, storage: storage))
+            StoringBody(response.body, into: writer, announced: announced, storage: storage, primary: ticket.primary))
         return (response, false)
     }
 
-    /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked, and is not stored.
-    private func isAccepted(_ response: HTTPResponse, _ call: Call) -> Bool {
-        guard let verdict = call.details.row?.verdict, response.isSuccess else { return true }
-        return !response.body.isStream && verdict.accepts(response)
+    /// Why the call's envelope and judge do not take an answer for a success. A stream cannot be asked, and is not stored.
+    private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
+        guard let verdict = call.details.row?.verdict, response.isSuccess else { return nil }
+        if response.body.isStream { return .unjudgedStream }
+        return verdict.accepts(response) ? nil : .businessFailure
     }
 
     /// Removes what an answer has made wrong (RFC 9111 §4.4).

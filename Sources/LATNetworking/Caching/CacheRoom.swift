@@ -28,15 +28,19 @@ struct CacheRoom: Room {
         case .writeOnly:
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
-            if let stored = try await stored(request, ticket, isStale: false) { return stored }
-            throw CacheFailure.nothingStored(request)
+            return try await operations.counted {
+                guard let stored = try await stored(request, ticket, isStale: false) else {
+                    throw CacheFailure.nothingStored(request)
+                }
+                return (stored, true)
+            }.response
         case .cacheElseNetwork(let timeToLive):
             return try await cacheElseNetwork(request, ticket, timeToLive, chain)
         case .cacheThenNetwork:
-            if let deliver = call.details.deliversCached,
+            if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, isStale: false)
-            {
-                deliver(stored, call)
+                operations.storage.counters.countLookup(stored?.source ?? .network)
+                if let stored { deliver(stored, call) }
             }
             return try await fetch(request, ticket, chain).response
         case .networkElseCache:
@@ -53,21 +57,24 @@ struct CacheRoom: Room {
         var mayLookAgain = true
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
-            if let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket)) {
-                if TimeToLiveRule.isAlive(entry, timeToLive, at: operations.storage.now()) {
-                    if let response = try await operations.response(entry, to: request, isStale: false) {
-                        return response
-                    }
-                } else {
-                    await operations.markExpired(entry)
+            switch TimeToLiveRule.find(
+                request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
+                at: operations.storage.now())
+            {
+            case .usable(let entry):
+                if let response = try await operations.response(entry, to: request, isStale: false) {
+                    operations.storage.counters.countLookup(response.source)
+                    return response
                 }
+            case .unusable(_, let expired):
+                if let expired { await operations.markExpired(expired) }
             }
-            guard mayWait else { return try await fetch(request, ticket, chain).response }
+            guard mayWait else { return try await operations.counted { try await fetch(request, ticket, chain) }.response }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
-                    try await fetch(request, ticket, chain)
+                    try await operations.counted { try await fetch(request, ticket, chain) }
                 }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
@@ -80,12 +87,10 @@ struct CacheRoom: Room {
     ) async throws -> HTTPResponse {
         do {
             let response = try await fetch(request, ticket, chain).response
-            guard CacheStrategy.isError(status: response.status),
-                let stored = try await stored(request, ticket, isStale: true)
-            else { return response }
-            return stored
+            guard CacheStrategy.isError(status: response.status) else { return response }
+            return try await standIn(request, ticket) ?? response
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stored = try await stored(request, ticket, isStale: true) else { throw error }
+            guard let stored = try await standIn(request, ticket) else { throw error }
             // There may be other addresses and attempts; when all have failed, this is the answer.
             var answer = stored
             answer.standsInFor = error
@@ -95,10 +100,20 @@ struct CacheRoom: Room {
 
     // MARK: Acting
 
+    /// What is stored, in place of an error.
+    private func standIn(_ request: HTTPRequest, _ ticket: CacheOperations.Ticket) async throws -> HTTPResponse? {
+        let stored = try await stored(request, ticket, isStale: true)
+        operations.storage.counters.countLookup(stored?.source ?? .network)
+        return stored
+    }
+
     private func stored(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, isStale: Bool
     ) async throws -> HTTPResponse? {
-        guard let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
+        guard
+            case .usable(let entry) = TimeToLiveRule.find(
+                request, ticket.identity, among: await operations.entries(ticket), within: .forever,
+                at: operations.storage.now())
         else { return nil }
         return try await operations.response(entry, to: request, isStale: isStale)
     }
@@ -108,7 +123,10 @@ struct CacheRoom: Room {
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
-        guard TimeToLiveRule.isStorable(status: response.status) else { return (response, false) }
+        if let refusal = TimeToLiveRule.refusal(status: response.status) {
+            if response.source == .network { operations.storage.refuse(ticket.primary, refusal) }
+            return (response, false)
+        }
         return await operations.store(
             response, to: request, chain.call, ticket, varyFields: TimeToLiveRule.varyFields(of: response.headers),
             requestTime: requestTime, responseTime: operations.storage.now())

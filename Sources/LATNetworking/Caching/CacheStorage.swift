@@ -13,6 +13,8 @@ final class CacheStorage: Sendable {
         var partition: String?
     }
 
+    let counters = CacheCounters()
+    let refusals = RefusalLog()
     /// What tells answers of one sender from those of another.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
@@ -66,6 +68,9 @@ final class CacheStorage: Sendable {
         }
     }
 
+    /// What was counted so far. Makes no store.
+    var statistics: CacheStatistics { counters.statistics(of: state.withLock(\.store)) }
+
     /// Does something with the store. A fault is reported and gives `nil`: the request goes on without the cache.
     func attempt<Value: Sendable>(
         _ operation: String, _ work: (any CacheStore) async throws -> Value
@@ -89,6 +94,29 @@ final class CacheStorage: Sendable {
             state.withLock { $0.isMissing = true }
             throw error
         }
+    }
+
+    /// Writes an answer; why that failed is noted under its key.
+    func keep<Value: Sendable>(
+        _ primaryKey: String, _ work: (any CacheStore) async throws -> Value
+    ) async -> Value? {
+        var refusal = CacheRefusal.storeFailed
+        let written: Value? = await attempt("write") { store in
+            do {
+                return try await work(store)
+            } catch {
+                refusal = CacheRefusal(writing: error)
+                throw error
+            }
+        }
+        if written == nil { refuse(primaryKey, refusal) }
+        return written
+    }
+
+    /// Notes why an answer is not stored.
+    func refuse(_ primaryKey: String, _ refusal: CacheRefusal) {
+        counters.add(.notStored)
+        refusals.note(refusal, of: primaryKey, at: now())
     }
 
     /// Tells of a fault the first time that it happens to an operation.

@@ -45,9 +45,11 @@ struct HTTPCacheRoom: Room {
             let forward: CacheStrategy.Forward
             switch CacheStrategy(request, ticket.identity, entries: entries, at: operations.storage.now()) {
             case .gatewayTimeout:
+                operations.storage.counters.add(.misses)
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request) {
+                    operations.storage.counters.countLookup(response.source)
                     if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
                     return response
                 }
@@ -56,12 +58,14 @@ struct HTTPCacheRoom: Room {
             case .forward(let decided):
                 forward = decided
             }
-            guard mayWait else { return try await exchange(forward, request, ticket, chain).response }
+            guard mayWait else {
+                return try await operations.counted { try await exchange(forward, request, ticket, chain) }.response
+            }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
-                    try await exchange(forward, request, ticket, chain)
+                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
                 }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
@@ -153,7 +157,10 @@ struct HTTPCacheRoom: Room {
         if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
             return (stale, false)
         }
-        guard StorageRule.isStorable(response, to: request, storesUnsafe: operations.storesUnsafe(request)) else {
+        if let refusal = StorageRule.refusal(
+            of: response, to: request, storesUnsafe: operations.storesUnsafe(request))
+        {
+            if response.source == .network { operations.storage.refuse(ticket.primary, refusal) }
             // What is there now may not be kept, or nothing is: what was there before is wrong.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")

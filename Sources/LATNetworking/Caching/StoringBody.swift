@@ -13,10 +13,16 @@ final class StoringBody: AbandonableBodySource {
     private let body: ResponseBody
     private let announced: Int64?
     private let storage: CacheStorage
+    private let primary: String
     private let state: Mutex<State>
 
-    /// - Parameter announced: how many bytes there have to be, when that is known.
-    init(_ body: ResponseBody, into writer: any CacheWriter, announced: Int64?, storage: CacheStorage) {
+    /// - Parameters:
+    ///   - announced: how many bytes there have to be, when that is known.
+    ///   - primary: the key under which it is noted why the body was not kept.
+    init(
+        _ body: ResponseBody, into writer: any CacheWriter, announced: Int64?, storage: CacheStorage, primary: String
+    ) {
+        self.primary = primary
         self.body = body
         self.announced = announced
         self.storage = storage
@@ -30,7 +36,7 @@ final class StoringBody: AbandonableBodySource {
             var iterator = body.makeAsyncIterator()
             chunk = try await iterator.next()
         } catch {
-            await give(up: takeWriter())
+            await give(up: takeWriter(), .notReadToEnd)
             throw error
         }
         if let chunk { await append(chunk) } else { await commit() }
@@ -46,22 +52,33 @@ final class StoringBody: AbandonableBodySource {
             try await writer.append(chunk)
         } catch {
             storage.report(error, "write")
-            await give(up: takeWriter())
+            await give(up: takeWriter(), CacheRefusal(writing: error))
         }
     }
 
     private func commit() async {
         guard let writer = takeWriter() else { return }
         let byteCount = state.withLock { $0.byteCount }
-        guard announced == nil || announced == byteCount else { return await give(up: writer) }
+        guard announced == nil || announced == byteCount else { return await give(up: writer, .incomplete) }
         do {
             try await writer.commit()
+            storage.counters.countStored(Int(byteCount))
         } catch {
             storage.report(error, "write")
+            storage.refuse(primary, CacheRefusal(writing: error))
         }
     }
 
-    private func give(up writer: (any CacheWriter)?) async { await writer?.discard() }
+    private func give(up writer: (any CacheWriter)?, _ refusal: CacheRefusal) async {
+        guard let writer else { return }
+        storage.refuse(primary, refusal)
+        await writer.discard()
+    }
+
+    deinit {
+        // A writer that is let go of leaves nothing behind.
+        if takeWriter() != nil { storage.refuse(primary, .notReadToEnd) }
+    }
 
     private func takeWriter() -> (any CacheWriter)? {
         state.withLock { state in

@@ -28,6 +28,9 @@ extension CentralRequestManager {
             nonmutating set { storage.partition = newValue }
         }
 
+        /// What the cache has done since the manager was made: hits, misses, what was stored, skipped and evicted.
+        public var statistics: CacheStatistics { storage.statistics }
+
         /// How much is stored.
         public func usage() async throws -> CacheUsage { try await storage.store().usage() }
 

@@ -12,6 +12,7 @@ final class DiskCore: Sendable {
     let sealer: EntrySealer
     let rule: PruneRule
     let watch: ChangeWatch
+    let evictions = EvictionCounter()
     /// Tells our changes of the index from others'.
     let writer: Int64
 

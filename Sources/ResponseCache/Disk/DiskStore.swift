@@ -24,7 +24,7 @@ public import HTTPCore
 ///
 /// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
 /// reports, and one for bodies.
-public final class DiskStore: CacheStore {
+public final class DiskStore: CacheStore, EvictionCounting {
     /// How a folder is used.
     public struct Options: Sendable {
         /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
@@ -166,6 +166,9 @@ public final class DiskStore: CacheStore {
     public func usage() async throws -> CacheUsage {
         try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
     }
+
+    /// What this store let go to make room; other stores on the same folder count their own.
+    public var evicted: CacheUsage { core.evictions.usage }
 
     /// Returns when all that was stored would survive a loss of power, uses included.
     public func flush() async throws { try await core.synchronize() }

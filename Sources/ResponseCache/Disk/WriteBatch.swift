@@ -91,7 +91,8 @@ struct WriteBatch {
         for name in (try? index.victims(excess).compactMap { $0.file }) ?? [] {
             unlink(core.layout.path(ofBody: name))
         }
-        _ = try? transaction(index) { effects in try index.prune(to: max(0, used - excess), &effects) }
+        let removed = try? transaction(index) { effects in try index.prune(to: max(0, used - excess), &effects) }
+        if let removed { core.evictions.add(removed) }
         index.emptyLog()
     }
 
@@ -109,14 +110,16 @@ struct WriteBatch {
         // Who makes room for more wants it on the disk.
         let isMakingRoom = tasks.contains { if case .prune(1..., _) = $0 { true } else { false } }
         if isMakingRoom { index.emptyLog() }
+        var evicted = CacheUsage()
         let finishes = try transaction(index) { effects in
             var finishes: [() -> Void] = []
             for task in tasks { finishes.append(try apply(task, index, &effects)) }
             if effects.isChange {
-                _ = try index.prune(to: core.limit(index.totals().usage), &effects)
+                evicted = try index.prune(to: core.limit(index.totals().usage), &effects)
             }
             return finishes
         }
+        core.evictions.add(evicted)
         if isMakingRoom { index.emptyLog() }
         for finish in finishes { finish() }
     }
@@ -178,7 +181,10 @@ struct WriteBatch {
             let usage = try index.totals().usage
             let target = min(core.limit(usage), usage.byteCount - byteCount)
             let removed = try index.prune(to: max(0, target), &effects)
-            return { waiting.resume(returning: removed) }
+            return {
+                core.evictions.add(removed)
+                waiting.resume(returning: removed)
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ import Synchronization
 /// Both limits hold after every insert. An entry that is larger than the limit, or than what pinned entries leave of
 /// it, is refused and nothing else goes for it. Entries lie in shards, each behind a lock of its own that is held for
 /// a microsecond or less; the order of use is one over all of them. Nothing here waits: no method suspends.
-public final class MemoryStore: CacheStore {
+public final class MemoryStore: CacheStore, EvictionCounting {
     /// The most bytes of bodies and headers.
     public let byteLimit: Int64
     /// The most entries.
@@ -33,6 +33,7 @@ public final class MemoryStore: CacheStore {
     private let cost = Atomic<Int64>(0)
     private let pinnedCost = Atomic<Int64>(0)
     private let clock = Atomic<UInt64>(1)
+    private let evictions = EvictionCounter()
 
     /// Memory with limits.
     ///
@@ -89,6 +90,9 @@ public final class MemoryStore: CacheStore {
     /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { makeRoom() }
+
+    /// What went to make room.
+    public var evicted: CacheUsage { evictions.usage }
 
     // MARK: What the stores of this module ask
 
@@ -254,6 +258,7 @@ public final class MemoryStore: CacheStore {
             removed.entryCount -= change.count
             removed.byteCount -= change.cost
         }
+        evictions.add(removed)
         return removed
     }
 }

@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// Why an answer is not stored, or not used though it was.
 public enum CacheRefusal: Hashable, Sendable {
     /// The policy in force stores nothing.
@@ -32,6 +34,17 @@ public enum CacheRefusal: Hashable, Sendable {
     case queueFull
     /// The store failed; its error went to the manager's `cacheObserver`.
     case storeFailed
+}
+
+extension CacheRefusal {
+    /// The reason that an error of a store's writer is.
+    package init(writing error: any Error) {
+        if let error = (error as? NetworkError)?.underlying as? CacheEntryTooLarge {
+            self = .tooLarge(limit: error.limit)
+        } else {
+            self = .storeFailed
+        }
+    }
 }
 
 extension CacheRefusal: CustomStringConvertible {

@@ -16,7 +16,7 @@ public import HTTPCore
 ///
 /// Where the disk takes nothing (it is full, or may only be read), a commit throws, and the entry is kept in memory
 /// all the same: requests go on with what there is.
-public final class TieredStore: CacheStore {
+public final class TieredStore: CacheStore, EvictionCounting {
     /// What is asked first.
     public let memory: MemoryStore
     /// What holds all of it.
@@ -149,6 +149,9 @@ public final class TieredStore: CacheStore {
 
     /// How much is stored.
     public func usage() async throws -> CacheUsage { try await disk.usage() }
+
+    /// What went from disk to make room; copies in memory come back.
+    public var evicted: CacheUsage { disk.evicted }
 
     /// Returns when all that was stored would survive a loss of power.
     public func flush() async throws { try await disk.flush() }
