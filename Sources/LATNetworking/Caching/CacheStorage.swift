@@ -11,6 +11,7 @@ final class CacheStorage: Sendable {
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
+        var memoryValues: MemoryStore?
     }
 
     let counters = CacheCounters()
@@ -64,6 +65,15 @@ final class CacheStorage: Sendable {
             let store = try make()
             state.store = store
             isOpen.store(true, ordering: .relaxed)
+            return store
+        }
+    }
+
+    /// Holds values that never touch a disk.
+    var memoryValues: MemoryStore {
+        state.withLock { state in
+            let store = state.memoryValues ?? MemoryStore(byteLimit: 16 << 20)
+            state.memoryValues = store
             return store
         }
     }

@@ -24,7 +24,7 @@ public import HTTPCore
 ///
 /// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
 /// reports, and one for bodies.
-public final class DiskStore: CacheStore, EvictionCounting {
+public final class DiskStore: CacheStore, CacheEvictionCounting {
     /// How a folder is used.
     public struct Options: Sendable {
         /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
@@ -150,7 +150,7 @@ public final class DiskStore: CacheStore, EvictionCounting {
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
-        if selection == .all {
+        if selection == .all || selection == .responses {
             try await core.bodies.run { [layout = core.layout] in _ = unlink(layout.damagedIndex) }
         }
         return removed

@@ -14,7 +14,7 @@ import Synchronization
 /// Both limits hold after every insert. An entry that is larger than the limit, or than what pinned entries leave of
 /// it, is refused and nothing else goes for it. Entries lie in shards, each behind a lock of its own that is held for
 /// a microsecond or less; the order of use is one over all of them. Nothing here waits: no method suspends.
-public final class MemoryStore: CacheStore, EvictionCounting {
+public final class MemoryStore: CacheStore, CacheEvictionCounting {
     /// The most bytes of bodies and headers.
     public let byteLimit: Int64
     /// The most entries.

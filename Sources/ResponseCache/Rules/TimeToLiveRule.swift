@@ -78,7 +78,7 @@ package enum TimeToLiveRule {
 }
 
 extension Duration {
-    fileprivate var seconds: Double {
+    package var seconds: Double {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 }

@@ -28,7 +28,7 @@ public struct CacheStatistics: Hashable, Sendable {
     /// Look-ups that took longer than their budget, and went on as a miss.
     public var lateLookups: Int64 = 0
     /// What the store let go to make room, for all who use the same store object; 0 for one that is not an
-    /// ``EvictionCounting``.
+    /// ``CacheEvictionCounting``.
     public var evicted = CacheUsage()
 
     /// Nothing happened yet.
@@ -53,7 +53,7 @@ extension CacheStatistics: CustomStringConvertible {
 }
 
 /// A store that counts what it lets go to make room.
-public protocol EvictionCounting: CacheStore {
+public protocol CacheEvictionCounting: CacheStore {
     /// What went to make room since the store was made; not what was removed on demand.
     var evicted: CacheUsage { get }
 }
@@ -113,7 +113,7 @@ package final class CacheCounters: Sendable {
         statistics.notStored = self[.notStored]
         statistics.skippedWrites = self[.skippedWrites]
         statistics.lateLookups = self[.lateLookups]
-        if let counting = store as? any EvictionCounting { statistics.evicted = counting.evicted }
+        if let counting = store as? any CacheEvictionCounting { statistics.evicted = counting.evicted }
         return statistics
     }
 }

@@ -16,7 +16,7 @@ public import HTTPCore
 ///
 /// Where the disk takes nothing (it is full, or may only be read), a commit throws, and the entry is kept in memory
 /// all the same: requests go on with what there is.
-public final class TieredStore: CacheStore, EvictionCounting {
+public final class TieredStore: CacheStore, CacheEvictionCounting {
     /// What is asked first.
     public let memory: MemoryStore
     /// What holds all of it.

@@ -44,7 +44,9 @@ import Testing
     @Test func ownPoliciesCountTheirLookups() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.networkOnly)
-        func get(_ policy: CachePolicy) async { _ = try? await manager.startRequest("GET", server.url(), cache: policy) }
+        func get(_ policy: CachePolicy) async {
+            _ = try? await manager.startRequest("GET", server.url(), cache: policy)
+        }
         await get(.cacheOnly)
         #expect(manager.cache.statistics.misses == 1)
         await get(.writeOnly)
