@@ -38,17 +38,24 @@ struct CacheOperations: Sendable {
     /// - Returns: `nil` for what is never stored: other methods when nobody asked for them, bodies that can be told
     ///   apart only by sending them.
     func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) async -> Ticket? {
+        try? await place(of: request, call, method: method)
+    }
+
+    /// ``ticket(for:_:method:)``, or why there is none.
+    func place(
+        of request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil
+    ) async throws(CacheRefusal) -> Ticket {
         var body: Data?
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
-        guard isSafe || storesUnsafe(request) else { return nil }
+        guard isSafe || storesUnsafe(request) else { throw .method(counted.rawValue) }
         // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
         if !isSafe || request.body != nil && method != .get {
-            guard let bytes = Self.bytes(of: request.body) else { return nil }
+            guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
         }
         guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
-        else { return nil }
+        else { throw .noKey }
         let identity = RequestIdentity(
             of: request, partition: call.details.partition, secretFields: secretFields,
             cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })

@@ -69,7 +69,9 @@ struct CacheRoom: Room {
             case .unusable(_, let expired):
                 if let expired { await operations.markExpired(expired) }
             }
-            guard mayWait else { return try await operations.counted { try await fetch(request, ticket, chain) }.response }
+            guard mayWait else {
+                return try await operations.counted { try await fetch(request, ticket, chain) }.response
+            }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):

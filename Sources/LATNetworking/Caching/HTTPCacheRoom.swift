@@ -23,12 +23,16 @@ struct HTTPCacheRoom: Room {
             await operations.invalidate(after: response, to: request, chain.call)
             return response
         }
-        // A HEAD is answered from what a GET has brought.
-        let method: HTTPMethod? = request.method == .head && request.body == nil ? .get : nil
-        guard let ticket = await operations.ticket(for: request, chain.call, method: method) else {
+        guard let ticket = await operations.ticket(for: request, chain.call, method: Self.method(of: request)) else {
             return try await pass(request, chain)
         }
         return try await serve(request, ticket, chain)
+    }
+
+    /// The method whose answers are meant, where it is not the request's own: a HEAD is answered from what a GET has
+    /// brought.
+    static func method(of request: HTTPRequest) -> HTTPMethod? {
+        request.method == .head && request.body == nil ? .get : nil
     }
 
     private func serve(

@@ -80,7 +80,8 @@ extension Corridor {
             configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
             || configuration.parameterProvider != nil
         self.init(
-            RoomTable(rooms, sender, limits), always: always,
+            RoomTable(rooms, sender, limits),
+            toCache: RoomTable(rooms.merging(CacheReached.rooms) { $1 }, sender, limits), operations, always: always,
             furnished: Furniture(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,

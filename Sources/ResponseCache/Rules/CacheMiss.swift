@@ -1,5 +1,5 @@
 /// Why what is stored does not answer a request by itself.
-public enum CacheMiss: Hashable, Sendable {
+public enum CacheMiss: Error, Hashable {
     /// Nothing is stored under the key of the request.
     case nothingStored
     /// The policy in force asks the network first.
@@ -14,6 +14,8 @@ public enum CacheMiss: Hashable, Sendable {
     case otherVariant(fields: [String])
     /// What is stored is for a sender with other credentials, or for one with some where this one has none.
     case otherCredentials
+    /// Another stored answer to the same request came later.
+    case older
     /// What is stored is the end of a way with redirects, and no answer to the first hop.
     case redirected
     /// By these rules the answer would not have been stored.
@@ -50,6 +52,7 @@ extension CacheMiss: CustomStringConvertible {
                 ? "Vary: the request differs in \(fields[0])"
                 : "Vary: the request differs in one of \(fields.joined(separator: ", "))"
         case .otherCredentials: "what is stored is for other credentials"
+        case .older: "another one came later"
         case .redirected: "what is stored is the end of a way with redirects"
         case .refused(let refusal): refusal.description
         case .expired(let seconds): "it expired \(Self.text(seconds)) ago"

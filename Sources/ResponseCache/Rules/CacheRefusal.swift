@@ -1,13 +1,15 @@
 import HTTPCore
 
 /// Why an answer is not stored, or not used though it was.
-public enum CacheRefusal: Hashable, Sendable {
+public enum CacheRefusal: Error, Hashable {
     /// The policy in force stores nothing.
     case policy
     /// Answers to this method are not stored, or nobody asked for it.
     case method(String)
     /// The body of the request can be read only by sending it, so that two requests cannot be told apart.
     case requestBody
+    /// The URL is none of http or https; or the system has no digest for its key.
+    case noKey
     /// The request says `no-store`.
     case requestNoStore
     /// The answer says `no-store`.
@@ -54,10 +56,12 @@ extension CacheRefusal: CustomStringConvertible {
         case .policy: "the policy stores nothing"
         case .method(let method): "answers to \(method) are not stored unless the request asks for it"
         case .requestBody: "the body of the request can be read only by sending it"
+        case .noKey: "its URL is none of http or https, or the system has no digest for its key"
         case .requestNoStore: "the request says no-store"
         case .noStore: "the answer says no-store"
         case .status(let status): "answers of status \(status) are not stored"
-        case .notUnderstood(let status): "the answer says must-understand, and status \(status) is unknown to this cache"
+        case .notUnderstood(let status):
+            "the answer says must-understand, and status \(status) is unknown to this cache"
         case .variesOnEverything: "the answer says Vary: *"
         case .noFreshness: "the answer has neither a freshness lifetime nor a validator"
         case .businessFailure: "the envelope or the judge takes the answer for a failure"

@@ -76,7 +76,7 @@ package enum CacheStrategy: Sendable {
         var miss = CacheMiss.requestNoStore
         if !control.noStore {
             switch Self.candidate(request, identity, among: entries) {
-            case .failure(let reason): miss = reason.miss
+            case .failure(let reason): miss = reason
             case .success(let entry):
                 let stored = CacheControl(entry.headers)
                 let freshness = Freshness(of: entry, control: stored, at: now)
@@ -85,7 +85,7 @@ package enum CacheStrategy: Sendable {
                 case .failure(let reason):
                     self =
                         control.onlyIfCached
-                        ? .gatewayTimeout(reason.miss) : .forward(Self.forward(request, entry, reason.miss))
+                        ? .gatewayTimeout(reason) : .forward(Self.forward(request, entry, reason))
                 }
                 return
             }
@@ -93,23 +93,16 @@ package enum CacheStrategy: Sendable {
         self = control.onlyIfCached ? .gatewayTimeout(miss) : .forward(Forward(request: request, miss))
     }
 
-    /// A reason in place of a result.
-    private struct Unusable: Error {
-        let miss: CacheMiss
-
-        init(_ miss: CacheMiss) { self.miss = miss }
-    }
-
     /// The stored response that belongs to a request and may be used by these rules at all.
     private static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
-    ) -> Result<CacheEntry, Unusable> {
+    ) -> Result<CacheEntry, CacheMiss> {
         var first: CacheMiss?
         for entry in entries {
             guard let miss = mismatch(entry, request, identity) else { return .success(entry) }
             first = first ?? miss
         }
-        return .failure(Unusable(first ?? .nothingStored))
+        return .failure(first ?? .nothingStored)
     }
 
     /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
@@ -142,28 +135,28 @@ package enum CacheStrategy: Sendable {
     private static func answer(
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
         _ freshness: Freshness, _ isRevalidating: Bool
-    ) -> Result<Answer, Unusable> {
+    ) -> Result<Answer, CacheMiss> {
         // What is refreshed in the background was stale when that began.
-        if isRevalidating { return .failure(Unusable(.expired(seconds: freshness.staleness))) }
+        if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         var answer = Answer(entry: entry, age: freshness.age)
         switch use(control, stored, freshness) {
         case .fresh: break
         case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)
         case .acceptedStale: answer.isStale = true
-        case .none(let miss): return .failure(Unusable(miss))
+        case .none(let miss): return .failure(miss)
         }
         if ValidationRule.hasConditions(request) {
             switch ValidationRule.verdict(on: request, by: entry) {
             case .notModified: answer.form = .notModified
             case .modified: break
-            case .unknown: return .failure(Unusable(.condition))
+            case .unknown: return .failure(.condition)
             }
         }
         if request.method == .head {
             if answer.form == .whole { answer.form = .head }
         } else if request.headers.contains("Range"), answer.form == .whole {
             guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
-                return .failure(Unusable(.range))
+                return .failure(.range)
             }
             answer.form = .part(part)
         }

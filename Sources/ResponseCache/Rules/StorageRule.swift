@@ -32,9 +32,21 @@ package enum StorageRule {
         return refusal(status: response.status, response.headers)
     }
 
+    /// Why an answer that is stored by hand would be used by no policy; `nil` when one would use it.
+    package static func refusal(
+        ofSeed response: HTTPResponse, to request: HTTPRequest, byteCount: Int64, storesUnsafe: Bool
+    ) -> CacheRefusal? {
+        guard isComplete(response, byteCount: byteCount, method: request.method) else { return .incomplete }
+        // Only the rules of HTTP keep what is no success.
+        guard TimeToLiveRule.refusal(status: response.status) != nil else { return nil }
+        return refusal(of: response, to: request, storesUnsafe: storesUnsafe)
+    }
+
     /// What makes a response one that may be kept, looked at when it comes and again when it is found: it may have been
     /// stored by another rule than this one.
-    package static func isUsable(status: Int, _ headers: HTTPHeaders) -> Bool { refusal(status: status, headers) == nil }
+    package static func isUsable(status: Int, _ headers: HTTPHeaders) -> Bool {
+        refusal(status: status, headers) == nil
+    }
 
     /// Why a response is none that may be kept; `nil` when it is. See ``isUsable(status:_:)``.
     package static func refusal(status: Int, _ headers: HTTPHeaders) -> CacheRefusal? {
