@@ -82,7 +82,7 @@ import Testing
                 if case .file? = $0.mark.body?.place { true } else { false }
             }
             #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows stay")
-            #expect(!directory.contents.contains("cache/index-2.sqlite.damaged"))
+            #expect(!directory.contents.contains("cache/index-3.sqlite.damaged"))
         }
         print(
             "kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",

@@ -34,10 +34,12 @@ extension CacheIndex {
         let statement = try connection.statement(
             """
             INSERT INTO entries(key, variant, version, used, used_at, stored_at, pinned, expired, size, body_size,
-              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head)
-            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head, slot)
+            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
             """)
-        statement.bind(1, try sealer.column("key", entry.key.primary))
+        let key = try sealer.column("key", entry.key.primary)
+        statement.bind(1, key)
+        statement.bind(20, Self.slot(key))
         statement.bind(2, try sealer.column("variant", entry.key.variant))
         statement.bind(3, try moment(&effects))
         statement.bind(4, Self.seconds(entry.lastUse))
@@ -77,8 +79,11 @@ extension CacheIndex {
             found.bind(2, sealer.keyNumber)
         } else {
             found = try connection.statement(
-                "SELECT id, version, salt, body_size FROM entries WHERE key = ?1 AND variant = ?2 AND sealer = ?3")
-            found.bind(1, try sealer.column("key", entry.key.primary))
+                "SELECT id, version, salt, body_size FROM entries "
+                    + "WHERE slot = ?4 AND key = ?1 AND variant = ?2 AND sealer = ?3")
+            let key = try sealer.column("key", entry.key.primary)
+            found.bind(1, key)
+            found.bind(4, Self.slot(key))
             found.bind(2, try sealer.column("variant", entry.key.variant))
             found.bind(3, sealer.keyNumber)
         }
@@ -120,10 +125,12 @@ extension CacheIndex {
     func touch(_ uses: [(key: CacheKey, time: Date)], _ effects: inout Effects) throws {
         for (key, time) in uses {
             let statement = try connection.statement(
-                "UPDATE entries SET used = ?1, used_at = ?2 WHERE key = ?3 AND variant = ?4")
+                "UPDATE entries SET used = ?1, used_at = ?2 WHERE slot = ?5 AND key = ?3 AND variant = ?4")
             statement.bind(1, try moment(&effects))
             statement.bind(2, Self.seconds(time))
-            statement.bind(3, try sealer.column("key", key.primary))
+            let column = try sealer.column("key", key.primary)
+            statement.bind(3, column)
+            statement.bind(5, Self.slot(column))
             statement.bind(4, try sealer.column("variant", key.variant))
             try statement.run()
         }
@@ -210,8 +217,12 @@ extension CacheIndex {
         return victims
     }
 
-    /// Brings the log into the file and cuts it off, as far as readers and the disk allow.
-    func emptyLog() { _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)") }
+    /// Brings the log into the file and cuts it off, as far as the disk, readers and other processes allow.
+    func emptyLog() {
+        connection.waiting(atMost: .milliseconds(100)) {
+            _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+    }
 
     // MARK: Bookkeeping
 

@@ -8,7 +8,7 @@ import HTTPCore
 /// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
 final class CacheIndex {
     /// `PRAGMA user_version`, and part of the file's name.
-    static let schemaVersion: Int64 = 2
+    static let schemaVersion: Int64 = 3
     /// `PRAGMA application_id`: "LATc".
     static let applicationID: Int64 = 0x4C41_5463
 
@@ -25,13 +25,14 @@ final class CacheIndex {
     /// Makes the tables, if the file is new, and sets how it is written.
     func prepareForWriting() throws {
         if try connection.number("PRAGMA user_version") == 0 {
-            try connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            // Three bodies of 4 KiB share a page, and no body needs many.
+            try connection.execute("PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
         }
         _ = try connection.number("PRAGMA journal_mode = WAL")
         // A loss of power may cost the last commits, never what is whole: what is kept can be fetched again.
         try connection.execute(
-            "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -8192; "
-                + "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
+            "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 256; "
+                + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         try connection.execute("BEGIN IMMEDIATE")
         do {
             if try connection.number("PRAGMA user_version") == 0 { try connection.execute(Self.schema) }
@@ -62,13 +63,14 @@ final class CacheIndex {
 
     private static let schema = """
         CREATE TABLE entries(
-          id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
+          id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
           used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL,
           pinned INTEGER NOT NULL, expired INTEGER NOT NULL, size INTEGER NOT NULL, body_size INTEGER NOT NULL,
           stored_size INTEGER NOT NULL, checksum BLOB NOT NULL, file BLOB,
           sealer INTEGER NOT NULL, salt BLOB NOT NULL, url BLOB NOT NULL, domain BLOB, server BLOB, partition BLOB,
-          head BLOB NOT NULL, UNIQUE(key, variant));
+          head BLOB NOT NULL);
         CREATE TABLE bodies(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE INDEX entries_slot ON entries(slot);
         CREATE INDEX entries_used ON entries(pinned, used);
         CREATE INDEX entries_stored_at ON entries(stored_at);
         CREATE INDEX entries_url ON entries(url);
@@ -117,9 +119,11 @@ final class CacheIndex {
 
     /// The rows under a primary key, the one stored last first, with bodies that lie in the index.
     func rows(primaryKey: String) throws -> [Row] {
-        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.key = ?1 ORDER BY e.id DESC")
+        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
         defer { statement.reset() }
-        statement.bind(1, try sealer.column("key", primaryKey))
+        let key = try sealer.column("key", primaryKey)
+        statement.bind(1, key)
+        statement.bind(2, Self.slot(key))
         var rows: [Row] = []
         var attached: Int64 = 0
         while try statement.step() {
@@ -223,11 +227,17 @@ final class CacheIndex {
         case .all: return Condition(sql: "1")
         case .key(let key):
             let columns = (try sealer.column("key", key.primary), try sealer.column("variant", key.variant))
-            return Condition(sql: "key = ?1 AND variant = ?2") { statement in
+            return Condition(sql: "slot = ?3 AND key = ?1 AND variant = ?2") { statement in
                 statement.bind(1, columns.0)
                 statement.bind(2, columns.1)
+                statement.bind(3, Self.slot(columns.0))
             }
-        case .primaryKey(let key): return try equality("key", key)
+        case .primaryKey(let key):
+            let column = try sealer.column("key", key)
+            return Condition(sql: "slot = ?2 AND key = ?1") { statement in
+                statement.bind(1, column)
+                statement.bind(2, Self.slot(column))
+            }
         case .url(let url): return try equality("url", url)
         case .server(let name): return try equality("server", name)
         case .domain(let name): return try equality("domain", name)
@@ -259,6 +269,14 @@ final class CacheIndex {
             statement.bind(1, bytes)
             statement.bind(2, number)
         }
+    }
+
+    /// What a key is looked for by: a number, so that the index of all keys is small and stays in memory. Keys that share
+    /// one are told apart by their rows.
+    static func slot(_ key: [UInt8]) -> Int64 {
+        // Of a digest eight bytes are as good as all.
+        let bytes = key.count == 32 ? key[..<8] : key[...]
+        return Int64(bitPattern: bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
     }
 
     static func damage(_ message: String) -> SQLiteError {

@@ -18,24 +18,34 @@ final class ChangeWatch: Sendable {
     }
 
     private let layout: DiskLayout
+    private let sealer: EntrySealer
     private let writer: Int64
     private let state: Mutex<State>
 
     init(_ layout: DiskLayout, _ sealer: EntrySealer, writer: Int64) {
         self.layout = layout
+        self.sealer = sealer
         self.writer = writer
         let handle = IndexHandle(layout, sealer, .reading, busyTimeout: .milliseconds(20))
         state = Mutex(State(handle: Confined(handle)))
     }
 
-    /// Opens the index for it, if that is to be done. Not for the threads of tasks.
+    /// Opens the index for it, if that is to be done. Not for the threads of tasks, and without the lock that they take:
+    /// to open may mean to wait for another process.
     func prepare() {
+        guard state.withLock({ !$0.isOpen }) else { return }
+        let handle = IndexHandle(layout, sealer, .reading, busyTimeout: .milliseconds(20))
+        guard let index = try? handle.index() else { return }
+        let version = (try? index.connection.number("PRAGMA data_version")) ?? 0
+        let lastChange = (try? index.lastChange(exceptBy: writer)) ?? 0
+        let opened = Confined(handle)
         state.withLock { state in
-            guard !state.isOpen, let index = try? state.handle.value.index() else { return }
+            guard !state.isOpen else { return }
+            state.handle = opened
             state.isOpen = true
-            state.file = state.handle.value.file
-            state.version = (try? index.connection.number("PRAGMA data_version")) ?? 0
-            state.lastChange = (try? index.lastChange(exceptBy: writer)) ?? 0
+            state.file = opened.value.file
+            state.version = version
+            state.lastChange = lastChange
             state.epoch += 1
         }
     }

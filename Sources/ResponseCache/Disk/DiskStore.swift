@@ -18,7 +18,7 @@ public import HTTPCore
 /// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
 /// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
 /// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
-/// `index-2.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+/// `index-3.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
 ///
 /// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
 ///
@@ -72,18 +72,11 @@ public final class DiskStore: CacheStore {
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        // Asked before and after: in between, a use may go from what waits to the disk, behind the back of the look-up.
-        let before = core.recentUses(of: primaryKey)
+        let ticket = core.writtenTicket
         let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
-        let after = core.recentUses(of: primaryKey)
         let damaged = rows.filter { $0.entry == nil }.map(\.id)
         if !damaged.isEmpty { core.write(.drop(damaged)) }
-        return rows.compactMap { $0.entry }.map { entry in
-            guard let use = after[entry.key] ?? before[entry.key] else { return entry }
-            var entry = entry
-            entry.lastUse = use.time
-            return entry
-        }
+        return rows.compactMap { $0.entry.map { core.withUse($0, since: ticket) } }
     }
 
     /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
@@ -99,8 +92,8 @@ public final class DiskStore: CacheStore {
         }
         let body: ResponseBody?
         switch stored.place {
-        case .attached(let bytes):
-            body = check(bytes, stored)
+        case .attached:
+            body = attachedBody(of: entry)
         case .inline:
             let row = entry.mark.row
             let bytes = try await core.read(core.lookups, core.lookupIndex) { try $0.inlineBody(row) } ?? nil
@@ -114,6 +107,12 @@ public final class DiskStore: CacheStore {
         }
         if body == nil { core.write(.drop([entry.mark.row])) }
         return body
+    }
+
+    /// The body that came with the look-up of an entry, checked.
+    func attachedBody(of entry: CacheEntry) -> ResponseBody? {
+        guard let stored = entry.mark.body, case .attached(let bytes) = stored.place else { return nil }
+        return check(bytes, stored)
     }
 
     private func check(_ bytes: Data, _ stored: StoredBody) -> ResponseBody? {

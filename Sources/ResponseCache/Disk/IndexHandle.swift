@@ -41,10 +41,10 @@ final class IndexHandle {
         switch purpose {
         case .writing:
             try layout.makeFolders()
-            return try layout.locked { try openForWriting() }
+            return try layout.locked(within: busyTimeout) { try openForWriting() }
         case .reading:
             guard file != nil else { return nil }
-            return try layout.locked { try openForReading() }
+            return try layout.locked(within: busyTimeout) { try openForReading() }
         }
     }
 
@@ -100,7 +100,7 @@ extension DiskLayout {
 
     /// Puts a damaged index out of the way, unless somebody else has done so.
     func setAside(_ file: FileIdentity?) throws {
-        try locked {
+        try locked(within: .seconds(1)) {
             guard let file, FileIdentity(index) == file else { return }
             // Its log first: it must never meet another index.
             for suffix in ["-wal", "-shm"] where unlink(index + suffix) != 0 && errno != ENOENT {

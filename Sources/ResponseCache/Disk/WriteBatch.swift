@@ -50,6 +50,9 @@ struct WriteBatch {
         if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.finishWithNothing() } }
         do {
             try attempt(tasks)
+        } catch let error where Self.isBusy(error) {
+            // Who holds the index will hold it for each of them: they wait once.
+            for task in tasks { task.fail(CacheFault.error(error, in: core.layout.directory)) }
         } catch {
             mend(error)
             // Each for itself: what is wrong with one, or too much for the disk, is no reason for the others to fail.
@@ -61,6 +64,10 @@ struct WriteBatch {
                 }
             }
         }
+    }
+
+    private static func isBusy(_ error: any Error) -> Bool {
+        (error as? SQLiteError)?.isBusy ?? (error as? SystemError)?.isBusy ?? false
     }
 
     /// Does what helps before the second attempt.
@@ -87,7 +94,8 @@ struct WriteBatch {
         guard let index = try? core.writeIndex.value.index() else { return }
         index.emptyLog()
         guard let used = try? index.totals().usage.byteCount else { return }
-        let excess = max(used / 10, needed)
+        // Rows and log take room too until the log is emptied.
+        let excess = max(used / 10, needed + (1 << 20))
         for name in (try? index.victims(excess).compactMap { $0.file }) ?? [] {
             unlink(core.layout.path(ofBody: name))
         }

@@ -18,6 +18,7 @@ final class SQLiteConnection {
 
     let path: String
     private let handle: OpaquePointer
+    private let busyTimeout: Duration
     private var statements: [String: SQLiteStatement] = [:]
 
     /// Opens a file.
@@ -41,6 +42,7 @@ final class SQLiteConnection {
             throw SQLiteError(code: code, message: message, attempt: "opening the file")
         }
         handle = opened
+        self.busyTimeout = busyTimeout
         sqlite3_busy_timeout(handle, Int32(busyTimeout / .milliseconds(1)))
         // The last connection to close would delete the files of WAL by name. Where the folder was removed and made
         // again in between, those would be somebody else's.
@@ -57,6 +59,13 @@ final class SQLiteConnection {
     func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
+    }
+
+    /// Does something that waits for another process no longer than so.
+    func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
+        sqlite3_busy_timeout(handle, Int32(limit / .milliseconds(1)))
+        defer { sqlite3_busy_timeout(handle, Int32(busyTimeout / .milliseconds(1))) }
+        return try body()
     }
 
     /// A statement, prepared once for the connection, and reset.
