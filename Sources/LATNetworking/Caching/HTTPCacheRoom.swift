@@ -63,6 +63,10 @@ struct HTTPCacheRoom: Room {
                 return try await operations.flights.lead(ticket.flight, flight) {
                     try await exchange(forward, request, ticket, chain)
                 }
+            case .alone:
+                return try await operations.flights.lead(ticket.flight, nil) {
+                    try await exchange(forward, request, ticket, chain)
+                }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
             }
@@ -99,7 +103,7 @@ struct HTTPCacheRoom: Room {
             guard let body = try await operations.body(of: answer.entry, for: request, part: part) else { return nil }
             response.body = body
         }
-        await operations.touch(answer.entry)
+        operations.touch(answer.entry)
         return response
     }
 
@@ -196,7 +200,7 @@ struct HTTPCacheRoom: Room {
         confirmed.timings = response.timings
         confirmed.body = body
         confirmed.source = .revalidated
-        await operations.touch(entry)
+        operations.touch(entry)
         return confirmed
     }
 

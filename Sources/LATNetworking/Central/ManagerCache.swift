@@ -59,7 +59,7 @@ extension CentralRequestManager {
         /// - Returns: how many there are.
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
-            let store = try storage.store()
+            let store = try await storage.store()
             let entries = try await store.entries(canonical(.url(url)))
             for entry in entries { try await store.touch(entry.key, at: storage.now()) }
             return entries.count
@@ -86,11 +86,12 @@ extension CentralRequestManager {
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
-        /// Returns when all that was kept would survive a loss of power.
+        /// Returns when all that was kept would survive a loss of power. What waits to be written is written first: a
+        /// process that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last answers.
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
-            let store = try storage.store()
+            let store = try await storage.store()
             let entries = try await store.entries(canonical(.url(url)))
             for var entry in entries where entry.isPinned != isPinned {
                 entry.isPinned = isPinned
@@ -127,9 +128,11 @@ extension CacheStorage {
         let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
         let given =
             (configuration.cacheStore as? DiskStore ?? (configuration.cacheStore as? TieredStore)?.disk)?.directory
+        var settings = WriteBehind.Settings()
+        settings.lookUpTimeout = configuration.cacheLookUpTimeout
         self.init(
-            partition: configuration.cachePartition, directory: own ?? given, now: configuration.cacheClock,
-            observer: configuration.cacheObserver
+            partition: configuration.cachePartition, directory: own ?? given, settings: settings,
+            now: configuration.cacheClock, observer: configuration.cacheObserver
         ) {
             if let store = configuration.cacheStore { return store }
             guard let directory = own else { return MemoryStore() }

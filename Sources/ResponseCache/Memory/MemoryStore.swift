@@ -62,7 +62,9 @@ public final class MemoryStore: CacheStore {
     }
 
     /// Notes that an entry was used.
-    public func touch(_ key: CacheKey, at time: Date) async throws {
+    public func touch(_ key: CacheKey, at time: Date) async throws { note(use: key, at: time) }
+
+    func note(use key: CacheKey, at time: Date) {
         change(key.primary) { shard, moment in
             if let index = shard.index(of: key) { shard.use(index, at: moment, time: time) }
         }

@@ -40,6 +40,9 @@ public struct CacheEntry: Sendable {
     /// Where it was found. A store sets it when it hands the entry out.
     public var tier = Tier.memory
 
+    /// The body, while it waits to be written.
+    var waitingBody: Data?
+
     /// What the store that gave it out noted on it.
     var mark = StorageMark()
 

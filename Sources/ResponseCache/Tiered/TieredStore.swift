@@ -56,6 +56,29 @@ public final class TieredStore: CacheStore {
             found.entries, stored, StorageMark.Lookup(ticket: ticket, epoch: epoch, variantCount: stored.count))
     }
 
+    /// The entries under a primary key when memory is known to hold all of them; else `nil`.
+    func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
+        let epoch = disk.core.watch.epoch()
+        let found = memory.lookUp(primaryKey)
+        return found.isComplete && found.epoch == epoch ? found.entries : nil
+    }
+
+    /// A body that is in memory, or came with the look-up.
+    func bodyAtHand(of entry: CacheEntry) -> ResponseBody? {
+        if entry.tier == .memory, entry.mark.memoryRevision != 0 {
+            return memory.data(of: entry).map { ResponseBody($0) }
+        }
+        return disk.attachedBody(of: entry).map { copied($0, of: entry) }
+    }
+
+    private func copied(_ body: ResponseBody, of entry: CacheEntry) -> ResponseBody {
+        if let lookup = entry.mark.lookup, let data = body.data, Int64(data.count) <= memoryEntryLimit {
+            // One that is refused lies on disk all the same.
+            try? memory.insert(entry, data, copiedBy: lookup)
+        }
+        return body
+    }
+
     /// The entries of both: those of memory where the disk has the same storing, or could not take it.
     private func merge(_ kept: [CacheEntry], _ stored: [CacheEntry], _ lookup: StorageMark.Lookup) -> [CacheEntry] {
         var rest = kept
@@ -94,12 +117,7 @@ public final class TieredStore: CacheStore {
             if let data = memory.data(of: entry) { return ResponseBody(data) }
             guard entry.mark.row != 0 else { return nil }
         }
-        guard let body = try await disk.body(of: entry) else { return nil }
-        if let lookup = entry.mark.lookup, let data = body.data, Int64(data.count) <= memoryEntryLimit {
-            // One that is refused lies on disk all the same.
-            try? memory.insert(entry, data, copiedBy: lookup)
-        }
-        return body
+        return try await disk.body(of: entry).map { copied($0, of: entry) }
     }
 
     /// Begins to store a response; see ``CacheStore/writer(for:)``.
