@@ -106,7 +106,9 @@ struct CacheOperations: Sendable {
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
-        guard var body = await storage.attempt("read", { try await $0.body(of: entry) }) ?? nil else { return nil }
+        var found = entry.attachedBody.map { ResponseBody($0) }
+        if found == nil { found = await storage.attempt("read", { try await $0.body(of: entry) }) ?? nil }
+        guard var body = found else { return nil }
         if let part {
             if let data = body.data {
                 guard Int64(data.count) >= part.upperBound else { return nil }
@@ -224,7 +226,7 @@ struct CacheOperations: Sendable {
 
     /// Most requests with effects find nothing, and a look costs less than a removal.
     private func holds(_ selection: CacheSelection) async -> Bool {
-        await storage.attempt("look up") { try await !$0.entries(selection).isEmpty } ?? false
+        await storage.attempt("look up") { try await $0.inspecting?.entries(selection).isEmpty != true } ?? false
     }
 
     // MARK: Failures

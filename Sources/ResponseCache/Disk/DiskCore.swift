@@ -63,7 +63,7 @@ final class DiskCore: Sendable {
         do {
             return try await lane.run { [self] in
                 // Who only reads wants to see the changes of others too.
-                defer { watch.prepare() }
+                watch.prepare()
                 do {
                     return try handle.value.index().map(body)
                 } catch let error as SQLiteError where error.isInputOutput {
@@ -159,7 +159,8 @@ final class DiskCore: Sendable {
                 return rest.isEmpty ? nil : rest
             }
         }
-        watch.prepare()
+        // Here rather than on the way of the next hit.
+        _ = watch.look()
     }
 
     /// The most bytes of entries as things are.
