@@ -203,7 +203,7 @@ private final class Reports: Sendable {
 }
 
 /// A store in memory whose changes wait until they are let through.
-final class HeldStore: CacheStore {
+final class HeldStore: CacheInspecting {
     let memory = MemoryStore()
     let failsToRemove = Mutex(false)
     let lookUpCount = Atomic(0)
@@ -241,14 +241,14 @@ final class HeldStore: CacheStore {
 
     func body(of entry: CacheEntry) async throws -> ResponseBody? { try await memory.body(of: entry) }
 
-    func writer(for entry: CacheEntry) async throws -> any CacheWriter {
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         await pass()
-        return try await memory.writer(for: entry)
+        return try await memory.writer(for: entry, replacing: replacing)
     }
 
-    func update(_ entry: CacheEntry) async throws {
+    func update(_ entry: CacheEntry) async throws -> Bool {
         await pass()
-        try await memory.update(entry)
+        return try await memory.update(entry)
     }
 
     func touch(_ key: CacheKey, at time: Date) async throws { try await memory.touch(key, at: time) }
@@ -262,6 +262,4 @@ final class HeldStore: CacheStore {
     func entries(_ selection: CacheSelection) async throws -> [CacheEntry] { try await memory.entries(selection) }
 
     func usage() async throws -> CacheUsage { try await memory.usage() }
-
-    func collectGarbage() async throws -> CacheUsage { try await memory.collectGarbage() }
 }

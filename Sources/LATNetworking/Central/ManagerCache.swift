@@ -29,16 +29,16 @@ extension CentralRequestManager {
         }
 
         /// How much is stored.
-        public func usage() async throws -> CacheUsage { try await storage.store().usage() }
+        public func usage() async throws -> CacheUsage { try await storage.store().inspected().usage() }
 
         /// The entries that are selected, without an order.
         public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
-            try await storage.store().entries(canonical(selection))
+            try await storage.store().inspected().entries(canonical(selection))
         }
 
         /// The entries whose URLs begin so.
         public func entries(withPrefix prefix: String) async throws -> [CacheEntry] {
-            try await storage.store().entries(.urlPrefix(absolute(prefix)))
+            try await storage.store().inspected().entries(.urlPrefix(absolute(prefix)))
         }
 
         /// Keeps the entries of a URL when room is made, until they are unpinned or removed.
@@ -60,7 +60,7 @@ extension CentralRequestManager {
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
             let store = try await storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for entry in entries { try await store.touch(entry.key, at: storage.now()) }
             return entries.count
         }
@@ -92,7 +92,7 @@ extension CentralRequestManager {
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
             let store = try await storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for var entry in entries where entry.isPinned != isPinned {
                 entry.isPinned = isPinned
                 try await store.update(entry)
@@ -126,8 +126,7 @@ extension CacheStorage {
     convenience init(_ configuration: CentralRequestManager.Configuration) {
         let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
         let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
-        let given =
-            (configuration.cacheStore as? DiskStore ?? (configuration.cacheStore as? TieredStore)?.disk)?.directory
+        let given = configuration.cacheStore.flatMap(Self.directory)
         var settings = WriteBehind.Settings()
         settings.lookUpTimeout = configuration.cacheLookUpTimeout
         self.init(
@@ -138,6 +137,12 @@ extension CacheStorage {
             guard let directory = own else { return MemoryStore() }
             return TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
         }
+    }
+
+    /// The folder of a store; `nil` for one that is not on disk.
+    private static func directory(of store: any CacheStore) -> String? {
+        guard let tiers = store as? TieredStore else { return (store as? DiskStore)?.directory }
+        return directory(of: tiers.upper) ?? directory(of: tiers.lower)
     }
 
     /// `$XDG_CACHE_HOME/<program>`, else `~/.cache/<program>`; `nil` for a process without a home.

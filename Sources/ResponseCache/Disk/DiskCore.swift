@@ -96,7 +96,7 @@ final class DiskCore: Sendable {
         do {
             return try await lane.run { [self] in
                 // Who only reads wants to see the changes of others too.
-                defer { watch.prepare() }
+                watch.prepare()
                 do {
                     return try handle.value.index().map(body)
                 } catch let error as SQLiteError where error.isInputOutput {
@@ -226,7 +226,8 @@ final class DiskCore: Sendable {
         guard !tasks.isEmpty else { return }
         WriteBatch(self, tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
-        watch.prepare()
+        // Here rather than on the way of the next hit.
+        _ = watch.look()
     }
 
     /// The most bytes of entries as things are.

@@ -148,6 +148,8 @@ struct DiskLayout: Sendable {
 struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
+    /// Whether there is nothing in it, as when somebody has emptied it under those who have it open.
+    let isEmpty: Bool
 
     /// The file of a path; `nil` when there is none.
     ///
@@ -157,5 +159,10 @@ struct FileIdentity: Hashable, Sendable {
         guard stat(path, &facts) == 0 else { return nil }
         device = UInt64(facts.st_dev)
         number = UInt64(facts.st_ino)
+        isEmpty = facts.st_size == 0
     }
+
+    static func == (a: FileIdentity, b: FileIdentity) -> Bool { a.device == b.device && a.number == b.number }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }

@@ -33,10 +33,14 @@ final class IndexHandle {
 
     /// The index as it is on disk now; for reading `nil` when there is none.
     func index() throws -> CacheIndex? {
-        let file = FileIdentity(layout.index)
+        var file = FileIdentity(layout.index)
         if let open {
-            if open.file == file { return open.index }
+            if open.file == file, file?.isEmpty == false { return open.index }
             close()
+            if open.file == file {
+                try layout.setAside(file)
+                file = nil
+            }
         }
         switch purpose {
         case .writing:
@@ -56,7 +60,6 @@ final class IndexHandle {
         guard let file = FileIdentity(layout.index) else { throw SystemError("opening \(layout.index)", code: ENOENT) }
         damagedFile = file
         try index.prepareForWriting()
-        try index.forgetOldWriters()
         damagedFile = nil
         open = (index, file)
         return index

@@ -92,6 +92,9 @@ final class SQLiteConnection {
     /// The row that was inserted last.
     var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
+    /// Where the header of the log is mapped, once something was read; `nil` when it is in no shared memory.
+    var sharedHeader: UnsafeRawPointer? { lat_sqlite3_shared_header(handle) }
+
     /// How many rows the last statement changed.
     var changeCount: Int { Int(sqlite3_changes(handle)) }
 
@@ -155,6 +158,12 @@ final class SQLiteStatement {
     func run() throws(SQLiteError) {
         while try step() {}
         reset()
+    }
+
+    /// Runs it to its end with one parameter.
+    func run(with value: Int64) throws(SQLiteError) {
+        bind(1, value)
+        try run()
     }
 
     func bind(_ index: Int32, _ value: Int64) { sqlite3_bind_int64(handle, index, value) }

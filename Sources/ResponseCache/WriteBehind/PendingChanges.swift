@@ -69,16 +69,14 @@ struct PendingChanges {
     ///
     /// - Returns: `false` when there is no room for it.
     mutating func store(_ entry: CacheEntry, _ body: Data) -> Bool {
-        var entry = entry
-        entry.waitingBody = nil
-        return add(.store(entry, body), entry.key)
+        add(.store(entry.bare, body), entry.key)
     }
 
     /// Replaces what is kept of an entry besides its body.
     ///
     /// - Returns: `false` when there is no room for it.
     mutating func update(_ entry: CacheEntry) -> Bool {
-        if let waiting = entry.waitingBody { return store(entry, waiting) }
+        if entry.isWaiting, let body = entry.attachedBody { return store(entry, body) }
         // It was stored anew since.
         if case .store? = slot(of: entry.key)?.change { return true }
         return add(.update(entry), entry.key)
@@ -241,6 +239,9 @@ struct PendingChanges {
 
     // MARK: Reading
 
+    /// The note on an entry that waits.
+    fileprivate struct Waiting: Sendable {}
+
     /// What waits under a primary key.
     struct View: Sendable {
         fileprivate(set) var changes: [Change]
@@ -262,7 +263,8 @@ struct PendingChanges {
                 switch change {
                 case .store(var entry, let body):
                     entries.removeAll { $0.key == entry.key }
-                    entry.waitingBody = body
+                    entry.attachedBody = body
+                    entry.note = Waiting()
                     entry.bodyByteCount = Int64(body.count)
                     entries.insert(entry, at: 0)
                 case .update(let entry):
@@ -298,4 +300,9 @@ struct PendingChanges {
         case .update(let entry), .touch(let entry): entry.headByteCount + 256
         }
     }
+}
+
+extension CacheEntry {
+    /// Whether it waits to be written, or did when it was given out.
+    var isWaiting: Bool { note is PendingChanges.Waiting }
 }

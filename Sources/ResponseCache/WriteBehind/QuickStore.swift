@@ -9,21 +9,21 @@ protocol QuickStore: CacheStore {
     /// The entries under a primary key; `nil` when they are not known without waiting.
     func quickEntries(for primaryKey: String) -> [CacheEntry]?
 
-    /// The body of an entry; `nil` when it is not known without waiting, or gone.
-    func quickBody(of entry: CacheEntry) -> ResponseBody?
-
     /// Notes a use. On disk it is written when the one that was written last is older than an interval.
-    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval)
+    ///
+    /// - Returns: `false` when that cannot be done without waiting.
+    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool
 }
 
 extension MemoryStore: QuickStore {
     var neverWaits: Bool { true }
 
-    func quickEntries(for primaryKey: String) -> [CacheEntry]? { lookUp(primaryKey).entries }
+    func quickEntries(for primaryKey: String) -> [CacheEntry]? { lookUp(primaryKey) }
 
-    func quickBody(of entry: CacheEntry) -> ResponseBody? { data(of: entry).map { ResponseBody($0) } }
-
-    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) { note(use: entry.key, at: time) }
+    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
+        note(use: entry.key, at: time)
+        return true
+    }
 }
 
 extension DiskStore: QuickStore {
@@ -31,10 +31,9 @@ extension DiskStore: QuickStore {
 
     func quickEntries(for primaryKey: String) -> [CacheEntry]? { nil }
 
-    func quickBody(of entry: CacheEntry) -> ResponseBody? { attachedBody(of: entry) }
-
-    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) {
+    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
         core.touch(entry.key, at: time, since: entry.lastUse, interval: interval)
+        return true
     }
 }
 
@@ -43,11 +42,11 @@ extension TieredStore: QuickStore {
 
     func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesInMemory(for: primaryKey) }
 
-    func quickBody(of entry: CacheEntry) -> ResponseBody? { bodyAtHand(of: entry) }
-
-    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) {
+    func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
+        let quick = (upper as? MemoryStore, lower as? DiskStore)
+        guard let memory = quick.0, let disk = quick.1 else { return false }
         memory.note(use: entry.key, at: time)
-        disk.quickTouch(entry, at: time, interval: interval)
+        return disk.quickTouch(entry, at: time, interval: interval)
     }
 }
 

@@ -142,8 +142,7 @@ package final class WriteBehind: Sendable {
 
     /// The body of an entry; `nil` when it is gone, or its first byte takes too long.
     package func body(of entry: CacheEntry) async -> ResponseBody? {
-        if let waiting = entry.waitingBody { return ResponseBody(waiting) }
-        if let body = quick?.quickBody(of: entry) { return body }
+        if let body = entry.attachedBody { return ResponseBody(body) }
         // All of it is checked before the first byte, at 20 MiB a second or more.
         let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
         do {
@@ -200,8 +199,8 @@ package final class WriteBehind: Sendable {
     /// Notes a use. It is written when the last one that was written is older than an interval, in seconds.
     package func touch(_ entry: CacheEntry, interval: Double) {
         let now = now()
-        if entry.waitingBody != nil, state.withLock({ $0.pending.touchStored(entry.key, at: now) }) { return }
-        if let quick { return quick.quickTouch(entry, at: now, interval: interval) }
+        if entry.isWaiting, state.withLock({ $0.pending.touchStored(entry.key, at: now) }) { return }
+        if let quick, quick.quickTouch(entry, at: now, interval: interval) { return }
         guard abs(now.timeIntervalSince(entry.lastUse)) >= interval else { return }
         var used = entry
         used.lastUse = now
@@ -255,20 +254,20 @@ package final class WriteBehind: Sendable {
         case .change(_, .touch(let entry)):
             succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
         case .removal(_, let selection):
-            succeeded = await perform { store in
+            succeeded = await perform { store -> Void in
                 // Most requests with effects find nothing, and a look costs less than a removal.
-                if case .url = selection, try await store.entries(selection).isEmpty { return }
+                if case .url = selection, try await store.inspecting?.entries(selection).isEmpty ?? false { return }
                 if case .primaryKey(let key) = selection, try await store.entries(for: key).isEmpty { return }
-                try await store.remove(selection)
+                _ = try await store.remove(selection)
             }
         }
         end { $0.pending.end(work, succeeded: succeeded) }
     }
 
     /// Does something with the store.
-    private func perform(_ work: (any CacheStore) async throws -> Void) async -> Bool {
+    private func perform<Value>(_ work: (any CacheStore) async throws -> Value) async -> Bool {
         do {
-            try await work(store)
+            _ = try await work(store)
             return true
         } catch {
             fail(error)

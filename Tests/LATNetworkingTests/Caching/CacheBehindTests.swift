@@ -193,12 +193,15 @@ final class AwkwardStore: CacheStore {
         return nil
     }
 
-    func writer(for entry: CacheEntry) async throws -> any CacheWriter {
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         try await act()
-        return try await MemoryStore().writer(for: entry)
+        return try await MemoryStore().writer(for: entry, replacing: replacing)
     }
 
-    func update(_ entry: CacheEntry) async throws { try await act() }
+    func update(_ entry: CacheEntry) async throws -> Bool {
+        try await act()
+        return true
+    }
 
     func touch(_ key: CacheKey, at time: Date) async throws { try await act() }
 
@@ -206,13 +209,4 @@ final class AwkwardStore: CacheStore {
         try await act()
         return CacheUsage()
     }
-
-    func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
-        try await act()
-        return []
-    }
-
-    func usage() async throws -> CacheUsage { CacheUsage() }
-
-    func collectGarbage() async throws -> CacheUsage { CacheUsage() }
 }

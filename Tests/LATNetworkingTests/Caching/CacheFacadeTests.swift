@@ -72,13 +72,13 @@ import Testing
 }
 
 /// A store that can do nothing.
-private struct BrokenStore: CacheStore {
+private struct BrokenStore: CacheInspecting {
     private let fault = NetworkError(.cache, message: "the disk is gone")
 
     func entries(for primaryKey: String) async throws -> [CacheEntry] { throw fault }
     func body(of entry: CacheEntry) async throws -> ResponseBody? { throw fault }
-    func writer(for entry: CacheEntry) async throws -> any CacheWriter { throw fault }
-    func update(_ entry: CacheEntry) async throws { throw fault }
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter { throw fault }
+    func update(_ entry: CacheEntry) async throws -> Bool { throw fault }
     func touch(_ key: CacheKey, at time: Date) async throws { throw fault }
     func remove(_ selection: CacheSelection) async throws -> CacheUsage { throw fault }
     func entries(_ selection: CacheSelection) async throws -> [CacheEntry] { throw fault }

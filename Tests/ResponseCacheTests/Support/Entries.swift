@@ -76,7 +76,7 @@ enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
 
     var testDescription: String { rawValue }
 
-    func make(in directory: TemporaryDirectory, limit: Int64 = 64 << 20) throws -> any CacheStore {
+    func make(in directory: TemporaryDirectory, limit: Int64 = 64 << 20) throws -> any CacheInspecting {
         let folder = directory.path(of: "cache")
         switch self {
         case .memory: return MemoryStore(byteLimit: limit)
