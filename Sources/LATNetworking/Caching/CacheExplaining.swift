@@ -36,11 +36,11 @@ extension CacheOperations {
         } catch {
             return CacheExplanation(question(.everybody), bypasses: policy == .networkOnly ? .policy : error, at: now)
         }
-        let store = try storage.store()
-        let others = try await store.entries(.url(ticket.url.text)).filter { $0.key.primary != ticket.primary }
+        let store = try await storage.store()
+        let others = try await store.inspecting?.entries(.url(ticket.url.text)) ?? []
         return CacheExplanation(
-            question(ticket.identity), entries: try await store.entries(for: ticket.primary), others: others,
-            lastRefusal: storage.refusals.last(of: ticket.primary), at: now)
+            question(ticket.identity), entries: try await store.entries(for: ticket.primary), others: others.filter { $0.key.primary != ticket.primary },
+            lastRefusal: storage.ledger.refusals.last(of: ticket.primary), at: now)
     }
 }
 

@@ -101,8 +101,8 @@ struct CacheOperations: Sendable {
 
     // MARK: Reading
 
-    func entries(_ ticket: Ticket) async -> [CacheEntry] {
-        await storage.attempt("look up") { try await $0.entries(for: ticket.primary) } ?? []
+    func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
+        await storage.behind?.entries(for: ticket.primary, urgency) ?? []
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -113,7 +113,7 @@ struct CacheOperations: Sendable {
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
-        guard var body = await storage.attempt("read", { try await $0.body(of: entry) }) ?? nil else { return nil }
+        guard var body = await storage.behind?.body(of: entry) else { return nil }
         if let part {
             if let data = body.data {
                 guard Int64(data.count) >= part.upperBound else { return nil }
@@ -134,20 +134,24 @@ struct CacheOperations: Sendable {
     }
 
     /// A stored success as an answer; `nil` when its body is gone.
-    func response(_ entry: CacheEntry, to request: HTTPRequest, isStale: Bool) async throws -> HTTPResponse? {
+    ///
+    /// - Parameter timeToLive: how long it lives, where the app says so.
+    func response(
+        _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil
+    ) async throws -> HTTPResponse? {
         guard let body = try await body(of: entry, for: request) else { return nil }
         var response = StoredAnswer.response(entry, to: request)
         response.body = body
         response.source = isStale ? .stale : source(of: entry)
-        await touch(entry)
+        touch(entry, timeToLive)
         return response
     }
 
     func source(of entry: CacheEntry) -> HTTPResponse.Source { entry.tier == .memory ? .memoryCache : .diskCache }
 
-    func touch(_ entry: CacheEntry) async {
-        let now = storage.now()
-        _ = await storage.attempt("touch") { try await $0.touch(entry.key, at: now) }
+    /// Notes a use.
+    func touch(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive? = nil) {
+        storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
     }
 
     // MARK: Counting
@@ -158,10 +162,10 @@ struct CacheOperations: Sendable {
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
         do {
             let fetched = try await fetch()
-            storage.counters.countLookup(fetched.response.source)
+            storage.ledger.counters.countLookup(fetched.response.source)
             return fetched
         } catch {
-            storage.counters.add(.misses)
+            storage.ledger.counters.add(.misses)
             throw error
         }
     }
@@ -169,7 +173,7 @@ struct CacheOperations: Sendable {
     // MARK: Writing
 
     func update(_ entry: CacheEntry) async {
-        _ = await storage.attempt("update") { try await $0.update(entry) }
+        await storage.behind?.update(entry)
     }
 
     /// Notes that an entry was found expired, so that a clock that is put back does not make it good again.
@@ -181,19 +185,19 @@ struct CacheOperations: Sendable {
     }
 
     func remove(_ selection: CacheSelection) async {
-        _ = await storage.attempt("remove") { try await $0.remove(selection) }
+        await storage.behind?.remove(selection)
     }
 
-    /// Stores an answer: a collected one now, a stream while it is read.
+    /// Stores an answer, behind: nothing waits for the store. A stream is stored while it is read.
     ///
-    /// - Returns: the response to hand on, and whether it is stored already.
+    /// - Returns: the response to hand on, and whether it is found already.
     func store(
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
         requestTime: Date, responseTime: Date
     ) async -> (response: HTTPResponse, isStored: Bool) {
         guard response.source == .network else { return (response, false) }
         if let refusal = verdict(on: response, call) {
-            storage.refuse(ticket.primary, refusal)
+            storage.ledger.refuse(ticket.primary, refusal)
             return (response, false)
         }
         guard
@@ -203,27 +207,18 @@ struct CacheOperations: Sendable {
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
-        if ticket.identity.credentials != nil { storage.identityKey.save() }
+        guard let behind = storage.behind else { return (response, false) }
+        if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
-                storage.refuse(ticket.primary, .incomplete)
+                storage.ledger.refuse(ticket.primary, .incomplete)
                 return (response, false)
             }
-            let isStored: Void? = await storage.keep(ticket.primary) { store in
-                let writer = try await store.writer(for: entry)
-                if !data.isEmpty { try await writer.append(data) }
-                try await writer.commit()
-                storage.counters.countStored(data.count)
-            }
-            return (response, isStored != nil)
-        }
-        guard let writer = await storage.keep(ticket.primary, { try await $0.writer(for: entry) }) else {
-            return (response, false)
+            return (response, await behind.store(entry, data))
         }
         var response = response
         let announced = StorageRule.announcedLength(of: response, method: request.method)
-        response.body = ResponseBody(
-            StoringBody(response.body, into: writer, announced: announced, storage: storage, primary: ticket.primary))
+        response.body = ResponseBody(StoringBody(response.body, into: behind.stream(entry), announced: announced))
         return (response, false)
     }
 
@@ -249,13 +244,8 @@ struct CacheOperations: Sendable {
             var selections = [CacheSelection.url(url.text)]
             // By key too: the same parameters in another order are the same entry.
             selections += [HTTPMethod.get, .head].compactMap { primary($0, url, call, nil) }.map { .primaryKey($0) }
-            for selection in selections where await holds(selection) { await remove(selection) }
+            for selection in selections { await remove(selection) }
         }
-    }
-
-    /// Most requests with effects find nothing, and a look costs less than a removal.
-    private func holds(_ selection: CacheSelection) async -> Bool {
-        await storage.attempt("look up") { try await !$0.entries(selection).isEmpty } ?? false
     }
 
     // MARK: Failures

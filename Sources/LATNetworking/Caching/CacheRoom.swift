@@ -29,7 +29,7 @@ struct CacheRoom: Room {
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
             return try await operations.counted {
-                guard let stored = try await stored(request, ticket, isStale: false) else {
+                guard let stored = try await stored(request, ticket, .only, isStale: false) else {
                     throw CacheFailure.nothingStored(request)
                 }
                 return (stored, true)
@@ -39,7 +39,7 @@ struct CacheRoom: Room {
         case .cacheThenNetwork:
             if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, isStale: false)
-                operations.storage.counters.countLookup(stored?.source ?? .network)
+                operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
                 if let stored { deliver(stored, call) }
             }
             return try await fetch(request, ticket, chain).response
@@ -62,8 +62,10 @@ struct CacheRoom: Room {
                 at: operations.storage.now())
             {
             case .usable(let entry):
-                if let response = try await operations.response(entry, to: request, isStale: false) {
-                    operations.storage.counters.countLookup(response.source)
+                if let response = try await operations.response(
+                    entry, to: request, isStale: false, timeToLive: timeToLive)
+                {
+                    operations.storage.ledger.counters.countLookup(response.source)
                     return response
                 }
             case .unusable(_, let expired):
@@ -76,6 +78,10 @@ struct CacheRoom: Room {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
+                    try await operations.counted { try await fetch(request, ticket, chain) }
+                }
+            case .alone:
+                return try await operations.flights.lead(ticket.flight, nil) {
                     try await operations.counted { try await fetch(request, ticket, chain) }
                 }
             case .follow(let flight):
@@ -104,18 +110,19 @@ struct CacheRoom: Room {
 
     /// What is stored, in place of an error.
     private func standIn(_ request: HTTPRequest, _ ticket: CacheOperations.Ticket) async throws -> HTTPResponse? {
-        let stored = try await stored(request, ticket, isStale: true)
-        operations.storage.counters.countLookup(stored?.source ?? .network)
+        let stored = try await stored(request, ticket, .only, isStale: true)
+        operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
         return stored
     }
 
     private func stored(
-        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, isStale: Bool
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ urgency: WriteBehind.Urgency = .alternative,
+        isStale: Bool
     ) async throws -> HTTPResponse? {
+        let entries = await operations.entries(ticket, urgency)
         guard
             case .usable(let entry) = TimeToLiveRule.find(
-                request, ticket.identity, among: await operations.entries(ticket), within: .forever,
-                at: operations.storage.now())
+                request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
         else { return nil }
         return try await operations.response(entry, to: request, isStale: isStale)
     }
@@ -126,7 +133,7 @@ struct CacheRoom: Room {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
         if let refusal = TimeToLiveRule.refusal(status: response.status) {
-            if response.source == .network { operations.storage.refuse(ticket.primary, refusal) }
+            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
             return (response, false)
         }
         return await operations.store(
@@ -185,14 +192,24 @@ final class FlightTable: Sendable {
         case follow(Flight)
         /// One has come meanwhile: look again.
         case lookAgain
+        /// Fetch it for itself: the last answer could not be stored, so there is nothing to wait for.
+        case alone
     }
 
     private struct State {
         var flights: [String: Flight] = [:]
         var endedCount: UInt64 = 0
+        /// Whose last answer could not be stored, and until when that counts.
+        var unshared: [String: ContinuousClock.Instant] = [:]
     }
 
     private let state = Mutex(State())
+    private let unsharedLife: Duration
+    /// So many keys are known at most; beyond, those that count no more go, or all.
+    private static let unsharedLimit = 4_096
+
+    /// - Parameter unsharedLife: how long it counts that an answer could not be stored.
+    init(unsharedLife: Duration = .seconds(30)) { self.unsharedLife = unsharedLife }
 
     /// How many flights have ended. Who looks into the store remembers it, to see whether one has ended since.
     var endedCount: UInt64 { state.withLock(\.endedCount) }
@@ -203,6 +220,10 @@ final class FlightTable: Sendable {
     func join(_ key: String, since endedCount: UInt64?) -> Role {
         state.withLock { state in
             if let flight = state.flights[key] { return .follow(flight) }
+            if let end = state.unshared[key] {
+                if end > .now { return .alone }
+                state.unshared[key] = nil
+            }
             if let endedCount, endedCount != state.endedCount { return .lookAgain }
             let flight = Flight()
             state.flights[key] = flight
@@ -211,16 +232,36 @@ final class FlightTable: Sendable {
     }
 
     /// Fetches the answer that others wait for, and tells them how that ended.
+    ///
+    /// - Parameter flight: `nil` when nobody waits.
     func lead(
-        _ key: String, _ flight: Flight, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+        _ key: String, _ flight: Flight?, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
     ) async throws -> HTTPResponse {
         do {
             let (response, isStored) = try await fetch()
-            end(key, flight, isStored ? .stored : .notStored)
+            if isStored {
+                share(key)
+            } else if response.source == .network, !CacheStrategy.isError(status: response.status) {
+                unshare(key)
+            }
+            if let flight { end(key, flight, isStored ? .stored : .notStored) }
             return response
         } catch {
-            end(key, flight, Self.ending(of: error))
+            if let flight { end(key, flight, Self.ending(of: error)) }
             throw error
+        }
+    }
+
+    private func share(_ key: String) { state.withLock { $0.unshared[key] = nil } }
+
+    private func unshare(_ key: String) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            if state.unshared.count >= Self.unsharedLimit {
+                state.unshared = state.unshared.filter { $0.value > now }
+                if state.unshared.count >= Self.unsharedLimit { state.unshared = [:] }
+            }
+            state.unshared[key] = now + unsharedLife
         }
     }
 

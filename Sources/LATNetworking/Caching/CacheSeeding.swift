@@ -16,15 +16,12 @@ extension CacheOperations {
         } catch {
             throw NetworkError(.cache, message: "the answer is not stored: \(error)", request: request)
         }
-        let store = try storage.store()
-        if onlyIfAbsent, try await store.entries(for: ticket.primary).contains(where: { $0.key == entry.key }) {
-            return false
-        }
+        let store = try await storage.store()
         if ticket.identity.credentials != nil { storage.identityKey.save() }
-        let writer = try await store.writer(for: entry)
+        let writer = try await store.writer(for: entry, replacing: onlyIfAbsent ? .nothing : .anything)
         if !body.isEmpty { try await writer.append(body) }
-        try await writer.commit()
-        storage.counters.countStored(body.count)
+        if case .superseded = try await writer.commit() { return false }
+        storage.ledger.counters.countStored(body.count)
         return true
     }
 

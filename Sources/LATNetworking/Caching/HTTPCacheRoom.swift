@@ -49,11 +49,11 @@ struct HTTPCacheRoom: Room {
             let forward: CacheStrategy.Forward
             switch CacheStrategy(request, ticket.identity, entries: entries, at: operations.storage.now()) {
             case .gatewayTimeout:
-                operations.storage.counters.add(.misses)
+                operations.storage.ledger.counters.add(.misses)
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request) {
-                    operations.storage.counters.countLookup(response.source)
+                    operations.storage.ledger.counters.countLookup(response.source)
                     if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
                     return response
                 }
@@ -69,6 +69,10 @@ struct HTTPCacheRoom: Room {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
+                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
+                }
+            case .alone:
+                return try await operations.flights.lead(ticket.flight, nil) {
                     try await operations.counted { try await exchange(forward, request, ticket, chain) }
                 }
             case .follow(let flight):
@@ -107,7 +111,7 @@ struct HTTPCacheRoom: Room {
             guard let body = try await operations.body(of: answer.entry, for: request, part: part) else { return nil }
             response.body = body
         }
-        await operations.touch(answer.entry)
+        operations.touch(answer.entry)
         return response
     }
 
@@ -164,7 +168,7 @@ struct HTTPCacheRoom: Room {
         if let refusal = StorageRule.refusal(
             of: response, to: request, storesUnsafe: operations.storesUnsafe(request))
         {
-            if response.source == .network { operations.storage.refuse(ticket.primary, refusal) }
+            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
             // What is there now may not be kept, or nothing is: what was there before is wrong.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")
@@ -207,7 +211,7 @@ struct HTTPCacheRoom: Room {
         confirmed.timings = response.timings
         confirmed.body = body
         confirmed.source = .revalidated
-        await operations.touch(entry)
+        operations.touch(entry)
         return confirmed
     }
 

@@ -5,87 +5,40 @@ import Synchronization
 
 /// A streamed body that is stored while it is read. What was not read to its end is not kept.
 final class StoringBody: AbandonableBodySource {
-    private struct State {
-        var writer: (any CacheWriter)?
-        var byteCount: Int64 = 0
-    }
-
     private let body: ResponseBody
+    private let keeper: StreamKeeper
     private let announced: Int64?
-    private let storage: CacheStorage
-    private let primary: String
-    private let state: Mutex<State>
+    private let byteCount = Atomic<Int64>(0)
 
-    /// - Parameters:
-    ///   - announced: how many bytes there have to be, when that is known.
-    ///   - primary: the key under which it is noted why the body was not kept.
-    init(
-        _ body: ResponseBody, into writer: any CacheWriter, announced: Int64?, storage: CacheStorage, primary: String
-    ) {
-        self.primary = primary
+    /// - Parameter announced: how many bytes there have to be, when that is known.
+    init(_ body: ResponseBody, into keeper: StreamKeeper, announced: Int64?) {
         self.body = body
         self.announced = announced
-        self.storage = storage
-        state = Mutex(State(writer: writer))
+        self.keeper = keeper
     }
 
     func next() async throws -> Data? {
-        let chunk: Data?
         do {
             // The iterator of a stream holds nothing of its own.
             var iterator = body.makeAsyncIterator()
-            chunk = try await iterator.next()
+            guard let chunk = try await iterator.next() else {
+                let isWhole = announced == nil || announced == byteCount.load(ordering: .relaxed)
+                keeper.end(isWhole: isWhole, .incomplete)
+                return nil
+            }
+            byteCount.wrappingAdd(Int64(chunk.count), ordering: .relaxed)
+            keeper.append(chunk)
+            return chunk
         } catch {
-            await give(up: takeWriter(), .notReadToEnd)
+            keeper.end(isWhole: false)
             throw error
         }
-        if let chunk { await append(chunk) } else { await commit() }
-        return chunk
     }
 
     func abandon() { body.abandon() }
 
-    private func append(_ chunk: Data) async {
-        guard let writer = state.withLock({ $0.writer }) else { return }
-        state.withLock { $0.byteCount += Int64(chunk.count) }
-        do {
-            try await writer.append(chunk)
-        } catch {
-            storage.report(error, "write")
-            await give(up: takeWriter(), CacheRefusal(writing: error))
-        }
-    }
-
-    private func commit() async {
-        guard let writer = takeWriter() else { return }
-        let byteCount = state.withLock { $0.byteCount }
-        guard announced == nil || announced == byteCount else { return await give(up: writer, .incomplete) }
-        do {
-            try await writer.commit()
-            storage.counters.countStored(Int(byteCount))
-        } catch {
-            storage.report(error, "write")
-            storage.refuse(primary, CacheRefusal(writing: error))
-        }
-    }
-
-    private func give(up writer: (any CacheWriter)?, _ refusal: CacheRefusal) async {
-        guard let writer else { return }
-        storage.refuse(primary, refusal)
-        await writer.discard()
-    }
-
-    deinit {
-        // A writer that is let go of leaves nothing behind.
-        if takeWriter() != nil { storage.refuse(primary, .notReadToEnd) }
-    }
-
-    private func takeWriter() -> (any CacheWriter)? {
-        state.withLock { state in
-            defer { state.writer = nil }
-            return state.writer
-        }
-    }
+    // One that is not read to its end is not kept.
+    deinit { keeper.end(isWhole: false) }
 }
 
 /// A part of a body.

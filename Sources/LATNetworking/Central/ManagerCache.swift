@@ -20,7 +20,7 @@ extension CentralRequestManager {
     /// try await manager.values.set(profile, for: "profile", expiresAfter: .seconds(3_600))
     /// let profile = try await manager.values.get(Profile.self, for: "profile")
     /// ```
-    public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.store() } }
+    public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.storeOfValues() } }
 
     /// Values that never touch a disk and end with the manager, in a memory of their own: at most 16 MiB. Their names are
     /// others than those of ``values``.
@@ -44,16 +44,16 @@ extension CentralRequestManager {
         public var statistics: CacheStatistics { storage.statistics }
 
         /// How much is stored, values of ``CentralRequestManager/values`` included: they share the limits.
-        public func usage() async throws -> CacheUsage { try await storage.store().usage() }
+        public func usage() async throws -> CacheUsage { try await storage.store().inspected().usage() }
 
         /// The entries that are selected, without an order.
         public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
-            try await storage.store().entries(canonical(selection)).filter { !$0.isValue }
+            try await storage.store().inspected().entries(canonical(selection)).filter { !$0.isValue }
         }
 
         /// The entries whose URLs begin so.
         public func entries(withPrefix prefix: String) async throws -> [CacheEntry] {
-            try await storage.store().entries(canonical(.urlPrefix(prefix)))
+            try await storage.store().inspected().entries(canonical(.urlPrefix(prefix)))
         }
 
         /// Keeps the entries of a URL when room is made, until they are unpinned or removed.
@@ -74,8 +74,8 @@ extension CentralRequestManager {
         /// - Returns: how many there are.
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
-            let store = try storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let store = try await storage.store()
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for entry in entries { try await store.touch(entry.key, at: storage.now()) }
             return entries.count
         }
@@ -83,12 +83,12 @@ extension CentralRequestManager {
         /// Removes the responses that are selected, pinned ones too, and says how much that was. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-            let store = try storage.store()
-            guard case .storedBefore = selection, try await store.entries(selection).contains(where: \.isValue) else {
-                return try await store.remove(canonical(selection))
-            }
+            let store = try await storage.store()
+            guard case .storedBefore = selection, let inspecting = store.inspecting,
+                try await inspecting.entries(selection).contains(where: \.isValue)
+            else { return try await store.remove(canonical(selection)) }
             var removed = CacheUsage()
-            for entry in try await store.entries(selection) where !entry.isValue {
+            for entry in try await inspecting.entries(selection) where !entry.isValue {
                 let usage = try await store.remove(.key(entry.key))
                 removed.entryCount += usage.entryCount
                 removed.byteCount += usage.byteCount
@@ -110,12 +110,13 @@ extension CentralRequestManager {
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
-        /// Returns when all that was kept would survive a loss of power.
+        /// Returns when all that was kept would survive a loss of power. What waits to be written is written first: a
+        /// process that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last answers.
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
-            let store = try storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let store = try await storage.store()
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for var entry in entries where entry.isPinned != isPinned {
                 entry.isPinned = isPinned
                 try await store.update(entry)
@@ -149,16 +150,23 @@ extension CacheStorage {
     convenience init(_ configuration: CentralRequestManager.Configuration) {
         let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
         let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
-        let given =
-            (configuration.cacheStore as? DiskStore ?? (configuration.cacheStore as? TieredStore)?.disk)?.directory
+        let given = configuration.cacheStore.flatMap(Self.directory)
+        var settings = WriteBehind.Settings()
+        settings.lookUpTimeout = configuration.cacheLookUpTimeout
         self.init(
-            partition: configuration.cachePartition, directory: own ?? given, now: configuration.cacheClock,
-            observer: configuration.cacheObserver
+            partition: configuration.cachePartition, directory: own ?? given, settings: settings,
+            now: configuration.cacheClock, observer: configuration.cacheObserver
         ) {
             if let store = configuration.cacheStore { return store }
             guard let directory = own else { return MemoryStore() }
             return TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
         }
+    }
+
+    /// The folder of a store; `nil` for one that is not on disk.
+    private static func directory(of store: any CacheStore) -> String? {
+        guard let tiers = store as? TieredStore else { return (store as? DiskStore)?.directory }
+        return directory(of: tiers.upper) ?? directory(of: tiers.lower)
     }
 
     /// `$XDG_CACHE_HOME/<program>`, else `~/.cache/<program>`; `nil` for a process without a home.

@@ -34,15 +34,17 @@ package final class IdentityKey: Sendable {
     /// Puts the secret into the folder, before the first entry that depends on it. Where another process was first, its
     /// secret counts from now on. Without a word where nothing can be written: the entries are not found again then.
     package func save() {
-        state.withLock { state in
-            guard !state.isSaved, let path, let key = state.key else { return }
+        let unsaved = state.withLock { state -> Data? in
+            guard !state.isSaved, let key = state.key else { return nil }
             state.isSaved = true
-            try? DiskLayout(PathParts(path).folder).makeFolders()
-            if let other = Self.read(path) {
-                state.key = other
-            } else {
-                try? AtomicFile.write(key, to: path)
-            }
+            return key
+        }
+        guard let path, let unsaved else { return }
+        try? DiskLayout(PathParts(path).folder).makeFolders()
+        if let other = Self.read(path) {
+            state.withLock { $0.key = other }
+        } else {
+            try? AtomicFile.write(unsaved, to: path)
         }
     }
 

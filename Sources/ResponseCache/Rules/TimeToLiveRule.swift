@@ -53,6 +53,12 @@ package enum TimeToLiveRule {
         }
     }
 
+    /// How many seconds old the use that is known on disk may be: writing down each costs more than it tells. A tenth of
+    /// what an entry lives from its last use, at most ten minutes.
+    package static func touchInterval(_ timeToLive: CachePolicy.TimeToLive?) -> Double {
+        if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
+    }
+
     /// The last stored success that belongs to a request, however old; entries that are no success or no whole do not
     /// count, whoever stored them.
     package static func candidate(

@@ -1,6 +1,27 @@
 package import FoundationEssentials
 import Synchronization
 
+/// What a cache did: how often, and why it did not store answers.
+package struct CacheLedger: Sendable {
+    /// How often.
+    package let counters = CacheCounters()
+    /// Why the last answers were not stored.
+    package let refusals = RefusalLog()
+    private let now: @Sendable () -> Date
+
+    /// An empty one.
+    ///
+    /// - Parameter now: the clock of the cache.
+    package init(now: @escaping @Sendable () -> Date) { self.now = now }
+
+    /// Notes that an answer was not stored.
+    package func refuse(_ primaryKey: String, _ refusal: CacheRefusal) {
+        counters.add(.notStored)
+        if refusal == .queueFull { counters.add(.skippedWrites) }
+        refusals.note(refusal, of: primaryKey, at: now())
+    }
+}
+
 /// Why the last answers were not stored: the last reason for each key, for so many keys.
 package final class RefusalLog: Sendable {
     /// Why and when an answer was not stored.

@@ -74,6 +74,7 @@ public struct ValueStore: Sendable {
             headers: ["Content-Type": isData ? "application/octet-stream" : "application/json"], requestTime: time,
             responseTime: time)
         if let expiry { StoredValue.setExpiry(expiry, of: &entry) }
+        entry.retainUntil = expiry
         try await attempt { [entry] store in
             let writer = try await store.writer(for: entry)
             if !bytes.isEmpty { try await writer.append(bytes) }
@@ -132,7 +133,9 @@ public struct ValueStore: Sendable {
         for _ in 0..<100 {
             guard let entry = try await entry(key) else { return nil }
             let body: Data? = try await attempt { store in
-                guard let body = try await store.body(of: entry) else { return nil }
+                var body = entry.attachedBody.map { ResponseBody($0) }
+                if body == nil { body = try await store.body(of: entry) }
+                guard let body else { return nil }
                 try await store.touch(entry.key, at: now())
                 return try await body.collect(upTo: .max)
             }
@@ -158,7 +161,7 @@ public struct ValueStore: Sendable {
     }
 
     private func all() async throws(NetworkError) -> [CacheEntry] {
-        try await attempt { try await $0.entries(.values) }
+        try await attempt { try await $0.inspected().entries(.values) }
     }
 
     // MARK: Removing

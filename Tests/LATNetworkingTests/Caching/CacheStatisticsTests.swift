@@ -72,7 +72,9 @@ import Testing
                 $0.cacheDirectory = directory.path(of: "cache")
             }
         }
-        _ = try await manager().startRequest("GET", server.url())
+        let first = try manager()
+        _ = try await first.startRequest("GET", server.url())
+        try await first.cache.flush()
         let second = try manager()
         for _ in 0..<2 { _ = try await second.startRequest("GET", server.url()) }
         #expect(second.cache.statistics.diskHits == 1)
