@@ -1,8 +1,8 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What a private cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it,
-/// and of the time. Somebody else acts.
+/// What a cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it, and of the
+/// time. Somebody else acts.
 package enum CacheStrategy: Sendable {
     /// The stored response is the answer.
     case answer(Answer)
@@ -38,8 +38,8 @@ package enum CacheStrategy: Sendable {
             case head
             /// 304: the caller's own condition says that it has it.
             case notModified
-            /// 206: so many bytes of it.
-            case part(Range<Int64>)
+            /// 206: a part of the whole, and where it lies in the stored body.
+            case part(Range<Int64>, of: Int64, at: Range<Int64>)
         }
     }
 
@@ -51,6 +51,8 @@ package enum CacheStrategy: Sendable {
         package var isConditional = false
         /// The stale response that may stand in, or is asked about.
         package var candidate: CacheEntry?
+        /// What is kept of the answer when the request asks for the rest of it only.
+        package var completion: Completion?
 
         /// A request as it is.
         package init(request: HTTPRequest) { self.request = request }
@@ -62,19 +64,20 @@ package enum CacheStrategy: Sendable {
     ///   - request: the request, its URL and fields final.
     ///   - identity: who asks.
     ///   - entries: what is stored under its primary key, the last one first.
+    ///   - mode: whether the cache is one user's own.
     ///   - isRevalidating: whether this is the request that refreshes a response in the background.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
-        isRevalidating: Bool = false
+        _ mode: CacheMode = .private, isRevalidating: Bool = false
     ) {
         let control = CacheControl(request: request.headers)
         guard !control.noStore,
-            let entry = entries.first(where: { Self.isCandidate($0, for: request, identity) })
+            let entry = Self.candidate(request, identity, among: entries, mode)
         else {
             self = control.onlyIfCached ? .gatewayTimeout : .forward(Forward(request: request))
             return
         }
-        let stored = CacheControl(entry.headers)
+        let stored = CacheControl(entry.headers, mode)
         let freshness = Freshness(of: entry, control: stored, at: now)
         if !isRevalidating,
             let answer = Self.answer(request, control, entry, stored, freshness)
@@ -85,21 +88,36 @@ package enum CacheStrategy: Sendable {
         self = control.onlyIfCached ? .gatewayTimeout : .forward(Self.forward(request, entry))
     }
 
-    /// Whether a stored response belongs to a request and may be used by these rules at all.
-    private static func isCandidate(
-        _ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity
-    ) -> Bool {
-        guard !VaryRule.matchesNothing(entry.varyFields),
-            VaryRule.variant(entry.varyFields, of: request, identity) == entry.key.variant,
+    /// The stored response that belongs to a request and may be used by these rules at all.
+    private static func candidate(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
+    ) -> CacheEntry? {
+        let usable = { (entry: CacheEntry) in
             // What stands for a whole way with its redirects is no answer to one hop.
-            StoredAnswer.isSingleHop(entry)
-        else { return false }
-        return StorageRule.isUsable(status: entry.status, entry.headers)
+            !VaryRule.matchesNothing(entry.varyFields) && StoredAnswer.isSingleHop(entry)
+                && StorageRule.isUsable(status: entry.status, entry.headers, mode)
+                && StorageRule.allowsAuthorization(entry.headers, to: request, mode)
+        }
+        return entries.first { VaryRule.selects($0, for: request, identity) && usable($0) }
+            ?? entries.first { VaryRule.selectsByLanguage($0, for: request, identity) && usable($0) }
+    }
+
+    /// What is stored for exactly such a request, by whatever rule, and is replaced by the answer to it.
+    package static func stored(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
+    ) -> CacheEntry? {
+        entries.first { VaryRule.selects($0, for: request, identity) }
     }
 
     private static func forward(_ request: HTTPRequest, _ entry: CacheEntry) -> Forward {
         var forward = Forward(request: request)
         if request.method != .head { forward.candidate = entry }
+        if entry.status == 206 {
+            guard let completion = Completion(of: entry, for: request) else { return forward }
+            forward.completion = completion
+            forward.request = completion.request(request)
+            return forward
+        }
         // Conditions of the app's own, parts and methods with effects go as they are.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
             let conditional = ValidationRule.conditional(request, on: entry)
@@ -116,6 +134,14 @@ package enum CacheStrategy: Sendable {
         _ freshness: Freshness
     ) -> Answer? {
         guard let use = use(control, stored, freshness) else { return nil }
+        let parts = StoredParts(entry)
+        // An incomplete response answers nothing but what lies wholly within it (§3.3); the rest of it is not fetched
+        // in the background.
+        if entry.status == 206 {
+            guard parts != nil, request.method == .get, request.headers.contains("Range"),
+                use != .staleWhileRevalidate, !ValidationRule.hasConditions(request)
+            else { return nil }
+        }
         var answer = Answer(entry: entry, age: freshness.age)
         answer.isStale = use != .fresh
         answer.refreshes = use == .staleWhileRevalidate
@@ -129,10 +155,11 @@ package enum CacheStrategy: Sendable {
         if request.method == .head {
             if answer.form == .whole { answer.form = .head }
         } else if request.headers.contains("Range"), answer.form == .whole {
-            guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
-                return nil
-            }
-            answer.form = .part(part)
+            guard RangeRule.hasParts(entry),
+                let part = RangeRule.part(request, of: parts?.completeLength ?? entry.bodyByteCount)
+            else { return nil }
+            guard let place = parts.map({ $0.place(of: part) }) ?? part else { return nil }
+            answer.form = .part(part, of: parts?.completeLength ?? entry.bodyByteCount, at: place)
         }
         return answer
     }
@@ -170,11 +197,12 @@ package enum CacheStrategy: Sendable {
     /// - Parameter atAnyAge: whether nobody has to say for how long: the cache is disconnected, and the app has chosen so
     ///   (RFC 9111 §4.2.4).
     package static func mayStandIn(
-        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false
+        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,
+        _ mode: CacheMode = .private
     ) -> Bool {
         let control = CacheControl(request: request.headers)
-        let stored = CacheControl(entry.headers)
-        guard !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
+        let stored = CacheControl(entry.headers, mode)
+        guard entry.status != 206, !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
             !request.headers.contains("Range"),
             let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }
