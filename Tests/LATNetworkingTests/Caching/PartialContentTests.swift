@@ -170,6 +170,23 @@ import Testing
         }
     }
 
+    /// A real server, whose answers say nothing of their freshness: what is kept is completed all the same.
+    @Test(.enabled(if: TestServers.nginxHTTP != nil), arguments: ["/1m.bin", "/gzip/1m.bin"])
+    func fileOfNginxIsPutTogether(path: String) async throws {
+        let url = try #require(TestServers.nginxHTTP) + path
+        let whole = try await CentralRequestManager.caching(.networkOnly).startRequest("GET", url).data
+        let manager = try CentralRequestManager.caching(.http) { $0.cacheClock = { Date() } }
+        for range in [0..<100_000, 50_000..<200_000, 900_000..<1_000_000] {
+            let part = try await manager.startRequest(
+                "GET", url, headers: ["Range": "bytes=\(range.lowerBound)-\(range.upperBound - 1)"])
+            #expect(part.status == 206 && part.data == whole[range])
+        }
+        let entry = try #require(try await manager.cache.entries().first)
+        #expect(entry.status == 206 && entry.headers["Content-Range"] == "bytes 0-199999,900000-999999/1048576")
+        #expect(try await manager.startRequest("GET", url).data == whole)
+        #expect(try await manager.cache.entries().map(\.status) == [200])
+    }
+
     /// Random ranges of a resource that changes now and then: never a wrong byte, on any store.
     @Test(arguments: StoreKind.allCases) func randomRangesNeverGiveWrongBytes(kind: StoreKind) async throws {
         let resource = Resource(40_000)
