@@ -55,7 +55,11 @@ final class BodyPart: AbandonableBodySource {
             }
             if !taken.isEmpty { return taken }
         }
-        guard readsOn, !state.withLock({ state in defer { state.isOver = true }; return state.isOver }) else { return nil }
+        guard readsOn,
+            !state.withLock({ state in
+                defer { state.isOver = true }; return state.isOver
+            })
+        else { return nil }
         // The part is there, whatever becomes of the rest.
         while let _ = try? await iterator.next() {}
         return nil

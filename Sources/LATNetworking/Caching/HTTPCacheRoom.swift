@@ -165,7 +165,7 @@ struct HTTPCacheRoom: Room {
         if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
             return (stale, false)
         }
-        guard 
+        guard
             StorageRule.isStorable(
                 response, to: request, storesUnsafe: operations.storesUnsafe(request), operations.mode)
         else {

@@ -202,7 +202,8 @@ package enum CacheStrategy: Sendable {
     ) -> Bool {
         let control = CacheControl(request: request.headers)
         let stored = CacheControl(entry.headers, mode)
-        guard entry.status != 206, !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
+        guard entry.status != 206, !stored.mustRevalidate, !stored.noCache, !control.noCache,
+            !ValidationRule.hasConditions(request),
             !request.headers.contains("Range"),
             let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }

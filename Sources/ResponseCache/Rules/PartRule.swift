@@ -34,12 +34,15 @@ package struct JoinedParts: Sendable {
         _ response: HTTPResponse, _ kept: CacheEntry?, wanted: Range<Int64>?, asked: Bool, at time: Date
     ) {
         let isWhole = kept.map { $0.status != 206 && (200...299).contains($0.status) } ?? false
-        guard let own = StoredParts(received: response), let received = own.ranges.ranges.first, !isWhole else { return nil }
+        guard let own = StoredParts(received: response), let received = own.ranges.ranges.first, !isWhole else {
+            return nil
+        }
         self.received = received
         self.response = response
         guard let kept, let old = StoredParts(kept), old.completeLength == own.completeLength,
             let validator = ContentValidator(kept.headers),
-            asked ? validator.compare(with: response.headers) == .same : validator == ContentValidator(response.headers),
+            asked
+                ? validator.compare(with: response.headers) == .same : validator == ContentValidator(response.headers),
             VaryRule.fields(of: response.headers) == VaryRule.fields(of: kept.headers),
             let joined = old.adding(received)
         else {

@@ -51,7 +51,9 @@ import Testing
 
     @Test func publicIsSharedWhateverTheCredentials() throws {
         let entry = try #require(cache.entry(["Cache-Control": "public, max-age=60"], asked: user, .shared))
-        for asked in [user, ["Authorization": "bob"], [:]] { #expect(cache.answer(entry, asked: asked, .shared) != nil) }
+        for asked in [user, ["Authorization": "bob"], [:]] {
+            #expect(cache.answer(entry, asked: asked, .shared) != nil)
+        }
     }
 
     // MARK: s-maxage (§5.2.2.10)
@@ -89,7 +91,9 @@ import Testing
     @Test(arguments: ["max-age=60, must-revalidate", "public, max-age=60", "s-maxage=60"])
     func threeDirectivesShareAuthorizedAnswers(control: String) throws {
         let entry = try #require(cache.entry(["Cache-Control": control], asked: user, .shared))
-        for asked in [user, ["Authorization": "bob"], [:]] { #expect(cache.answer(entry, asked: asked, .shared) != nil) }
+        for asked in [user, ["Authorization": "bob"], [:]] {
+            #expect(cache.answer(entry, asked: asked, .shared) != nil)
+        }
     }
 
     @Test func mustRevalidateSaysNothingOfCookies() throws {
@@ -129,7 +133,9 @@ struct RuleCache {
     ) -> CacheEntry? {
         let request = request(asked)
         let response = HTTPResponse(status: status, headers: headers, url: request.url)
-        guard StorageRule.isStorable(response, to: request, mode), let url = CanonicalURL(request.url) else { return nil }
+        guard StorageRule.isStorable(response, to: request, mode), let url = CanonicalURL(request.url) else {
+            return nil
+        }
         return StoredAnswer.entry(
             response, to: request, identity(request), url: url, primary: "k",
             varyFields: VaryRule.fields(of: headers), requestTime: start, responseTime: start, mode)

@@ -50,10 +50,11 @@ final class CacheBench: Sendable {
     /// Whose turn it is. What the one before has kept is there.
     func next() async throws -> CentralRequestManager {
         for manager in managers { try await manager.cache.flush() }
-        return managers[turn.withLock { turn in
-            turn += 1
-            return turn % managers.count
-        }]
+        return managers[
+            turn.withLock { turn in
+                turn += 1
+                return turn % managers.count
+            }]
     }
 
     func shutdown() async { for manager in managers { await manager.shutdown() } }

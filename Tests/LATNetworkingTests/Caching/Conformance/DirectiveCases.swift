@@ -128,8 +128,10 @@ enum DirectiveCases {
 
     /// What is asked of a cache that several users share.
     static let shared: [ConformanceCase] = [
-        .required("cc-resp-private-shared", .get(.init("Cache-Control", "private, max-age=3600")), .get().expect(.notCached)),
-        .required("freshness-s-maxage-shared", .get(.init("Cache-Control", "s-maxage=3600")).then(), .get().expect(.cached)),
+        .required(
+            "cc-resp-private-shared", .get(.init("Cache-Control", "private, max-age=3600")), .get().expect(.notCached)),
+        .required(
+            "freshness-s-maxage-shared", .get(.init("Cache-Control", "s-maxage=3600")).then(), .get().expect(.cached)),
         sharedAge("longer", .notCached, "max-age=3600, s-maxage=1"),
         sharedAge("longer-reversed", .notCached, "s-maxage=1, max-age=3600"),
         sharedAge("longer-multiple", .notCached, "max-age=3600", "s-maxage=1"),

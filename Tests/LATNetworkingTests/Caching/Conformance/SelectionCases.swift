@@ -176,8 +176,11 @@ enum SelectionCases {
             asked("bytes=5-9", "56789", .init("ETag", "W/\"a\"")), .get().expect(.notCached)),
         .required(
             "partial-of-wrong-length-is-not-kept",
-            .get(.init("Cache-Control", "max-age=3600"), .init("Content-Range", "bytes 4-9/10"), status: 206, body: "01234")
-                .asked(.init("Range", "bytes=-5")), .get(status: 206).asked(.init("Range", "bytes=6-8")).expect(.notCached)),
+            .get(
+                .init("Cache-Control", "max-age=3600"), .init("Content-Range", "bytes 4-9/10"), status: 206,
+                body: "01234"
+            )
+            .asked(.init("Range", "bytes=-5")), .get(status: 206).asked(.init("Range", "bytes=6-8")).expect(.notCached)),
         .required(
             "partial-answers-no-head", asked("bytes=0-9", "0123456789", of: 20),
             .get().method("HEAD").expect(.notCached)),

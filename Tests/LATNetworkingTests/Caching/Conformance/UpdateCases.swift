@@ -17,7 +17,8 @@ enum UpdateCases {
         ("X-Frame-Options", "deny", "sameorigin", true, true), ("X-XSS-Protection", "1", "1; mode=block", true, true),
         ("Strict-Transport-Security", "A", "B", true, true), ("WWW-Authenticate", "A", "B", true, true),
         ("Content-Range", "A", "B", true, false), ("Set-Cookie2", "a=b", "a=c", true, true),
-        ("Keep-Alive", "A", "B", false, false), ("Upgrade", "A", "B", false, false), ("Proxy-Authenticate", "A", "B", false, false),
+        ("Keep-Alive", "A", "B", false, false), ("Upgrade", "A", "B", false, false),
+        ("Proxy-Authenticate", "A", "B", false, false),
         ("Proxy-Authentication-Info", "A", "B", false, false), ("Proxy-Authorization", "A", "B", false, false),
         ("Proxy-Connection", "A", "B", false, false), ("TE", "A", "B", false, false),
     ]
