@@ -27,7 +27,7 @@ extension CacheOperations {
         let now = storage.now()
         func question(_ identity: RequestIdentity) -> CacheExplanation.Question {
             CacheExplanation.Question(
-                request, identity, policy, from: source, servesStaleWhenDisconnected: servesStaleWhenDisconnected)
+                request, identity, policy, from: source, servesStaleWhenDisconnected: servesStaleWhenDisconnected, mode)
         }
         let ticket: Ticket
         do throws(CacheRefusal) {

@@ -20,6 +20,8 @@ struct CacheOperations: Sendable {
     let maxBodySize: Int64
     /// Whether a stale answer stands in whenever the network fails (RFC 9111 §4.2.4).
     let servesStaleWhenDisconnected: Bool
+    /// Whether several users share the cache.
+    let mode: CacheMode
     let flights = FlightTable()
 
     /// A request's place in the store.
@@ -115,12 +117,8 @@ struct CacheOperations: Sendable {
         }
         guard var body = await storage.behind?.body(of: entry) else { return nil }
         if let part {
-            if let data = body.data {
-                guard Int64(data.count) >= part.upperBound else { return nil }
-                body = ResponseBody(Data(data.dropFirst(Int(part.lowerBound)).prefix(part.count)))
-            } else {
-                body = ResponseBody(BodyPart(body, part))
-            }
+            guard let cut = body.part(part) else { return nil }
+            body = cut
         }
         guard body.isStream, !request.streamsBody else { return body }
         do {
@@ -203,7 +201,7 @@ struct CacheOperations: Sendable {
         guard
             var entry = StoredAnswer.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime)
+                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, mode)
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server

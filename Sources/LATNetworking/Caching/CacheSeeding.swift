@@ -30,7 +30,7 @@ extension CacheOperations {
     ) async throws(CacheRefusal) -> (Ticket, CacheEntry) {
         let ticket = try await place(of: request, call)
         if let refusal = StorageRule.refusal(
-            ofSeed: response, to: request, byteCount: byteCount, storesUnsafe: storesUnsafe(request))
+            ofSeed: response, to: request, byteCount: byteCount, storesUnsafe: storesUnsafe(request), mode)
         {
             throw refusal
         }
@@ -38,7 +38,8 @@ extension CacheOperations {
         guard
             let entry = StoredAnswer.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now)
+                varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
+                mode)
         else { throw .noKey }
         return (ticket, entry)
     }

@@ -40,35 +40,3 @@ final class StoringBody: AbandonableBodySource {
     // One that is not read to its end is not kept.
     deinit { keeper.end(isWhole: false) }
 }
-
-/// A part of a body.
-final class BodyPart: ResponseBodySource {
-    private struct State {
-        var toSkip: Int64
-        var left: Int64
-    }
-
-    private let body: ResponseBody
-    private let state: Mutex<State>
-
-    init(_ body: ResponseBody, _ part: Range<Int64>) {
-        self.body = body
-        state = Mutex(State(toSkip: part.lowerBound, left: Int64(part.count)))
-    }
-
-    func next() async throws -> Data? {
-        while state.withLock({ $0.left }) > 0 {
-            var iterator = body.makeAsyncIterator()
-            guard let chunk = try await iterator.next() else { return nil }
-            let taken = state.withLock { state in
-                let skipped = min(state.toSkip, Int64(chunk.count))
-                state.toSkip -= skipped
-                let taken = chunk.dropFirst(Int(skipped)).prefix(Int(clamping: state.left))
-                state.left -= Int64(taken.count)
-                return Data(taken)
-            }
-            if !taken.isEmpty { return taken }
-        }
-        return nil
-    }
-}

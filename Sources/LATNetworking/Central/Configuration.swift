@@ -119,6 +119,9 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How a cache may take part. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
+        /// Whether the cache is one user's own, or several users share it, for ``CachePolicy/http``. Default
+        /// ``CacheMode/private``.
+        public var cacheMode = CacheMode.private
         /// Keeps the responses. Default `nil`: a store of the SDK, as ``cacheStorage`` and ``cacheDirectory`` say, made
         /// when a request first needs it.
         public var cacheStore: (any CacheStore)?

@@ -33,7 +33,7 @@ extension Corridor {
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secretFields: configuration.secretHeaders, cookies: cookies,
             maxBodySize: configuration.engine.maxBodySize,
-            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected)
+            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
         let cache = CacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let httpCache = HTTPCacheRoom(

@@ -22,11 +22,16 @@ package final class IdentityKey: Sendable {
     /// The secret, read from the folder or made.
     package var bytes: Data {
         state.withLock { state in
-            if let key = state.key { return key }
-            let read = path.flatMap(Self.read)
-            let key = read ?? Data((try? randomBytes(Self.byteCount)) ?? [])
+            if let key = state.key, state.isSaved { return key }
+            // As long as no entry of this process depends on its own, that of another process counts.
+            if let saved = path.flatMap(Self.read) {
+                state.key = saved
+                state.isSaved = true
+                return saved
+            }
+            let key = state.key ?? Data((try? randomBytes(Self.byteCount)) ?? [])
             state.key = key
-            state.isSaved = read != nil || path == nil
+            state.isSaved = path == nil
             return key
         }
     }

@@ -34,6 +34,8 @@ public enum CacheMiss: Error, Hashable {
     case condition
     /// Only the server can answer the request's `Range`.
     case range
+    /// Only parts of it are stored, and the request asks for more than lies within them.
+    case incomplete
     /// Its body is gone from the store.
     case bodyLost
 }
@@ -62,6 +64,7 @@ extension CacheMiss: CustomStringConvertible {
         case .fromTheFuture: "it was stored at a time that is still to come: the clock was put back"
         case .condition: "only the server can answer the conditions of the request"
         case .range: "only the server can answer the Range of the request"
+        case .incomplete: "only parts of it are stored, and the request asks for more"
         case .bodyLost: "its body is gone from the store"
         }
     }

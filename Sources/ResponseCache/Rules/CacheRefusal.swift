@@ -14,6 +14,10 @@ public enum CacheRefusal: Error, Hashable {
     case requestNoStore
     /// The answer says `no-store`.
     case noStore
+    /// The answer says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
+    case privateAnswer
+    /// The request has credentials, the cache is shared, and the answer does not allow it (RFC 9111 §3.5).
+    case authorization
     /// Answers of this status are not stored: parts, answers to a condition, and errors.
     case status(Int)
     /// The answer says `must-understand`, and its status is unknown here (RFC 9111 §5.2.2.3).
@@ -59,6 +63,8 @@ extension CacheRefusal: CustomStringConvertible {
         case .noKey: "its URL is none of http or https, or the system has no digest for its key"
         case .requestNoStore: "the request says no-store"
         case .noStore: "the answer says no-store"
+        case .privateAnswer: "the answer says private, and the cache is shared"
+        case .authorization: "the request has credentials, and the answer does not say that a shared cache may keep it"
         case .status(let status): "answers of status \(status) are not stored"
         case .notUnderstood(let status):
             "the answer says must-understand, and status \(status) is unknown to this cache"

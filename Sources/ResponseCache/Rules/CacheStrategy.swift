@@ -1,8 +1,8 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What a private cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it,
-/// and of the time. Somebody else acts.
+/// What a cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it, and of the
+/// time. Somebody else acts.
 package enum CacheStrategy: Sendable {
     /// The stored response is the answer.
     case answer(Answer)
@@ -38,8 +38,8 @@ package enum CacheStrategy: Sendable {
             case head
             /// 304: the caller's own condition says that it has it.
             case notModified
-            /// 206: so many bytes of it.
-            case part(Range<Int64>)
+            /// 206: a part of the whole, and where it lies in the stored body.
+            case part(Range<Int64>, of: Int64, at: Range<Int64>)
         }
     }
 
@@ -53,6 +53,8 @@ package enum CacheStrategy: Sendable {
         package var candidate: CacheEntry?
         /// Why what is stored is no answer.
         package var miss: CacheMiss
+        /// What is kept of the answer when the request asks for the rest of it only.
+        package var completion: Completion?
 
         /// A request as it is.
         package init(request: HTTPRequest, _ miss: CacheMiss = .nothingStored) {
@@ -67,18 +69,19 @@ package enum CacheStrategy: Sendable {
     ///   - request: the request, its URL and fields final.
     ///   - identity: who asks.
     ///   - entries: what is stored under its primary key, the last one first.
+    ///   - mode: whether the cache is one user's own.
     ///   - isRevalidating: whether this is the request that refreshes a response in the background.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
-        isRevalidating: Bool = false
+        _ mode: CacheMode = .private, isRevalidating: Bool = false
     ) {
         let control = CacheControl(request: request.headers)
         var miss = CacheMiss.requestNoStore
         if !control.noStore {
-            switch Self.candidate(request, identity, among: entries) {
+            switch Self.candidate(request, identity, among: entries, mode) {
             case .failure(let reason): miss = reason
             case .success(let entry):
-                let stored = CacheControl(entry.headers)
+                let stored = CacheControl(entry.headers, mode)
                 let freshness = Freshness(of: entry, control: stored, at: now)
                 switch Self.answer(request, control, entry, stored, freshness, isRevalidating) {
                 case .success(let answer): self = .answer(answer)
@@ -95,32 +98,54 @@ package enum CacheStrategy: Sendable {
 
     /// The stored response that belongs to a request and may be used by these rules at all.
     private static func candidate(
-        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
     ) -> Result<CacheEntry, CacheMiss> {
         var first: CacheMiss?
         for entry in entries {
-            guard let miss = mismatch(entry, request, identity) else { return .success(entry) }
+            guard let miss = mismatch(entry, request, identity, mode) else { return .success(entry) }
             first = first ?? miss
         }
-        return .failure(first ?? .nothingStored)
+        let other = entries.first {
+            VaryRule.selectsByLanguage($0, for: request, identity) && refusal(of: $0, request, mode) == nil
+        }
+        return other.map { .success($0) } ?? .failure(first ?? .nothingStored)
+    }
+
+    /// What is stored for exactly such a request, by whatever rule, and is replaced by the answer to it.
+    package static func stored(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
+    ) -> CacheEntry? {
+        entries.first { VaryRule.selects($0, for: request, identity) }
     }
 
     /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
     static func mismatch(
-        _ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity
+        _ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity, _ mode: CacheMode
     ) -> CacheMiss? {
         guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
-        guard VaryRule.selects(entry, request, identity) else {
+        guard VaryRule.selects(entry, for: request, identity) else {
             return VaryRule.difference(of: request, identity, from: entry)
         }
+        return refusal(of: entry, request, mode)
+    }
+
+    /// Why a stored response may not be used by these rules, whatever `Vary` selects; `nil` when it may.
+    private static func refusal(of entry: CacheEntry, _ request: HTTPRequest, _ mode: CacheMode) -> CacheMiss? {
+        guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
         // What stands for a whole way with its redirects is no answer to one hop.
         guard StoredAnswer.isSingleHop(entry) else { return .redirected }
-        return StorageRule.refusal(status: entry.status, entry.headers).map { .refused($0) }
+        return StorageRule.refusal(status: entry.status, entry.headers, to: request, mode).map { .refused($0) }
     }
 
     private static func forward(_ request: HTTPRequest, _ entry: CacheEntry, _ miss: CacheMiss) -> Forward {
         var forward = Forward(request: request, miss)
         if request.method != .head { forward.candidate = entry }
+        if entry.status == 206 {
+            guard let completion = Completion(of: entry, for: request) else { return forward }
+            forward.completion = completion
+            forward.request = completion.request(request)
+            return forward
+        }
         // Conditions of the app's own, parts and methods with effects go as they are.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
             let conditional = ValidationRule.conditional(request, on: entry)
@@ -138,12 +163,20 @@ package enum CacheStrategy: Sendable {
     ) -> Result<Answer, CacheMiss> {
         // What is refreshed in the background was stale when that began.
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
+        let parts = StoredParts(entry)
         var answer = Answer(entry: entry, age: freshness.age)
         switch use(control, stored, freshness) {
         case .fresh: break
         case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)
         case .acceptedStale: answer.isStale = true
         case .none(let miss): return .failure(miss)
+        }
+        // An incomplete response answers nothing but what lies wholly within it (§3.3); the rest of it is not fetched
+        // in the background.
+        if entry.status == 206 {
+            guard parts != nil, request.method == .get, request.headers.contains("Range"), !answer.refreshes,
+                !ValidationRule.hasConditions(request)
+            else { return .failure(.incomplete) }
         }
         if ValidationRule.hasConditions(request) {
             switch ValidationRule.verdict(on: request, by: entry) {
@@ -155,10 +188,11 @@ package enum CacheStrategy: Sendable {
         if request.method == .head {
             if answer.form == .whole { answer.form = .head }
         } else if request.headers.contains("Range"), answer.form == .whole {
-            guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
-                return .failure(.range)
-            }
-            answer.form = .part(part)
+            guard RangeRule.hasParts(entry),
+                let part = RangeRule.part(request, of: parts?.completeLength ?? entry.bodyByteCount),
+                let place = parts.map({ $0.place(of: part) }) ?? part
+            else { return .failure(.range) }
+            answer.form = .part(part, of: parts?.completeLength ?? entry.bodyByteCount, at: place)
         }
         return .success(answer)
     }
@@ -209,11 +243,13 @@ package enum CacheStrategy: Sendable {
     /// - Parameter atAnyAge: whether nobody has to say for how long: the cache is disconnected, and the app has chosen so
     ///   (RFC 9111 §4.2.4).
     package static func mayStandIn(
-        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false
+        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,
+        _ mode: CacheMode = .private
     ) -> Bool {
         let control = CacheControl(request: request.headers)
-        let stored = CacheControl(entry.headers)
-        guard !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
+        let stored = CacheControl(entry.headers, mode)
+        guard entry.status != 206, !stored.mustRevalidate, !stored.noCache, !control.noCache,
+            !ValidationRule.hasConditions(request),
             !request.headers.contains("Range"),
             let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }

@@ -38,7 +38,7 @@ package struct Freshness: Hashable, Sendable {
         return CacheControl.seconds(first).value
     }
 
-    /// §4.2.1 for a private cache: `max-age`, else `Expires`, else a guess. `s-maxage` is for shared caches.
+    /// §4.2.1: `max-age`, in whose place `s-maxage` stands in a shared cache, else `Expires`, else a guess.
     private static func lifetime(
         of entry: CacheEntry, control: CacheControl, date: Date
     ) -> (lifetime: Double, isHeuristic: Bool) {

@@ -64,7 +64,7 @@ package enum TimeToLiveRule {
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
     ) -> CacheEntry? {
-        entries.first { isMeant($0) && VaryRule.selects($0, request, identity) }
+        entries.first { isMeant($0) && VaryRule.selects($0, for: request, identity) }
     }
 
     /// Whether an entry is a whole success.

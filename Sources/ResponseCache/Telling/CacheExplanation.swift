@@ -100,11 +100,13 @@ extension CacheExplanation {
         package var policy: CachePolicy
         package var policySource: PolicySource
         package var servesStaleWhenDisconnected = false
+        package var mode = CacheMode.private
 
         package init(
             _ request: HTTPRequest, _ identity: RequestIdentity, _ policy: CachePolicy, from source: PolicySource,
-            servesStaleWhenDisconnected: Bool = false
+            servesStaleWhenDisconnected: Bool = false, _ mode: CacheMode = .private
         ) {
+            self.mode = mode
             self.request = request
             self.identity = identity
             self.policy = policy
@@ -149,31 +151,32 @@ extension CacheExplanation {
 
     private mutating func explainRules(_ question: Question, _ entries: [CacheEntry]) {
         let request = question.request
-        var chosen: CacheMiss?
-        switch CacheStrategy(request, question.identity, entries: entries, at: time) {
+        var chosen: CacheKey?
+        var found: CacheMiss?
+        switch CacheStrategy(request, question.identity, entries: entries, at: time, question.mode) {
         case .answer(let answer):
             verdict = answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers
+            chosen = answer.entry.key
         case .gatewayTimeout(let miss):
-            (verdict, chosen) = (.fails(miss), miss)
+            (verdict, found) = (.fails(miss), miss)
         case .forward(let forward):
-            (verdict, chosen) = (
-                forward.isConditional ? .revalidates(forward.miss) : .fetches(forward.miss), forward.miss
-            )
+            (chosen, found) = (forward.candidate?.key, forward.miss)
+            verdict = forward.isConditional ? .revalidates(forward.miss) : .fetches(forward.miss)
             standsIn =
                 forward.candidate.map {
                     CacheStrategy.mayStandIn(
-                        $0, for: request, at: time, atAnyAge: question.servesStaleWhenDisconnected)
+                        $0, for: request, at: time, atAnyAge: question.servesStaleWhenDisconnected, question.mode)
                 } ?? false
         }
-        var isFirst = true
-        stored = entries.map { entry in
-            let freshness = Freshness(of: entry, control: CacheControl(entry.headers), at: time)
-            var miss = CacheStrategy.mismatch(entry, request, question.identity)
-            if miss == nil {
-                miss = isFirst ? chosen : .older
-                isFirst = false
-            }
-            return Stored(entry: entry, miss: miss, age: freshness.age, lifetime: freshness.lifetime)
+        let candidates = entries.map { entry in
+            (entry, CacheStrategy.mismatch(entry, request, question.identity, question.mode))
+        }
+        chosen = chosen ?? candidates.first { $0.1 == nil }?.0.key
+        stored = candidates.map { entry, mismatch in
+            let freshness = Freshness(of: entry, control: CacheControl(entry.headers, question.mode), at: time)
+            return Stored(
+                entry: entry, miss: entry.key == chosen ? found : mismatch ?? .older, age: freshness.age,
+                lifetime: freshness.lifetime)
         }
     }
 
