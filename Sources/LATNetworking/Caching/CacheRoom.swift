@@ -119,12 +119,16 @@ struct CacheRoom: Room {
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ urgency: WriteBehind.Urgency = .alternative,
         isStale: Bool
     ) async throws -> HTTPResponse? {
-        let entries = await operations.entries(ticket, urgency)
-        guard
-            case .usable(let entry) = TimeToLiveRule.find(
-                request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
-        else { return nil }
-        return try await operations.response(entry, to: request, isStale: isStale)
+        // Between look-up and body another answer may be stored in its place.
+        for _ in 0..<2 {
+            let entries = await operations.entries(ticket, urgency)
+            guard
+                case .usable(let entry) = TimeToLiveRule.find(
+                    request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
+            else { return nil }
+            if let response = try await operations.response(entry, to: request, isStale: isStale) { return response }
+        }
+        return nil
     }
 
     private func fetch(

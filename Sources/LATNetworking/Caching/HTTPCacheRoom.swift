@@ -43,6 +43,7 @@ struct HTTPCacheRoom: Room {
             request.method == .get && !request.streamsBody && !request.headers.contains("Range")
             && !ValidationRule.hasConditions(request)
         var mayLookAgain = true
+        var hasLostBody = false
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
             let entries = await operations.entries(ticket)
@@ -59,7 +60,16 @@ struct HTTPCacheRoom: Room {
                     if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
                     return response
                 }
-                // The store has lost its body: without it there is nothing to ask about.
+                // Its body is gone: another answer has been stored in its place, or it is lost, and there is nothing to
+                // ask about.
+                guard hasLostBody else {
+                    hasLostBody = true
+                    continue
+                }
+                guard !CacheControl(request: request.headers).onlyIfCached else {
+                    operations.storage.ledger.counters.add(.misses)
+                    return Self.gatewayTimeout(request)
+                }
                 forward = CacheStrategy.Forward(request: request, .bodyLost)
             case .forward(let decided):
                 forward = decided
