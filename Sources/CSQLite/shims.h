@@ -1,6 +1,7 @@
 #ifndef LAT_CSQLITE_SHIMS_H
 #define LAT_CSQLITE_SHIMS_H
 
+#include <stdint.h>
 #include <sqlite3.h>
 
 // SQLITE_TRANSIENT is a cast of -1 to a function pointer, which Swift does not import.
@@ -25,6 +26,23 @@ static inline int lat_sqlite3_bind_not_a_number(sqlite3_stmt *statement, int ind
 
 static inline int lat_sqlite3_bind_empty_text(sqlite3_stmt *statement, int index) {
     return sqlite3_bind_text(statement, index, "", 0, SQLITE_STATIC);
+}
+
+// Where a connection has mapped the header of its log's index (https://www.sqlite.org/walformat.html, "The WAL-Index Header"),
+// once it has read in WAL mode. NULL when it is in no shared memory. It stays mapped as long as the connection is open.
+static inline const void *lat_sqlite3_shared_header(sqlite3 *database) {
+    sqlite3_file *file = 0;
+    if (sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
+    if (!file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap) return 0;
+    void volatile *region = 0;
+    // The size that SQLite itself maps.
+    if (file->pMethods->xShmMap(file, 0, 32768, 0, &region) != SQLITE_OK) return 0;
+    return (const void *)region;
+}
+
+// aCksum of that header: the checksum of all that stands before it, and another one after each commit.
+static inline uint64_t lat_wal_checksum(const void *header) {
+    return header ? __atomic_load_n((const uint64_t *)((const char *)header + 40), __ATOMIC_ACQUIRE) : 0;
 }
 
 // syncfs(2), which unistd.h has with _GNU_SOURCE only.

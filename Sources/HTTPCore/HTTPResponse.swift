@@ -62,6 +62,10 @@ public struct HTTPResponse: Sendable {
         case stale
         /// From a fixture or canned reply.
         case simulated
+
+        /// Whether the cache gave the answer and no server was asked for it, or none could be: not so for
+        /// ``revalidated``.
+        public var isFromCache: Bool { self == .memoryCache || self == .diskCache || self == .stale }
     }
 
     /// Makes a response; transports and interceptors that answer by themselves do.

@@ -32,6 +32,13 @@ import Testing
         (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
         (["cache", "clear"], "what to clear is missing; write lat cache clear --prefix TEXT, or --all"),
         (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; call it once for each"),
+        (["cache", "explain"], "the URL to explain is missing; write lat cache explain URL"),
+        (["cache", "explian"], "lat cache knows no \"explian\"; did you mean explain?"),
+        (
+            ["cache", "explain", "u", "--all"],
+            "explain takes a URL and no selection; write lat cache explain URL [--user NAME]"
+        ),
+        (["cache", "report", "--cache", "http"], "--cache is for lat cache explain; leave it out"),
         (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows how it is written"),
         (["cache", "report", "--directory", ""], "--directory \"\" names no folder; write --directory DIR"),
     ])
@@ -64,5 +71,57 @@ import Testing
         #expect(try await store.usage().entryCount == 1)
         let missing = try await LatProcess.run(["cache", "report", "--directory", "nowhere"], in: folder.path)
         #expect(missing.exitCode == 2 && missing.err.contains("there is no folder nowhere"))
+    }
+
+    @Test func questionsReachTheValue() throws {
+        let plain = CacheCommand.URLQuestion(url: "u", policy: .http, headers: [:])
+        #expect(try cache("explain", "u").action == .explain(plain))
+        let full = CacheCommand.URLQuestion(url: "u", policy: .cacheOnly, headers: ["A": "b"], user: "ada")
+        #expect(
+            try cache("explain", "u", "--cache", "cacheOnly", "-H", "A: b", "--user", "ada").action == .explain(full))
+    }
+
+    @Test func explainTellsWhatARequestWouldGet() async throws {
+        let folder = try TemporaryDirectory()
+        let server = try MockServer()
+        server.route("GET", "/cities") { _ in
+            .text("Bonn").header("Cache-Control", "max-age=3600").header("Vary", "Accept-Language")
+        }
+        let variables = ["XDG_CACHE_HOME": folder.path]
+        let url = server.url("/cities")
+        let german = ["-H", "Accept-Language: de"]
+        let sent = try await LatProcess.run(
+            ["request", "GET", url, "--cache", "http"] + german, environment: variables)
+        #expect(sent.exitCode == 0)
+        let used = try await LatProcess.run(["cache", "explain", url] + german, environment: variables)
+        #expect(used.exitCode == 0 && used.err == "")
+        #expect(
+            used.text.hasPrefix("request     GET \(url)\npolicy      http, of the call\nverdict     answered from disk")
+        )
+        #expect(used.text.contains("\nstored      200, 4 bytes, on disk, "))
+        let other = try await LatProcess.run(["cache", "explain", url], environment: variables)
+        #expect(other.text.contains("Vary: the request differs in accept-language"))
+        let json = try await LatProcess.run(
+            ["cache", "explain", url, "--cache", "cacheOnly", "--user", "ada", "--format", "json"],
+            environment: variables)
+        let value = try JSONValue(parsing: json.out)
+        #expect(value["verdict"] == "fails" && value["reason"] == "nothing is stored for this request")
+        #expect(value["elsewhere"] == 1 && value["user"] == "ada" && value["sealed"] == false)
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func explainTellsOfASealedCache() async throws {
+        let folder = try TemporaryDirectory()
+        var options = DiskStore.Options()
+        options.encryptionKey = Data(repeating: 7, count: 32)
+        options.minimumFreeBytes = 0
+        let store = try DiskStore(directory: folder.path(of: "cache"), options: options)
+        let entry = CacheEntry(
+            key: CacheKey(primary: "k"), method: "GET", url: "http://h/", status: 200, headers: [:],
+            requestTime: Date(), responseTime: Date())
+        try await store.writer(for: entry).commit()
+        let told = try await LatProcess.run(
+            ["cache", "explain", "http://h/", "--directory", "cache"], in: folder.path)
+        #expect(told.text.hasSuffix("the cache is encrypted: what it holds of this URL is not seen without the key\n"))
     }
 }

@@ -13,7 +13,7 @@ import Testing
     init() throws { directory = try TemporaryDirectory() }
 
     private var folder: String { directory.path(of: "cache") }
-    private var index: String { folder + "/index-2.sqlite" }
+    private var index: String { folder + "/index-3.sqlite" }
 
     private func store(_ key: Data? = nil) throws -> DiskStore { try .plain(folder, key: key) }
 
@@ -38,9 +38,9 @@ import Testing
         #expect(try await store.entries(.all).isEmpty)
         #expect(directory.contents == [])
         try await store.put(Make.entry("a"))
-        #expect(directory.contents.contains("cache/index-2.sqlite"))
+        #expect(directory.contents.contains("cache/index-3.sqlite"))
         var facts = stat()
-        for name in ["", "/bodies-2"] {
+        for name in ["", "/bodies-3"] {
             stat(folder + name, &facts)
             #expect(facts.st_mode & 0o777 == 0o700)
         }
@@ -173,16 +173,16 @@ import Testing
         #expect(try await store.entries(for: "a").isEmpty)
         try await store.put(Make.entry("b"))
         #expect(try await store.has("b"))
-        #expect(directory.contents.contains("cache/index-2.sqlite.damaged"))
+        #expect(directory.contents.contains("cache/index-3.sqlite.damaged"))
         try await store.remove(.all)
-        #expect(!directory.contents.contains("cache/index-2.sqlite.damaged"))
+        #expect(!directory.contents.contains("cache/index-3.sqlite.damaged"))
     }
 
     // MARK: Disks
 
-    @Test(arguments: ["a log in use", "a log left behind", "no log"])
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason), arguments: ["a log in use", "a log left behind", "no log"])
     func aReadOnlyFolderIsReadAndNotWritten(_ state: String) async throws {
-        guard let disk = try SmallDisk(byteCount: 8 << 20) else { return }
+        let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         var writing: DiskStore? = try DiskStore.plain(disk.path + "/cache")
         try await writing?.put(Make.entry("small"))
         try await writing?.put(Make.entry("large"), Make.body(50_000))
@@ -190,8 +190,8 @@ import Testing
             try await writing?.collectGarbage()
             writing = nil
         }
-        if state == "no log" { try run("rm -f \(disk.path)/cache/index-2.sqlite-*") }
-        guard let view = try disk.readOnlyView() else { return }
+        if state == "no log" { try run("rm -f \(disk.path)/cache/index-3.sqlite-*") }
+        let view = try #require(try disk.readOnlyView())
         let path = view.path + "/cache"
         let store = try DiskStore.plain(path)
         #expect(try await store.data("small") == Data("hello".utf8))
@@ -214,8 +214,9 @@ import Testing
         #expect(try await tiered.first("new") == nil)
     }
 
-    @Test(arguments: [1_000, 100_000]) func aFullDiskFailsTheWriteAndNothingElse(_ byteCount: Int) async throws {
-        guard let disk = try SmallDisk(byteCount: 6 << 20) else { return }
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason), arguments: [1_000, 100_000])
+    func aFullDiskFailsTheWriteAndNothingElse(_ byteCount: Int) async throws {
+        let disk = try #require(try SmallDisk(byteCount: 6 << 20))
         let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
         for number in 0..<10 { try await store.put(Make.entry("k\(number)"), Make.body(byteCount)) }
         var pinned = try #require(try await store.first("k0"))
@@ -239,8 +240,8 @@ import Testing
         #expect(try await store.data("after") == Make.body(byteCount))
     }
 
-    @Test func theFloorIsLeftFree() async throws {
-        guard let disk = try SmallDisk(byteCount: 8 << 20) else { return }
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func theFloorIsLeftFree() async throws {
+        let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         var options = DiskStore.Options()
         options.minimumFreeBytes = 4 << 20
         options.collectionInterval = nil
@@ -259,8 +260,8 @@ import Testing
         let store = try store()
         for number in 0..<3 { try await store.put(Make.entry("k\(number)"), Make.body(50_000)) }
         let kept = bodyFiles
-        try directory.write(Make.body(700), to: "cache/bodies-2/0123")
-        try directory.write(Make.body(70), to: "cache/bodies-2/4567.part")
+        try directory.write(Make.body(700), to: "cache/bodies-3/0123")
+        try directory.write(Make.body(70), to: "cache/bodies-3/4567.part")
         // What is being written is somebody's, here by another store on the folder.
         let other = try self.store()
         let writer = try await other.writer(for: Make.entry("k3"))
@@ -294,7 +295,7 @@ import Testing
         options.minimumFreeBytes = 0
         let store = try DiskStore(directory: folder, options: options)
         try await store.put(Make.entry("a"))
-        try directory.write(Make.body(70), to: "cache/bodies-2/0123")
+        try directory.write(Make.body(70), to: "cache/bodies-3/0123")
         while !bodyFiles.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
         #expect(try await store.has("a"))
     }

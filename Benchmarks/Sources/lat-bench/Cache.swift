@@ -2,19 +2,92 @@ import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-/// Modes `cache-…`: the stores of the cache, in a folder that is named in place of the URL.
+/// Modes `cache-…`: the cache of a manager, in a folder that is named in place of the URL. What it fetches comes from a
+/// transport that answers at once.
 ///
-/// - `cache-memory`: hits in memory of 4 KiB.
-/// - `cache-disk`: hits on disk of 4 KiB, IN_FLIGHT entries stored.
+/// - `cache-memory`: hits of 4 KiB in the default store.
+/// - `cache-disk`: hits of 4 KiB on disk, IN_FLIGHT entries stored below 1,000 prefixes.
+/// - `cache-kept`, `cache-unkept`: answers of 4 KiB that the default store keeps, and that nobody keeps.
 /// - `cache-open`: opens a folder of IN_FLIGHT entries and looks one up.
 /// - `cache-stream`: stores a body of 100 MiB and reads it back.
 func cache(_ arguments: Arguments) async throws {
     switch arguments.mode {
-    case "cache-memory": try await hits(MemoryStore(), arguments)
-    case "cache-disk": try await hits(try diskStore(arguments.url), arguments)
+    case "cache-memory": try await hits(try manager(arguments.url), .memoryCache, arguments)
+    case "cache-disk": try await hits(try manager(nil, try diskStore(arguments.url)), .diskCache, arguments)
+    case "cache-kept": try await fetches(try manager(arguments.url), .http, arguments)
+    case "cache-unkept": try await fetches(try manager(arguments.url), .networkOnly, arguments)
     case "cache-open": try await openings(arguments)
     default: try await stream(arguments)
     }
+}
+
+/// Answers 4 KiB to everything.
+private struct InstantTransport: Transport {
+    private let body = Data(repeating: 7, count: 4_096)
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        HTTPResponse(
+            status: 200,
+            headers: ["Content-Type": "application/json", "ETag": "\"\(request.url)\"", "Cache-Control": "max-age=86400"],
+            body: ResponseBody(body), url: request.url)
+    }
+}
+
+private func manager(_ folder: String?, _ store: (any CacheStore)? = nil) throws -> CentralRequestManager {
+    var configuration = CentralRequestManager.Configuration()
+    configuration.transport = InstantTransport()
+    configuration.cachePolicy = .http
+    configuration.cacheDirectory = folder
+    configuration.cacheStore = store
+    // What is measured is how long it takes, not how often it took too long.
+    configuration.cacheLookUpTimeout = .seconds(10)
+    return try CentralRequestManager(configuration: configuration)
+}
+
+private func url(_ number: Int) -> String { "http://127.0.0.1/\(number % 1_000)/\(number)" }
+
+private func hits(
+    _ manager: CentralRequestManager, _ source: HTTPResponse.Source, _ arguments: Arguments
+) async throws {
+    for number in 0..<arguments.inFlight {
+        _ = try await manager.startRequest("GET", url(number))
+        // No more waits to be written than may.
+        if number % 2_000 == 1_999 { try await manager.cache.flush() }
+    }
+    try await manager.cache.flush()
+    var random = SystemRandomNumberGenerator()
+    var latencies: [Double] = []
+    latencies.reserveCapacity(arguments.requests)
+    let clock = ContinuousClock()
+    let measurement = Measurement("lat", arguments)
+    for turn in 0..<(arguments.warmup + arguments.requests) {
+        let url = url(Int.random(in: 0..<arguments.inFlight, using: &random))
+        let start = clock.now
+        let response = try await manager.startRequest("GET", url)
+        let end = clock.now
+        guard response.body.data?.count == 4_096, response.source == source || turn < arguments.warmup else {
+            throw Failure("\(arguments.url): an entry is missing, it came from \(response.source)")
+        }
+        if turn >= arguments.warmup { latencies.append((end - start).inMicroseconds) }
+    }
+    measurement.finish(latencies: latencies)
+}
+
+/// Answers that come from the network, each of another URL.
+private func fetches(
+    _ manager: CentralRequestManager, _ policy: CachePolicy, _ arguments: Arguments
+) async throws {
+    var latencies: [Double] = []
+    let clock = ContinuousClock()
+    let measurement = Measurement("lat", arguments)
+    for turn in 0..<(arguments.warmup + arguments.requests) {
+        let start = clock.now
+        _ = try await manager.startRequest("GET", url(turn), cache: policy)
+        if turn >= arguments.warmup { latencies.append((clock.now - start).inMicroseconds) }
+        // An app makes no thousand requests a second one after the other.
+        if turn % 100 == 99 { try await manager.cache.flush() }
+    }
+    measurement.finish(latencies: latencies)
 }
 
 private func diskStore(_ folder: String) throws -> DiskStore {
@@ -52,24 +125,6 @@ private func fill(_ store: some CacheStore, _ arguments: Arguments) async throws
         }
         try await group.waitForAll()
     }
-}
-
-private func hits(_ store: some CacheStore, _ arguments: Arguments) async throws {
-    try await fill(store, arguments)
-    var random = SystemRandomNumberGenerator()
-    var latencies: [Double] = []
-    latencies.reserveCapacity(arguments.requests)
-    let clock = ContinuousClock()
-    let measurement = Measurement("lat", arguments)
-    for turn in 0..<(arguments.warmup + arguments.requests) {
-        let key = key(Int.random(in: 0..<arguments.inFlight, using: &random))
-        let start = clock.now
-        guard let entry = try await store.entries(for: key).first,
-            let body = try await store.body(of: entry), body.data?.count == 4_096
-        else { throw Failure("\(arguments.url): an entry is missing") }
-        if turn >= arguments.warmup { latencies.append((clock.now - start).inMicroseconds) }
-    }
-    measurement.finish(latencies: latencies)
 }
 
 private func openings(_ arguments: Arguments) async throws {

@@ -12,7 +12,7 @@
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload        FILE sent as a part of a multipart body
 //   waiting       REQUESTS requests that no answer comes to: memory and processor time of each while they wait
-//   cache-…       the stores of the cache in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
+//   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 //
 // LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
 
@@ -24,7 +24,7 @@ import LATNetworking
 let arguments = Arguments(modes: [
     "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
     "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting", "cache-memory",
-    "cache-disk", "cache-open", "cache-stream",
+    "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
 ])
 
 // The main thread only waits. Behind an `await` it would sleep in libdispatch's sigsuspend(), and valgrind 3.19 dies of
@@ -70,7 +70,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "post-encoded": try await postEncoded(manager, arguments)
     case "download": try await download(manager, arguments, to: try file(arguments))
     case "upload": try await upload(manager, arguments, try file(arguments))
-    case "cache-memory", "cache-disk", "cache-open", "cache-stream": try await cache(arguments)
+    case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream": try await cache(arguments)
     case "waiting": try await wait(manager, arguments)
     default: try await request(manager, arguments)
     }

@@ -20,6 +20,8 @@ struct CacheOperations: Sendable {
     let maxBodySize: Int64
     /// Whether a stale answer stands in whenever the network fails (RFC 9111 §4.2.4).
     let servesStaleWhenDisconnected: Bool
+    /// Whether several users share the cache.
+    let mode: CacheMode
     let flights = FlightTable()
 
     /// A request's place in the store.
@@ -38,17 +40,24 @@ struct CacheOperations: Sendable {
     /// - Returns: `nil` for what is never stored: other methods when nobody asked for them, bodies that can be told
     ///   apart only by sending them.
     func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) async -> Ticket? {
+        try? await place(of: request, call, method: method)
+    }
+
+    /// ``ticket(for:_:method:)``, or why there is none.
+    func place(
+        of request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil
+    ) async throws(CacheRefusal) -> Ticket {
         var body: Data?
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
-        guard isSafe || storesUnsafe(request) else { return nil }
+        guard isSafe || storesUnsafe(request) else { throw .method(counted.rawValue) }
         // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
         if !isSafe || request.body != nil && method != .get {
-            guard let bytes = Self.bytes(of: request.body) else { return nil }
+            guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
         }
         guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
-        else { return nil }
+        else { throw .noKey }
         let identity = RequestIdentity(
             of: request, partition: call.details.partition, secretFields: secretFields,
             cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })
@@ -94,8 +103,8 @@ struct CacheOperations: Sendable {
 
     // MARK: Reading
 
-    func entries(_ ticket: Ticket) async -> [CacheEntry] {
-        await storage.attempt("look up") { try await $0.entries(for: ticket.primary) } ?? []
+    func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
+        await storage.behind?.entries(for: ticket.primary, urgency) ?? []
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -106,14 +115,10 @@ struct CacheOperations: Sendable {
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
-        guard var body = await storage.attempt("read", { try await $0.body(of: entry) }) ?? nil else { return nil }
+        guard var body = await storage.behind?.body(of: entry) else { return nil }
         if let part {
-            if let data = body.data {
-                guard Int64(data.count) >= part.upperBound else { return nil }
-                body = ResponseBody(Data(data.dropFirst(Int(part.lowerBound)).prefix(part.count)))
-            } else {
-                body = ResponseBody(BodyPart(body, part))
-            }
+            guard let cut = body.part(part) else { return nil }
+            body = cut
         }
         guard body.isStream, !request.streamsBody else { return body }
         do {
@@ -127,26 +132,46 @@ struct CacheOperations: Sendable {
     }
 
     /// A stored success as an answer; `nil` when its body is gone.
-    func response(_ entry: CacheEntry, to request: HTTPRequest, isStale: Bool) async throws -> HTTPResponse? {
+    ///
+    /// - Parameter timeToLive: how long it lives, where the app says so.
+    func response(
+        _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil
+    ) async throws -> HTTPResponse? {
         guard let body = try await body(of: entry, for: request) else { return nil }
         var response = StoredAnswer.response(entry, to: request)
         response.body = body
         response.source = isStale ? .stale : source(of: entry)
-        await touch(entry)
+        touch(entry, timeToLive)
         return response
     }
 
     func source(of entry: CacheEntry) -> HTTPResponse.Source { entry.tier == .memory ? .memoryCache : .diskCache }
 
-    func touch(_ entry: CacheEntry) async {
-        let now = storage.now()
-        _ = await storage.attempt("touch") { try await $0.touch(entry.key, at: now) }
+    /// Notes a use.
+    func touch(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive? = nil) {
+        storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
+    }
+
+    // MARK: Counting
+
+    /// Fetches the answer of a look-up, and counts what became of it.
+    func counted(
+        _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+        do {
+            let fetched = try await fetch()
+            storage.ledger.counters.countLookup(fetched.response.source)
+            return fetched
+        } catch {
+            storage.ledger.counters.add(.misses)
+            throw error
+        }
     }
 
     // MARK: Writing
 
     func update(_ entry: CacheEntry) async {
-        _ = await storage.attempt("update") { try await $0.update(entry) }
+        await storage.behind?.update(entry)
     }
 
     /// Notes that an entry was found expired, so that a clock that is put back does not make it good again.
@@ -158,49 +183,48 @@ struct CacheOperations: Sendable {
     }
 
     func remove(_ selection: CacheSelection) async {
-        _ = await storage.attempt("remove") { try await $0.remove(selection) }
+        await storage.behind?.remove(selection)
     }
 
-    /// Stores an answer: a collected one now, a stream while it is read.
+    /// Stores an answer, behind: nothing waits for the store. A stream is stored while it is read.
     ///
-    /// - Returns: the response to hand on, and whether it is stored already.
+    /// - Returns: the response to hand on, and whether it is found already.
     func store(
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
         requestTime: Date, responseTime: Date
     ) async -> (response: HTTPResponse, isStored: Bool) {
-        guard response.source == .network, isAccepted(response, call),
+        guard response.source == .network else { return (response, false) }
+        if let refusal = verdict(on: response, call) {
+            storage.ledger.refuse(ticket.primary, refusal)
+            return (response, false)
+        }
+        guard
             var entry = StoredAnswer.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime)
+                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, mode)
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
-        if ticket.identity.credentials != nil { storage.identityKey.save() }
+        guard let behind = storage.behind else { return (response, false) }
+        if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
+                storage.ledger.refuse(ticket.primary, .incomplete)
                 return (response, false)
             }
-            let isStored: Void? = await storage.attempt("write") { store in
-                let writer = try await store.writer(for: entry)
-                if !data.isEmpty { try await writer.append(data) }
-                try await writer.commit()
-            }
-            return (response, isStored != nil)
-        }
-        guard let writer = await storage.attempt("write", { try await $0.writer(for: entry) }) else {
-            return (response, false)
+            return (response, await behind.store(entry, data))
         }
         var response = response
         let announced = StorageRule.announcedLength(of: response, method: request.method)
-        response.body = ResponseBody(
-            StoringBody(response.body, into: writer, announced: announced, storage: storage))
+        response.body = ResponseBody(StoringBody(response.body, into: behind.stream(entry), announced: announced))
         return (response, false)
     }
 
-    /// Whether the call's envelope and judge take an answer for a success. A stream cannot be asked, and is not stored.
-    private func isAccepted(_ response: HTTPResponse, _ call: Call) -> Bool {
-        guard let verdict = call.details.row?.verdict, response.isSuccess else { return true }
-        return !response.body.isStream && verdict.accepts(response)
+    /// Why the call's envelope and judge do not take an answer for a success. A stream cannot be asked, and is not stored.
+    private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
+        guard let verdict = call.details.row?.verdict, response.isSuccess else { return nil }
+        if response.body.isStream { return .unjudgedStream }
+        return verdict.accepts(response) ? nil : .businessFailure
     }
 
     /// Removes what an answer has made wrong (RFC 9111 §4.4).
@@ -218,13 +242,8 @@ struct CacheOperations: Sendable {
             var selections = [CacheSelection.url(url.text)]
             // By key too: the same parameters in another order are the same entry.
             selections += [HTTPMethod.get, .head].compactMap { primary($0, url, call, nil) }.map { .primaryKey($0) }
-            for selection in selections where await holds(selection) { await remove(selection) }
+            for selection in selections { await remove(selection) }
         }
-    }
-
-    /// Most requests with effects find nothing, and a look costs less than a removal.
-    private func holds(_ selection: CacheSelection) async -> Bool {
-        await storage.attempt("look up") { try await !$0.entries(selection).isEmpty } ?? false
     }
 
     // MARK: Failures

@@ -28,15 +28,19 @@ struct CacheRoom: Room {
         case .writeOnly:
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
-            if let stored = try await stored(request, ticket, isStale: false) { return stored }
-            throw CacheFailure.nothingStored(request)
+            return try await operations.counted {
+                guard let stored = try await stored(request, ticket, .only, isStale: false) else {
+                    throw CacheFailure.nothingStored(request)
+                }
+                return (stored, true)
+            }.response
         case .cacheElseNetwork(let timeToLive):
             return try await cacheElseNetwork(request, ticket, timeToLive, chain)
         case .cacheThenNetwork:
-            if let deliver = call.details.deliversCached,
+            if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, isStale: false)
-            {
-                deliver(stored, call)
+                operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
+                if let stored { deliver(stored, call) }
             }
             return try await fetch(request, ticket, chain).response
         case .networkElseCache:
@@ -53,21 +57,32 @@ struct CacheRoom: Room {
         var mayLookAgain = true
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
-            if let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket)) {
-                if TimeToLiveRule.isAlive(entry, timeToLive, at: operations.storage.now()) {
-                    if let response = try await operations.response(entry, to: request, isStale: false) {
-                        return response
-                    }
-                } else {
-                    await operations.markExpired(entry)
+            switch TimeToLiveRule.find(
+                request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
+                at: operations.storage.now())
+            {
+            case .usable(let entry):
+                if let response = try await operations.response(
+                    entry, to: request, isStale: false, timeToLive: timeToLive)
+                {
+                    operations.storage.ledger.counters.countLookup(response.source)
+                    return response
                 }
+            case .unusable(_, let expired):
+                if let expired { await operations.markExpired(expired) }
             }
-            guard mayWait else { return try await fetch(request, ticket, chain).response }
+            guard mayWait else {
+                return try await operations.counted { try await fetch(request, ticket, chain) }.response
+            }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
-                    try await fetch(request, ticket, chain)
+                    try await operations.counted { try await fetch(request, ticket, chain) }
+                }
+            case .alone:
+                return try await operations.flights.lead(ticket.flight, nil) {
+                    try await operations.counted { try await fetch(request, ticket, chain) }
                 }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
@@ -80,12 +95,10 @@ struct CacheRoom: Room {
     ) async throws -> HTTPResponse {
         do {
             let response = try await fetch(request, ticket, chain).response
-            guard CacheStrategy.isError(status: response.status),
-                let stored = try await stored(request, ticket, isStale: true)
-            else { return response }
-            return stored
+            guard CacheStrategy.isError(status: response.status) else { return response }
+            return try await standIn(request, ticket) ?? response
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stored = try await stored(request, ticket, isStale: true) else { throw error }
+            guard let stored = try await standIn(request, ticket) else { throw error }
             // There may be other addresses and attempts; when all have failed, this is the answer.
             var answer = stored
             answer.standsInFor = error
@@ -95,12 +108,27 @@ struct CacheRoom: Room {
 
     // MARK: Acting
 
+    /// What is stored, in place of an error.
+    private func standIn(_ request: HTTPRequest, _ ticket: CacheOperations.Ticket) async throws -> HTTPResponse? {
+        let stored = try await stored(request, ticket, .only, isStale: true)
+        operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
+        return stored
+    }
+
     private func stored(
-        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, isStale: Bool
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ urgency: WriteBehind.Urgency = .alternative,
+        isStale: Bool
     ) async throws -> HTTPResponse? {
-        guard let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
-        else { return nil }
-        return try await operations.response(entry, to: request, isStale: isStale)
+        // Between look-up and body another answer may be stored in its place.
+        for _ in 0..<2 {
+            let entries = await operations.entries(ticket, urgency)
+            guard
+                case .usable(let entry) = TimeToLiveRule.find(
+                    request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
+            else { return nil }
+            if let response = try await operations.response(entry, to: request, isStale: isStale) { return response }
+        }
+        return nil
     }
 
     private func fetch(
@@ -108,7 +136,10 @@ struct CacheRoom: Room {
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
-        guard TimeToLiveRule.isStorable(status: response.status) else { return (response, false) }
+        if let refusal = TimeToLiveRule.refusal(status: response.status) {
+            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
+            return (response, false)
+        }
         return await operations.store(
             response, to: request, chain.call, ticket, varyFields: TimeToLiveRule.varyFields(of: response.headers),
             requestTime: requestTime, responseTime: operations.storage.now())
@@ -165,14 +196,24 @@ final class FlightTable: Sendable {
         case follow(Flight)
         /// One has come meanwhile: look again.
         case lookAgain
+        /// Fetch it for itself: the last answer could not be stored, so there is nothing to wait for.
+        case alone
     }
 
     private struct State {
         var flights: [String: Flight] = [:]
         var endedCount: UInt64 = 0
+        /// Whose last answer could not be stored, and until when that counts.
+        var unshared: [String: ContinuousClock.Instant] = [:]
     }
 
     private let state = Mutex(State())
+    private let unsharedLife: Duration
+    /// So many keys are known at most; beyond, those that count no more go, or all.
+    private static let unsharedLimit = 4_096
+
+    /// - Parameter unsharedLife: how long it counts that an answer could not be stored.
+    init(unsharedLife: Duration = .seconds(30)) { self.unsharedLife = unsharedLife }
 
     /// How many flights have ended. Who looks into the store remembers it, to see whether one has ended since.
     var endedCount: UInt64 { state.withLock(\.endedCount) }
@@ -183,6 +224,10 @@ final class FlightTable: Sendable {
     func join(_ key: String, since endedCount: UInt64?) -> Role {
         state.withLock { state in
             if let flight = state.flights[key] { return .follow(flight) }
+            if let end = state.unshared[key] {
+                if end > .now { return .alone }
+                state.unshared[key] = nil
+            }
             if let endedCount, endedCount != state.endedCount { return .lookAgain }
             let flight = Flight()
             state.flights[key] = flight
@@ -191,16 +236,36 @@ final class FlightTable: Sendable {
     }
 
     /// Fetches the answer that others wait for, and tells them how that ended.
+    ///
+    /// - Parameter flight: `nil` when nobody waits.
     func lead(
-        _ key: String, _ flight: Flight, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+        _ key: String, _ flight: Flight?, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
     ) async throws -> HTTPResponse {
         do {
             let (response, isStored) = try await fetch()
-            end(key, flight, isStored ? .stored : .notStored)
+            if isStored {
+                share(key)
+            } else if response.source == .network, !CacheStrategy.isError(status: response.status) {
+                unshare(key)
+            }
+            if let flight { end(key, flight, isStored ? .stored : .notStored) }
             return response
         } catch {
-            end(key, flight, Self.ending(of: error))
+            if let flight { end(key, flight, Self.ending(of: error)) }
             throw error
+        }
+    }
+
+    private func share(_ key: String) { state.withLock { $0.unshared[key] = nil } }
+
+    private func unshare(_ key: String) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            if state.unshared.count >= Self.unsharedLimit {
+                state.unshared = state.unshared.filter { $0.value > now }
+                if state.unshared.count >= Self.unsharedLimit { state.unshared = [:] }
+            }
+            state.unshared[key] = now + unsharedLife
         }
     }
 

@@ -7,12 +7,15 @@ import Synchronization
 /// A manager's store: made when it is first needed, its faults reported and kept from the requests.
 final class CacheStorage: Sendable {
     private struct State {
-        var store: (any CacheStore)?
+        var behind: WriteBehind?
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
+        var memoryValues: MemoryStore?
     }
 
+    /// What the cache did, and why answers were not stored.
+    let ledger: CacheLedger
     /// What tells answers of one sender from those of another.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
@@ -21,18 +24,21 @@ final class CacheStorage: Sendable {
     private let isThere: @Sendable () -> Bool
 
     private let make: @Sendable () throws -> any CacheStore
+    private let settings: WriteBehind.Settings
     private let observer: CacheObserver?
     private let state: Mutex<State>
     /// The time, by the wall clock.
     let now: @Sendable () -> Date
 
     init(
-        partition: String?, directory: String?, now: @escaping @Sendable () -> Date, observer: CacheObserver?,
-        make: @escaping @Sendable () throws -> any CacheStore
+        partition: String?, directory: String?, settings: WriteBehind.Settings, now: @escaping @Sendable () -> Date,
+        observer: CacheObserver?, make: @escaping @Sendable () throws -> any CacheStore
     ) {
         self.make = make
+        self.settings = settings
         self.observer = observer
         self.now = now
+        ledger = CacheLedger(now: now)
         state = Mutex(State(partition: partition))
         isPartitioned = Atomic(partition != nil)
         identityKey = IdentityKey(directory: directory)
@@ -53,43 +59,56 @@ final class CacheStorage: Sendable {
     /// Whether there can be an entry that a request makes wrong.
     var mayHoldEntries: Bool { isOpen.load(ordering: .relaxed) || isThere() }
 
-    /// The store.
+    /// The store as it is, once all that was to be stored until now is there.
     ///
     /// - Throws: what making it threw, each time.
-    func store() throws -> any CacheStore {
-        try state.withLock { state in
-            if let store = state.store { return store }
-            let store = try make()
-            state.store = store
-            isOpen.store(true, ordering: .relaxed)
+    func store() async throws -> any CacheStore {
+        let behind = try made()
+        await behind.settle()
+        return behind.store
+    }
+
+    /// The store as it is now, whatever waits to be written of responses: for values, which do not wait.
+    func storeOfValues() throws -> any CacheStore { try made().store }
+
+    /// Holds values that never touch a disk.
+    var memoryValues: MemoryStore {
+        state.withLock { state in
+            let store = state.memoryValues ?? MemoryStore(byteLimit: 16 << 20)
+            state.memoryValues = store
             return store
         }
     }
 
-    /// Does something with the store. A fault is reported and gives `nil`: the request goes on without the cache.
-    func attempt<Value: Sendable>(
-        _ operation: String, _ work: (any CacheStore) async throws -> Value
-    ) async -> Value? {
+    /// What was counted so far. Makes no store.
+    var statistics: CacheStatistics { ledger.counters.statistics(of: state.withLock(\.behind)?.store) }
+
+    /// The store, as requests use it; `nil` when it could not be made, which is reported and not tried for each request.
+    var behind: WriteBehind? {
+        guard state.withLock({ !$0.isMissing }) else { return nil }
         do {
-            return try await work(try available())
-        } catch is CancellationError {
-            return nil
+            return try made()
         } catch {
-            report(error, operation)
+            state.withLock { $0.isMissing = true }
+            report(error, "make its store")
             return nil
         }
     }
 
-    /// The store; where it could not be made once, that is not tried for each request again.
-    private func available() throws -> any CacheStore {
-        guard state.withLock({ !$0.isMissing }) else { throw CancellationError() }
-        do {
-            return try store()
-        } catch {
-            state.withLock { $0.isMissing = true }
-            throw error
+    private func made() throws -> WriteBehind {
+        try state.withLock { state in
+            if let behind = state.behind { return behind }
+            let behind = WriteBehind(
+                try make(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
+                report: { [weak self] in self?.report($0, $1) })
+            state.behind = behind
+            isOpen.store(true, ordering: .relaxed)
+            return behind
         }
     }
+
+    /// Writes what waits, for some seconds at most.
+    func shutdown() async { await state.withLock { $0.behind }?.settle(within: .seconds(5)) }
 
     /// Tells of a fault the first time that it happens to an operation.
     func report(_ error: any Error, _ operation: String) {

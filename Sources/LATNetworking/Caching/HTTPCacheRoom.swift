@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// The policy ``CachePolicy/http``: a private cache by RFC 9111 and RFC 5861.
+/// The policy ``CachePolicy/http``: a cache by RFC 9111 and RFC 5861.
 ///
 /// It stands inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
 /// has it: a permanent redirect may be kept for long while what it leads to changes every minute. ``CacheStrategy``
@@ -23,12 +23,16 @@ struct HTTPCacheRoom: Room {
             await operations.invalidate(after: response, to: request, chain.call)
             return response
         }
-        // A HEAD is answered from what a GET has brought.
-        let method: HTTPMethod? = request.method == .head && request.body == nil ? .get : nil
-        guard let ticket = await operations.ticket(for: request, chain.call, method: method) else {
+        guard let ticket = await operations.ticket(for: request, chain.call, method: Self.method(of: request)) else {
             return try await pass(request, chain)
         }
         return try await serve(request, ticket, chain)
+    }
+
+    /// The method whose answers are meant, where it is not the request's own: a HEAD is answered from what a GET has
+    /// brought.
+    static func method(of request: HTTPRequest) -> HTTPMethod? {
+        request.method == .head && request.body == nil ? .get : nil
     }
 
     private func serve(
@@ -39,29 +43,49 @@ struct HTTPCacheRoom: Room {
             request.method == .get && !request.streamsBody && !request.headers.contains("Range")
             && !ValidationRule.hasConditions(request)
         var mayLookAgain = true
+        var hasLostBody = false
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
             let entries = await operations.entries(ticket)
             let forward: CacheStrategy.Forward
-            switch CacheStrategy(request, ticket.identity, entries: entries, at: operations.storage.now()) {
+            switch CacheStrategy(
+                request, ticket.identity, entries: entries, at: operations.storage.now(), operations.mode)
+            {
             case .gatewayTimeout:
+                operations.storage.ledger.counters.add(.misses)
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request) {
+                    operations.storage.ledger.counters.countLookup(response.source)
                     if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
                     return response
                 }
-                // The store has lost its body: without it there is nothing to ask about.
-                forward = CacheStrategy.Forward(request: request)
+                // Its body is gone: another answer has been stored in its place, or it is lost, and there is nothing to
+                // ask about.
+                guard hasLostBody else {
+                    hasLostBody = true
+                    continue
+                }
+                guard !CacheControl(request: request.headers).onlyIfCached else {
+                    operations.storage.ledger.counters.add(.misses)
+                    return Self.gatewayTimeout(request)
+                }
+                forward = CacheStrategy.Forward(request: request, .bodyLost)
             case .forward(let decided):
                 forward = decided
             }
-            guard mayWait else { return try await exchange(forward, request, ticket, chain).response }
+            guard mayWait else {
+                return try await operations.counted { try await exchange(forward, request, ticket, chain) }.response
+            }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.flights.lead(ticket.flight, flight) {
-                    try await exchange(forward, request, ticket, chain)
+                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
+                }
+            case .alone:
+                return try await operations.flights.lead(ticket.flight, nil) {
+                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
                 }
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
@@ -76,7 +100,7 @@ struct HTTPCacheRoom: Room {
         guard !request.method.isSafe else { return response }
         await operations.invalidate(after: response, to: request, chain.call)
         let content = response.headers["Content-Location"].flatMap { URLReference.resolve($0, against: response.url) }
-        guard StorageRule.answersGet(response, to: request, contentURL: content),
+        guard StorageRule.answersGet(response, to: request, contentURL: content, operations.mode),
             let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
@@ -88,18 +112,18 @@ struct HTTPCacheRoom: Room {
     // MARK: Answers
 
     private func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) async throws -> HTTPResponse? {
-        var response = StoredAnswer.response(answer, to: request)
+        var response = StoredAnswer.response(answer, to: request, operations.mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
         switch answer.form {
         case .head, .notModified: break
         case .whole:
             guard let body = try await operations.body(of: answer.entry, for: request) else { return nil }
             response.body = body
-        case .part(let part):
-            guard let body = try await operations.body(of: answer.entry, for: request, part: part) else { return nil }
+        case .part(_, _, let place):
+            guard let body = try await operations.body(of: answer.entry, for: request, part: place) else { return nil }
             response.body = body
         }
-        await operations.touch(answer.entry)
+        operations.touch(answer.entry)
         return response
     }
 
@@ -111,7 +135,7 @@ struct HTTPCacheRoom: Room {
         guard let entry = forward.candidate,
             CacheStrategy.mayStandIn(
                 entry, for: request, at: now,
-                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected)
+                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected, operations.mode)
         else { return nil }
         return try await response(.stale(entry, at: now), to: request)
     }
@@ -143,6 +167,16 @@ struct HTTPCacheRoom: Room {
             await takeIn(head: response, request, ticket, requestTime, responseTime)
             return (response, false)
         }
+        if request.method == .get, response.status == 206,
+            let answer = try await take(part: response, forward, request, ticket, chain, requestTime, responseTime)
+        {
+            return answer
+        }
+        // The answer to a question for the rest is no answer to the request: ask for all of it.
+        if forward.completion != nil, [206, 304, 412, 416].contains(response.status) {
+            response.body.abandon()
+            return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
+        }
         if response.status == 304, let entry = forward.candidate {
             if let confirmed = try await confirmed(entry, by: response, forward, request, requestTime, responseTime) {
                 return (confirmed, true)
@@ -153,7 +187,10 @@ struct HTTPCacheRoom: Room {
         if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
             return (stale, false)
         }
-        guard StorageRule.isStorable(response, to: request, storesUnsafe: operations.storesUnsafe(request)) else {
+        if let refusal = StorageRule.refusal(
+            of: response, to: request, storesUnsafe: operations.storesUnsafe(request), operations.mode)
+        {
+            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
             // What is there now may not be kept, or nothing is: what was there before is wrong.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")
@@ -167,8 +204,8 @@ struct HTTPCacheRoom: Room {
             requestTime: requestTime, responseTime: responseTime)
     }
 
-    /// A stored response that the server has confirmed; `nil` when its body is gone, or another one is meant. A 304 to conditions of the caller
-    /// freshens what is stored and goes to the caller as it is.
+    /// A stored response that the server has confirmed; `nil` when its body is gone, or another one is meant. A 304 to
+    /// conditions of the caller freshens what is stored and goes to the caller as it is.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ requestTime: Date, _ responseTime: Date
@@ -186,7 +223,7 @@ struct HTTPCacheRoom: Room {
         var entry = entry
         if isMeant {
             entry = ValidationRule.freshened(
-                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime)
+                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, operations.mode)
             await operations.update(entry)
         }
         guard let body else { return response }
@@ -196,7 +233,7 @@ struct HTTPCacheRoom: Room {
         confirmed.timings = response.timings
         confirmed.body = body
         confirmed.source = .revalidated
-        await operations.touch(entry)
+        operations.touch(entry)
         return confirmed
     }
 
@@ -211,7 +248,8 @@ struct HTTPCacheRoom: Room {
         if ValidationRule.matches(head: response, entry) {
             await operations.update(
                 ValidationRule.freshened(
-                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime))
+                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime,
+                    operations.mode))
         } else if !(300...399).contains(response.status) {
             await operations.markExpired(entry)
         }
@@ -238,7 +276,8 @@ struct HTTPCacheRoom: Room {
         Task {
             var ending = FlightTable.Ending.notStored
             if case .forward(let forward) = CacheStrategy(
-                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), isRevalidating: true),
+                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), operations.mode,
+                isRevalidating: true),
                 let (response, isStored) = try? await exchange(forward, refreshing, ticket, chain)
             {
                 if isStored {

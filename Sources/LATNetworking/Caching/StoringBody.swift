@@ -5,100 +5,38 @@ import Synchronization
 
 /// A streamed body that is stored while it is read. What was not read to its end is not kept.
 final class StoringBody: AbandonableBodySource {
-    private struct State {
-        var writer: (any CacheWriter)?
-        var byteCount: Int64 = 0
-    }
-
     private let body: ResponseBody
+    private let keeper: StreamKeeper
     private let announced: Int64?
-    private let storage: CacheStorage
-    private let state: Mutex<State>
+    private let byteCount = Atomic<Int64>(0)
 
     /// - Parameter announced: how many bytes there have to be, when that is known.
-    init(_ body: ResponseBody, into writer: any CacheWriter, announced: Int64?, storage: CacheStorage) {
+    init(_ body: ResponseBody, into keeper: StreamKeeper, announced: Int64?) {
         self.body = body
         self.announced = announced
-        self.storage = storage
-        state = Mutex(State(writer: writer))
+        self.keeper = keeper
     }
 
     func next() async throws -> Data? {
-        let chunk: Data?
         do {
             // The iterator of a stream holds nothing of its own.
             var iterator = body.makeAsyncIterator()
-            chunk = try await iterator.next()
+            guard let chunk = try await iterator.next() else {
+                let isWhole = announced == nil || announced == byteCount.load(ordering: .relaxed)
+                keeper.end(isWhole: isWhole, .incomplete)
+                return nil
+            }
+            byteCount.wrappingAdd(Int64(chunk.count), ordering: .relaxed)
+            keeper.append(chunk)
+            return chunk
         } catch {
-            await give(up: takeWriter())
+            keeper.end(isWhole: false)
             throw error
         }
-        if let chunk { await append(chunk) } else { await commit() }
-        return chunk
     }
 
     func abandon() { body.abandon() }
 
-    private func append(_ chunk: Data) async {
-        guard let writer = state.withLock({ $0.writer }) else { return }
-        state.withLock { $0.byteCount += Int64(chunk.count) }
-        do {
-            try await writer.append(chunk)
-        } catch {
-            storage.report(error, "write")
-            await give(up: takeWriter())
-        }
-    }
-
-    private func commit() async {
-        guard let writer = takeWriter() else { return }
-        let byteCount = state.withLock { $0.byteCount }
-        guard announced == nil || announced == byteCount else { return await give(up: writer) }
-        do {
-            try await writer.commit()
-        } catch {
-            storage.report(error, "write")
-        }
-    }
-
-    private func give(up writer: (any CacheWriter)?) async { await writer?.discard() }
-
-    private func takeWriter() -> (any CacheWriter)? {
-        state.withLock { state in
-            defer { state.writer = nil }
-            return state.writer
-        }
-    }
-}
-
-/// A part of a body.
-final class BodyPart: ResponseBodySource {
-    private struct State {
-        var toSkip: Int64
-        var left: Int64
-    }
-
-    private let body: ResponseBody
-    private let state: Mutex<State>
-
-    init(_ body: ResponseBody, _ part: Range<Int64>) {
-        self.body = body
-        state = Mutex(State(toSkip: part.lowerBound, left: Int64(part.count)))
-    }
-
-    func next() async throws -> Data? {
-        while state.withLock({ $0.left }) > 0 {
-            var iterator = body.makeAsyncIterator()
-            guard let chunk = try await iterator.next() else { return nil }
-            let taken = state.withLock { state in
-                let skipped = min(state.toSkip, Int64(chunk.count))
-                state.toSkip -= skipped
-                let taken = chunk.dropFirst(Int(skipped)).prefix(Int(clamping: state.left))
-                state.left -= Int64(taken.count)
-                return Data(taken)
-            }
-            if !taken.isEmpty { return taken }
-        }
-        return nil
-    }
+    // One that is not read to its end is not kept.
+    deinit { keeper.end(isWhole: false) }
 }

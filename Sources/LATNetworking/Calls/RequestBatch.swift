@@ -1,4 +1,4 @@
-import HTTPCore
+public import HTTPCore
 import Synchronization
 
 /// Several calls as one: their results in order, their progress as a whole.
@@ -60,7 +60,8 @@ public struct RequestBatch<Value: Sendable>: Sendable {
         return try results.map { try $0.get() }
     }
 
-    /// Runs all steps to their ends.
+    /// Runs all steps to their ends. ``Swift/Collection/areAllFromCache`` of what it returns tells whether all of it came
+    /// from the cache, where the values are ``CacheTelling``: ``HTTPResponse`` and ``Reply``.
     ///
     /// - Throws: `CancellationError` only, when the task was cancelled.
     public func results() async throws -> [Result<Value, any Error>] { try await run(isFailFast: false) }
@@ -88,7 +89,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
             for _ in 0..<min(steps.count, max(1, maxConcurrentSteps ?? .max)) { startNext() }
             while let (index, result) = try await group.next() {
                 results[index] = result
-                meter.end(index, isWell: (try? result.get()) != nil)
+                meter.end(index, result)
                 if case .failure(let error) = result, isFailFast {
                     group.cancelAll()
                     throw error
@@ -108,6 +109,8 @@ public struct BatchProgress: Hashable, Sendable {
     public let finishedSteps: Int
     /// The steps that failed.
     public let failedSteps: Int
+    /// The steps whose answer came from the cache, where their values are ``CacheTelling``.
+    public let cachedSteps: Int
     /// All steps.
     public let stepCount: Int
     /// The bytes of content transferred so far, by the steps that tell.
@@ -117,6 +120,35 @@ public struct BatchProgress: Hashable, Sendable {
 
     /// The share that is done, from 0 to 1: of each step the share of its bytes, a step that is over counting whole.
     public let fraction: Double
+
+    /// Whether all steps are over and every answer came from the cache. `false` for an empty batch.
+    public var isAllFromCache: Bool { stepCount > 0 && cachedSteps == stepCount }
+}
+
+/// A value that tells whether it came from the cache: a response, a reply, a result of one.
+public protocol CacheTelling {
+    /// Whether the cache gave it and no server confirmed it; see ``HTTPResponse/Source-swift.enum/isFromCache``.
+    var isFromCache: Bool { get }
+}
+
+extension HTTPResponse: CacheTelling {
+    /// Whether the cache gave it and no server confirmed it.
+    public var isFromCache: Bool { source.isFromCache }
+}
+
+extension Reply: CacheTelling {
+    /// Whether the cache gave it and no server confirmed it.
+    public var isFromCache: Bool { response.isFromCache }
+}
+
+extension Result: CacheTelling where Success: CacheTelling {
+    /// Whether it is a success that the cache gave.
+    public var isFromCache: Bool { (try? get().isFromCache) ?? false }
+}
+
+extension Collection where Element: CacheTelling {
+    /// Whether all of it came from the cache. `false` when a failure is among it, and when it is empty.
+    public var areAllFromCache: Bool { !isEmpty && allSatisfy(\.isFromCache) }
 }
 
 /// Adds the progress of steps up. A pure value; numbers never go down.
@@ -127,6 +159,7 @@ struct BatchTally: Sendable {
         var share = 0.0
         var isOver = false
         var isWell = false
+        var isCached = false
     }
 
     private var steps: [Step]
@@ -142,9 +175,10 @@ struct BatchTally: Sendable {
         return sum()
     }
 
-    mutating func end(_ index: Int, isWell: Bool) -> BatchProgress {
+    mutating func end(_ index: Int, isWell: Bool, isCached: Bool = false) -> BatchProgress {
         steps[index].isOver = true
         steps[index].isWell = isWell
+        steps[index].isCached = isCached
         steps[index].share = 1
         return sum()
     }
@@ -155,7 +189,8 @@ struct BatchTally: Sendable {
         let isKnown = steps.allSatisfy { $0.isOver || $0.total != nil }
         return BatchProgress(
             finishedSteps: steps.count(where: \.isOver), failedSteps: steps.count { $0.isOver && !$0.isWell },
-            stepCount: steps.count, completed: steps.reduce(0) { $0 + $1.completed },
+            cachedSteps: steps.count(where: \.isCached), stepCount: steps.count,
+            completed: steps.reduce(0) { $0 + $1.completed },
             total: isKnown ? steps.reduce(0) { $0 + ($1.isOver ? $1.completed : $1.total ?? 0) } : nil,
             fraction: fraction)
     }
@@ -180,8 +215,10 @@ final class BatchMeter: Sendable {
         }
     }
 
-    func end(_ index: Int, isWell: Bool) {
+    func end<Value>(_ index: Int, _ result: Result<Value, any Error>) {
         guard let handler else { return }
-        tally.withLock { handler($0.end(index, isWell: isWell)) }
+        let value = try? result.get()
+        let isCached = (value as? any CacheTelling)?.isFromCache ?? false
+        tally.withLock { handler($0.end(index, isWell: value != nil, isCached: isCached)) }
     }
 }

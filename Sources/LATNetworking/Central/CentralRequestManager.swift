@@ -80,10 +80,11 @@ public final class CentralRequestManager: Sendable {
     }
 
     /// Ends all transfers, closes every connection and returns when the engine's thread is over. Later calls fail with
-    /// ``NetworkError/Kind/shutDown``. Never required.
+    /// ``NetworkError/Kind/shutDown``. Never required. What waits for the cache is written, for five seconds at most.
     public func shutdown() async {
         await reachability.shutdown()
         await engine?.shutdown()
+        await storage.shutdown()
     }
 
     /// Runs tasks on the engine's own thread, so that their calls need no hop and no wake-up: the quickest way to make

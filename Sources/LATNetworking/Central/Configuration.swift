@@ -119,6 +119,9 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How a cache may take part. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
+        /// Whether the cache is one user's own, or several users share it, for ``CachePolicy/http``. Default
+        /// ``CacheMode/private``.
+        public var cacheMode = CacheMode.private
         /// Keeps the responses. Default `nil`: a store of the SDK, as ``cacheStorage`` and ``cacheDirectory`` say, made
         /// when a request first needs it.
         public var cacheStore: (any CacheStore)?
@@ -127,6 +130,10 @@ extension CentralRequestManager {
         /// The directory of what is kept on disk. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It
         /// is made at the first write.
         public var cacheDirectory: String?
+        /// How long a request waits for a look-up in the store: what holds the disk up, or another process that holds its
+        /// index, delays no request beyond. It goes on as if nothing were stored; one that has nowhere else to go waits a
+        /// second. Default 20 ms.
+        public var cacheLookUpTimeout: Duration = .milliseconds(20)
         /// The user whose responses are kept, so that none are given to another. Default `nil`: the answer to a request
         /// with credentials is for the same ones only, all others are everybody's.
         /// ``CentralRequestManager/Cache/partition`` changes it later, ``HTTPRequest/cachePartition`` for one request.

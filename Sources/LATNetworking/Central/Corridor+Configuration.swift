@@ -33,7 +33,7 @@ extension Corridor {
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secretFields: configuration.secretHeaders, cookies: cookies,
             maxBodySize: configuration.engine.maxBodySize,
-            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected)
+            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
         let cache = CacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let httpCache = HTTPCacheRoom(
@@ -80,7 +80,8 @@ extension Corridor {
             configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
             || configuration.parameterProvider != nil
         self.init(
-            RoomTable(rooms, sender, limits), always: always,
+            RoomTable(rooms, sender, limits),
+            toCache: RoomTable(rooms.merging(CacheReached.rooms) { $1 }, sender, limits), operations, always: always,
             furnished: Furniture(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,

@@ -7,6 +7,10 @@ import HTTPCore
 /// request's own settings ask for. A request that needs none but redirects goes straight to the transport.
 final class Corridor: Sendable {
     private let table: RoomTable
+    /// The rooms of a way that ends where the cache stands.
+    private let tableToCache: RoomTable
+    /// What the rooms of the cache do alike.
+    let cacheOperations: CacheOperations
     /// The rooms of a request without settings of its own.
     private let standing: RoomSet
     private let furnished: Furniture
@@ -29,11 +33,14 @@ final class Corridor: Sendable {
 
     /// - Parameter always: the rooms that every request passes.
     init(
-        _ table: RoomTable, always: RoomSet, furnished: Furniture,
+        _ table: RoomTable, toCache tableToCache: RoomTable, _ cacheOperations: CacheOperations, always: RoomSet,
+        furnished: Furniture,
         mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
         redirect: RedirectRoom
     ) {
         self.table = table
+        self.tableToCache = tableToCache
+        self.cacheOperations = cacheOperations
         self.furnished = furnished
         self.mayHoldEntries = mayHoldEntries
         self.sharing = sharing
@@ -59,6 +66,34 @@ final class Corridor: Sendable {
         let response = try await table.send(request, for: call)
         guard redirect.mayFollow(response) else { return response }
         return try await redirect.follow(response, to: request, Chain(call, table, []))
+    }
+
+    /// The request of a call as it comes to the cache, put together by all that stands before: the app's interceptors,
+    /// authenticator and providers are asked. Nothing is sent.
+    ///
+    /// - Throws: What they throw; ``NetworkError/Kind/cache`` where one of them answers by itself, and where the cache
+    ///   holds sealed messages.
+    func requestAtCache(_ call: Call) async throws -> HTTPRequest {
+        let caches = RoomSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
+        let all = rooms(for: call, call.request)
+        guard !all.contains(.seal) || !furnished.cachesSealed else {
+            throw NetworkError(
+                .cache,
+                message: "the cache keeps the answers to this request sealed (cachesSealed): they are found by the "
+                    + "sealed request alone, which is made when it is sent",
+                request: call.request)
+        }
+        var rooms = all.intersection(
+            caches.union(RoomSet(.interceptors, .authentication, .mirrors, .composition, .sign)))
+        if rooms.isDisjoint(with: caches) { rooms.insert(.cache) }
+        do {
+            _ = try await Chain(call, tableToCache, rooms).proceed(call.request)
+        } catch let end as CacheReached {
+            return end.request
+        }
+        throw NetworkError(
+            .cache, message: "an interceptor of the app answers this request before the cache is asked",
+            request: call.request)
     }
 
     // MARK: Which rooms

@@ -12,7 +12,19 @@ extension CentralRequestManager {
     /// try await manager.cache.removeAll(olderThan: .seconds(7 * 86_400))
     /// manager.cache.partition = user.id                            // what follows is that user's
     /// ```
-    public var cache: Cache { Cache(storage: storage) { [weak self] in self?.baseURL } }
+    public var cache: Cache { Cache(storage: storage) { [weak self] in self } }
+
+    /// Values of the app's own under names, beside the responses, in memory and on disk.
+    ///
+    /// ```swift
+    /// try await manager.values.set(profile, for: "profile", expiresAfter: .seconds(3_600))
+    /// let profile = try await manager.values.get(Profile.self, for: "profile")
+    /// ```
+    public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.storeOfValues() } }
+
+    /// Values that never touch a disk and end with the manager, in a memory of their own: at most 16 MiB. Their names are
+    /// others than those of ``values``.
+    public var memoryValues: ValueStore { ValueStore(now: storage.now) { [storage] in storage.memoryValues } }
 
     /// The responses that a manager keeps.
     ///
@@ -20,7 +32,7 @@ extension CentralRequestManager {
     /// fails. A URL may be a path, which is joined to the manager's base URL.
     public struct Cache: Sendable {
         let storage: CacheStorage
-        let baseURL: @Sendable () -> String?
+        let manager: @Sendable () -> CentralRequestManager?
 
         /// The user whose responses are stored and found from the next call on; `nil` for everybody's.
         public var partition: String? {
@@ -28,17 +40,20 @@ extension CentralRequestManager {
             nonmutating set { storage.partition = newValue }
         }
 
-        /// How much is stored.
-        public func usage() async throws -> CacheUsage { try await storage.store().usage() }
+        /// What the cache has done since the manager was made: hits, misses, what was stored, skipped and evicted.
+        public var statistics: CacheStatistics { storage.statistics }
+
+        /// How much is stored, values of ``CentralRequestManager/values`` included: they share the limits.
+        public func usage() async throws -> CacheUsage { try await storage.store().inspected().usage() }
 
         /// The entries that are selected, without an order.
         public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
-            try await storage.store().entries(canonical(selection))
+            try await storage.store().inspected().entries(canonical(selection)).filter { !$0.isValue }
         }
 
         /// The entries whose URLs begin so.
         public func entries(withPrefix prefix: String) async throws -> [CacheEntry] {
-            try await storage.store().entries(.urlPrefix(absolute(prefix)))
+            try await storage.store().inspected().entries(canonical(.urlPrefix(prefix)))
         }
 
         /// Keeps the entries of a URL when room is made, until they are unpinned or removed.
@@ -59,39 +74,49 @@ extension CentralRequestManager {
         /// - Returns: how many there are.
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
-            let store = try storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let store = try await storage.store()
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for entry in entries { try await store.touch(entry.key, at: storage.now()) }
             return entries.count
         }
 
-        /// Removes what is selected, pinned entries too, and says how much that was.
+        /// Removes the responses that are selected, pinned ones too, and says how much that was. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-            try await storage.store().remove(canonical(selection))
+            let store = try await storage.store()
+            guard case .storedBefore = selection, let inspecting = store.inspecting,
+                try await inspecting.entries(selection).contains(where: \.isValue)
+            else { return try await store.remove(canonical(selection)) }
+            var removed = CacheUsage()
+            for entry in try await inspecting.entries(selection) where !entry.isValue {
+                let usage = try await store.remove(.key(entry.key))
+                removed.entryCount += usage.entryCount
+                removed.byteCount += usage.byteCount
+            }
+            return removed
         }
 
-        /// Removes everything.
+        /// Removes all responses.
         @discardableResult
         public func removeAll() async throws -> CacheUsage { try await remove(.all) }
 
-        /// Removes what is older.
+        /// Removes the responses that are older.
         @discardableResult
         public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
-            let seconds = Double(age.components.seconds) + Double(age.components.attoseconds) / 1e18
-            return try await remove(.storedBefore(storage.now().addingTimeInterval(-seconds)))
+            return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.seconds)))
         }
 
         /// Makes room down to the limits and clears away what nobody refers to; says how much went.
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
-        /// Returns when all that was kept would survive a loss of power.
+        /// Returns when all that was kept would survive a loss of power. What waits to be written is written first: a
+        /// process that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last answers.
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
-            let store = try storage.store()
-            let entries = try await store.entries(canonical(.url(url)))
+            let store = try await storage.store()
+            let entries = try await store.inspected().entries(canonical(.url(url)))
             for var entry in entries where entry.isPinned != isPinned {
                 entry.isPinned = isPinned
                 try await store.update(entry)
@@ -102,13 +127,13 @@ extension CentralRequestManager {
         /// URLs in the form in which entries have them.
         private func canonical(_ selection: CacheSelection) -> CacheSelection {
             switch selection {
-            case .url(let url): .url(CanonicalURL(absolute(url))?.text ?? url)
-            case .urlPrefix(let prefix): .urlPrefix(absolute(prefix))
-            default: selection
+            case .url(let url): CacheSelection.url(CanonicalURL(absolute(url))?.text ?? url).withoutValues
+            case .urlPrefix(let prefix): CacheSelection.urlPrefix(absolute(prefix)).withoutValues
+            default: selection.withoutValues
             }
         }
 
-        private func absolute(_ url: String) -> String { RequestBuilder.absoluteURL(url, base: baseURL()) }
+        private func absolute(_ url: String) -> String { RequestBuilder.absoluteURL(url, base: manager()?.baseURL) }
     }
 }
 
@@ -125,16 +150,23 @@ extension CacheStorage {
     convenience init(_ configuration: CentralRequestManager.Configuration) {
         let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
         let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
-        let given =
-            (configuration.cacheStore as? DiskStore ?? (configuration.cacheStore as? TieredStore)?.disk)?.directory
+        let given = configuration.cacheStore.flatMap(Self.directory)
+        var settings = WriteBehind.Settings()
+        settings.lookUpTimeout = configuration.cacheLookUpTimeout
         self.init(
-            partition: configuration.cachePartition, directory: own ?? given, now: configuration.cacheClock,
-            observer: configuration.cacheObserver
+            partition: configuration.cachePartition, directory: own ?? given, settings: settings,
+            now: configuration.cacheClock, observer: configuration.cacheObserver
         ) {
             if let store = configuration.cacheStore { return store }
             guard let directory = own else { return MemoryStore() }
             return TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
         }
+    }
+
+    /// The folder of a store; `nil` for one that is not on disk.
+    private static func directory(of store: any CacheStore) -> String? {
+        guard let tiers = store as? TieredStore else { return (store as? DiskStore)?.directory }
+        return directory(of: tiers.upper) ?? directory(of: tiers.lower)
     }
 
     /// `$XDG_CACHE_HOME/<program>`, else `~/.cache/<program>`; `nil` for a process without a home.

@@ -17,6 +17,9 @@ struct SystemError: Error, CustomStringConvertible {
 
     var isFull: Bool { code == ENOSPC || code == EDQUOT }
 
+    /// Whether another process was waited for in vain.
+    var isBusy: Bool { code == EBUSY }
+
     var description: String { "\(String(cString: strerror(code))) while \(attempt)" }
 }
 
@@ -35,14 +38,16 @@ enum CacheFault {
         case let error as SystemError where error.isFull: full
         case let error as SQLiteError where error.isRefusal: refused
         case let error as SystemError where [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(error.code): refused
-        case let error as SQLiteError where error.primaryCode == 5:
-            "another process holds its index for long; end it, or give this one a folder of its own"
+        case let error as SQLiteError where error.isBusy: busy
+        case let error as SystemError where error.isBusy: busy
         case let error as SystemError where [EMFILE, ENFILE].contains(error.code):
             "raise the limit of open files (ulimit -n)"
         default: "requests go on without it; see whether the disk is in order, or name another folder"
         }
     }
 
+    private static let busy =
+        "another process holds its index for long; end it, or give this one a folder of its own"
     private static let full = "free room on that disk, or name a folder on another; what is stored can still be read"
     private static let refused = "make the folder writable for this user, or name another as cacheDirectory"
 }

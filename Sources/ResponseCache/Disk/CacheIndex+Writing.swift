@@ -4,6 +4,7 @@ import HTTPCore
 /// A response that is ready to be stored.
 struct PreparedEntry: Sendable {
     var entry: CacheEntry
+    var replacing = CacheReplacement.anything
     /// The bytes as they are to lie on disk; empty when they are in a file already.
     var inline: Data
     var file: BodyFile?
@@ -18,26 +19,31 @@ extension CacheIndex {
     struct Effects {
         /// Bodies that nobody refers to any more.
         var unusedFiles: [String] = []
-        /// Whether something was stored, updated or removed.
-        var isChange = false
+        /// What was stored, updated or removed.
+        var changes: [CacheSelection] = []
+        /// Whether there may be more than fits.
+        var isGrown = false
         /// The next moment of use, once it was asked for.
         fileprivate var clock: Int64?
     }
 
     /// Puts an entry in place of any under its key. A pin outlives that.
     ///
-    /// - Returns: The number of the row.
-    func insert(_ prepared: PreparedEntry, _ effects: inout Effects) throws -> Int64 {
+    /// - Returns: The entry as it is stored; `nil` when there is one that it may not replace.
+    func insert(_ prepared: PreparedEntry, _ effects: inout Effects) throws -> CacheEntry? {
         var entry = prepared.entry
+        if prepared.replacing != .anything, try !prepared.replacing.allows(version(of: entry.key)) { return nil }
         let before = try remove(.key(entry.key), &effects)
         if before.hasPin { entry.isPinned = true }
         let statement = try connection.statement(
             """
             INSERT INTO entries(key, variant, version, used, used_at, stored_at, pinned, expired, size, body_size,
-              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head)
-            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head, slot)
+            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
             """)
-        statement.bind(1, try sealer.column("key", entry.key.primary))
+        let key = try sealer.column("key", entry.key.primary)
+        statement.bind(1, key)
+        statement.bind(20, Self.slot(key))
         statement.bind(2, try sealer.column("variant", entry.key.variant))
         statement.bind(3, try moment(&effects))
         statement.bind(4, Self.seconds(entry.lastUse))
@@ -61,28 +67,38 @@ extension CacheIndex {
             statement.bind(2, prepared.inline)
             try statement.run()
         }
-        effects.isChange = true
-        return row
+        try insertTags(entry.tags, row)
+        effects.changes.append(.primaryKey(entry.key.primary))
+        effects.isGrown = true
+        entry.version = StoredVersion(UInt64(bitPattern: row))
+        entry.tier = .disk
+        return entry
+    }
+
+    private func insertTags(_ tags: [String], _ row: Int64) throws {
+        for tag in tags {
+            let statement = try connection.statement("INSERT OR IGNORE INTO tags(tag, entry) VALUES(?1, ?2)")
+            statement.bind(1, try sealer.column("tag", tag))
+            statement.bind(2, row)
+            try statement.run()
+        }
     }
 
     /// Replaces what is kept of an entry besides its body.
     ///
-    /// - Returns: Where it is now; `nil` when it is not there any more.
-    func update(_ entry: CacheEntry, _ effects: inout Effects) throws -> StorageMark? {
-        let found: SQLiteStatement
-        if entry.mark.row != 0 {
-            found = try connection.statement(
-                "SELECT id, version, salt, body_size FROM entries WHERE id = ?1 AND sealer = ?2")
-            found.bind(1, entry.mark.row)
-            found.bind(2, sealer.keyNumber)
-        } else {
-            found = try connection.statement(
-                "SELECT id, version, salt, body_size FROM entries WHERE key = ?1 AND variant = ?2 AND sealer = ?3")
-            found.bind(1, try sealer.column("key", entry.key.primary))
-            found.bind(2, try sealer.column("variant", entry.key.variant))
-            found.bind(3, sealer.keyNumber)
-        }
-        guard try found.step() else { return nil }
+    /// - Returns: Whether it is there still.
+    func update(_ entry: CacheEntry, _ effects: inout Effects) throws -> Bool {
+        let found = try connection.statement(
+            "SELECT id, version, salt, body_size FROM entries "
+                + "WHERE slot = ?4 AND key = ?1 AND variant = ?2 AND sealer = ?3")
+        let key = try sealer.column("key", entry.key.primary)
+        found.bind(1, key)
+        found.bind(4, Self.slot(key))
+        found.bind(2, try sealer.column("variant", entry.key.variant))
+        found.bind(3, sealer.keyNumber)
+        defer { found.reset() }
+        guard try found.step(), entry.version == nil || entry.version?.number == UInt64(bitPattern: found.integer(0))
+        else { return false }
         let (row, version, salt) = (found.integer(0), found.integer(1), found.bytes(2))
         var entry = entry
         entry.bodyByteCount = found.integer(3)
@@ -105,8 +121,11 @@ extension CacheIndex {
         try bindTexts(entry, statement, from: 9)
         statement.bind(13, try sealer.seal(entry, salt: salt))
         try statement.run()
-        effects.isChange = true
-        return StorageMark(row: row, version: version + 1)
+        try connection.statement("DELETE FROM tags WHERE entry = ?1").run(with: row)
+        try insertTags(entry.tags, row)
+        effects.changes.append(.primaryKey(entry.key.primary))
+        effects.isGrown = true
+        return true
     }
 
     private func bindTexts(_ entry: CacheEntry, _ statement: SQLiteStatement, from index: Int32) throws {
@@ -120,10 +139,12 @@ extension CacheIndex {
     func touch(_ uses: [(key: CacheKey, time: Date)], _ effects: inout Effects) throws {
         for (key, time) in uses {
             let statement = try connection.statement(
-                "UPDATE entries SET used = ?1, used_at = ?2 WHERE key = ?3 AND variant = ?4")
+                "UPDATE entries SET used = ?1, used_at = ?2 WHERE slot = ?5 AND key = ?3 AND variant = ?4")
             statement.bind(1, try moment(&effects))
             statement.bind(2, Self.seconds(time))
-            statement.bind(3, try sealer.column("key", key.primary))
+            let column = try sealer.column("key", key.primary)
+            statement.bind(3, column)
+            statement.bind(5, Self.slot(column))
             statement.bind(4, try sealer.column("variant", key.variant))
             try statement.run()
         }
@@ -156,7 +177,6 @@ extension CacheIndex {
         let deletion = try connection.statement("DELETE FROM entries WHERE \(condition.sql)")
         condition.bind(deletion)
         try deletion.run()
-        effects.isChange = true
         return (usage, hasPin)
     }
 
@@ -177,7 +197,6 @@ extension CacheIndex {
             let deletion = try connection.statement("DELETE FROM entries WHERE id = ?1")
             deletion.bind(1, row)
             try deletion.run()
-            effects.isChange = true
         }
         return (usage, hasPin)
     }
@@ -210,8 +229,12 @@ extension CacheIndex {
         return victims
     }
 
-    /// Brings the log into the file and cuts it off, as far as readers and the disk allow.
-    func emptyLog() { _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)") }
+    /// Brings the log into the file and cuts it off, as far as the disk, readers and other processes allow.
+    func emptyLog() {
+        connection.waiting(atMost: .milliseconds(100)) {
+            _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+    }
 
     // MARK: Bookkeeping
 
@@ -222,26 +245,7 @@ extension CacheIndex {
             statement.bind(1, clock)
             try statement.run()
         }
-        if effects.isChange {
-            let statement = try connection.statement(
-                "INSERT OR REPLACE INTO changes(writer, at) VALUES(?1, (SELECT coalesce(max(at), 0) + 1 FROM changes))")
-            statement.bind(1, writer)
-            try statement.run()
-        }
-    }
-
-    /// Forgets the writers that are gone for long.
-    func forgetOldWriters() throws {
-        try connection.execute(
-            "DELETE FROM changes WHERE writer NOT IN (SELECT writer FROM changes ORDER BY at DESC LIMIT 64)")
-    }
-
-    /// The last change that somebody else made.
-    func lastChange(exceptBy writer: Int64) throws -> Int64 {
-        let statement = try connection.statement("SELECT coalesce(max(at), 0) FROM changes WHERE writer <> ?1")
-        defer { statement.reset() }
-        statement.bind(1, writer)
-        return try statement.step() ? statement.integer(0) : 0
+        if !effects.changes.isEmpty { try note(effects.changes, writer: writer) }
     }
 
     private func moment(_ effects: inout Effects) throws -> Int64 {

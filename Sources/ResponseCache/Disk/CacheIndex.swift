@@ -8,7 +8,7 @@ import HTTPCore
 /// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
 final class CacheIndex {
     /// `PRAGMA user_version`, and part of the file's name.
-    static let schemaVersion: Int64 = 2
+    static let schemaVersion: Int64 = 3
     /// `PRAGMA application_id`: "LATc".
     static let applicationID: Int64 = 0x4C41_5463
 
@@ -25,13 +25,14 @@ final class CacheIndex {
     /// Makes the tables, if the file is new, and sets how it is written.
     func prepareForWriting() throws {
         if try connection.number("PRAGMA user_version") == 0 {
-            try connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            // Three bodies of 4 KiB share a page, and no body needs many.
+            try connection.execute("PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
         }
         _ = try connection.number("PRAGMA journal_mode = WAL")
         // A loss of power may cost the last commits, never what is whole: what is kept can be fetched again.
         try connection.execute(
-            "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -8192; "
-                + "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
+            "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 256; "
+                + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         try connection.execute("BEGIN IMMEDIATE")
         do {
             if try connection.number("PRAGMA user_version") == 0 { try connection.execute(Self.schema) }
@@ -62,13 +63,16 @@ final class CacheIndex {
 
     private static let schema = """
         CREATE TABLE entries(
-          id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
+          id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
           used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL,
           pinned INTEGER NOT NULL, expired INTEGER NOT NULL, size INTEGER NOT NULL, body_size INTEGER NOT NULL,
           stored_size INTEGER NOT NULL, checksum BLOB NOT NULL, file BLOB,
           sealer INTEGER NOT NULL, salt BLOB NOT NULL, url BLOB NOT NULL, domain BLOB, server BLOB, partition BLOB,
-          head BLOB NOT NULL, UNIQUE(key, variant));
+          head BLOB NOT NULL);
         CREATE TABLE bodies(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE INDEX entries_slot ON entries(slot);
+        CREATE TABLE tags(tag BLOB NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY(tag, entry)) WITHOUT ROWID;
+        CREATE INDEX tags_entry ON tags(entry);
         CREATE INDEX entries_used ON entries(pinned, used);
         CREATE INDEX entries_stored_at ON entries(stored_at);
         CREATE INDEX entries_url ON entries(url);
@@ -80,7 +84,8 @@ final class CacheIndex {
           id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER NOT NULL,
           entries INTEGER NOT NULL, bytes INTEGER NOT NULL, pinned_bytes INTEGER NOT NULL);
         INSERT INTO state VALUES(1, 0, 0, 0, 0);
-        CREATE TABLE changes(writer INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+        CREATE TABLE changes(
+          id INTEGER PRIMARY KEY AUTOINCREMENT, writer INTEGER NOT NULL, sealer INTEGER NOT NULL, what BLOB NOT NULL);
         CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN
           UPDATE state SET entries = entries + 1, bytes = bytes + new.size,
             pinned_bytes = pinned_bytes + new.size * new.pinned;
@@ -89,6 +94,7 @@ final class CacheIndex {
           UPDATE state SET entries = entries - 1, bytes = bytes - old.size,
             pinned_bytes = pinned_bytes - old.size * old.pinned;
           DELETE FROM bodies WHERE id = old.id;
+          DELETE FROM tags WHERE entry = old.id;
         END;
         CREATE TRIGGER entry_changed AFTER UPDATE OF size, pinned ON entries BEGIN
           UPDATE state SET bytes = bytes + new.size - old.size,
@@ -113,24 +119,29 @@ final class CacheIndex {
         var id: Int64
         /// `nil` when it is damaged, or a stranger's.
         var entry: CacheEntry?
+        /// Where its body lies.
+        var body: StoredBody
+        /// The body as it lies there, when it was read along.
+        var attached: Data?
     }
 
     /// The rows under a primary key, the one stored last first, with bodies that lie in the index.
     func rows(primaryKey: String) throws -> [Row] {
-        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.key = ?1 ORDER BY e.id DESC")
+        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
         defer { statement.reset() }
-        statement.bind(1, try sealer.column("key", primaryKey))
+        let key = try sealer.column("key", primaryKey)
+        statement.bind(1, key)
+        statement.bind(2, Self.slot(key))
         var rows: [Row] = []
         var attached: Int64 = 0
         while try statement.step() {
             var row = row(statement)
             if let entry = row.entry, !entry.key.primary.utf8.elementsEqual(primaryKey.utf8) { row.entry = nil }
-            if var body = row.entry?.mark.body, case .inline = body.place,
-                attached + body.storedByteCount <= Self.attachedByteCount
+            if row.entry != nil, row.body.file == nil,
+                attached + row.body.storedByteCount <= Self.attachedByteCount
             {
-                attached += body.storedByteCount
-                body.place = .attached(try inlineBody(row.id) ?? Data())
-                row.entry?.mark.body = body
+                attached += row.body.storedByteCount
+                row.attached = try inlineBody(row.id) ?? Data()
             }
             rows.append(row)
         }
@@ -161,7 +172,12 @@ final class CacheIndex {
 
     private func row(_ statement: SQLiteStatement) -> Row {
         let salt = statement.bytes(9)
-        var row = Row(id: statement.integer(0))
+        var row = Row(
+            id: statement.integer(0),
+            body: StoredBody(
+                row: statement.integer(0),
+                file: statement.isNull(8) ? nil : String(decoding: statement.bytes(8), as: UTF8.self),
+                storedByteCount: statement.integer(6), checksum: statement.bytes(7), salt: salt))
         guard statement.integer(11) == sealer.keyNumber,
             var entry = sealer.open(
                 statement.bytes(10), salt: salt,
@@ -172,11 +188,8 @@ final class CacheIndex {
         entry.isExpired = statement.integer(4) != 0
         entry.bodyByteCount = statement.integer(5)
         entry.tier = .disk
-        entry.mark = StorageMark(
-            row: row.id, version: statement.integer(1),
-            body: StoredBody(
-                place: statement.isNull(8) ? .inline : .file(String(decoding: statement.bytes(8), as: UTF8.self)),
-                storedByteCount: statement.integer(6), checksum: statement.bytes(7), salt: salt))
+        entry.version = StoredVersion(UInt64(bitPattern: row.id))
+        entry.note = row.body
         row.entry = entry
         return row
     }
@@ -223,11 +236,24 @@ final class CacheIndex {
         case .all: return Condition(sql: "1")
         case .key(let key):
             let columns = (try sealer.column("key", key.primary), try sealer.column("variant", key.variant))
-            return Condition(sql: "key = ?1 AND variant = ?2") { statement in
+            return Condition(sql: "slot = ?3 AND key = ?1 AND variant = ?2") { statement in
                 statement.bind(1, columns.0)
                 statement.bind(2, columns.1)
+                statement.bind(3, Self.slot(columns.0))
             }
-        case .primaryKey(let key): return try equality("key", key)
+        case .primaryKey(let key):
+            let column = try sealer.column("key", key)
+            return Condition(sql: "slot = ?2 AND key = ?1") { statement in
+                statement.bind(1, column)
+                statement.bind(2, Self.slot(column))
+            }
+        case .tag(let tag):
+            let bytes = try sealer.column("tag", tag)
+            let number = sealer.keyNumber
+            return Condition(sql: "id IN (SELECT entry FROM tags WHERE tag = ?1) AND sealer = ?2") { statement in
+                statement.bind(1, bytes)
+                statement.bind(2, number)
+            }
         case .url(let url): return try equality("url", url)
         case .server(let name): return try equality("server", name)
         case .domain(let name): return try equality("domain", name)
@@ -261,7 +287,45 @@ final class CacheIndex {
         }
     }
 
+    /// What a key is looked for by: a number, so that the index of all keys is small and stays in memory. Keys that share
+    /// one are told apart by their rows.
+    static func slot(_ key: [UInt8]) -> Int64 {
+        // Of a digest eight bytes are as good as all.
+        let bytes = key.count == 32 ? key[..<8] : key[...]
+        return Int64(bitPattern: bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
+    }
+
+    /// Which storing is under a key; `nil` for none of ours.
+    func version(of key: CacheKey) throws -> StoredVersion? {
+        let condition = try condition(.key(key))
+        let statement = try connection.statement("SELECT id FROM entries WHERE \(condition.sql)")
+        defer { statement.reset() }
+        condition.bind(statement)
+        return try statement.step() ? StoredVersion(UInt64(bitPattern: statement.integer(0))) : nil
+    }
+
+    func variantCount(of primaryKey: String) throws -> Int {
+        let condition = try condition(.primaryKey(primaryKey))
+        let statement = try connection.statement("SELECT count(*) FROM entries WHERE \(condition.sql)")
+        defer { statement.reset() }
+        condition.bind(statement)
+        return try statement.step() ? Int(statement.integer(0)) : 0
+    }
+
     static func damage(_ message: String) -> SQLiteError {
         SQLiteError(code: SQLITE_CORRUPT, message: message, attempt: "reading the index")
     }
+}
+
+/// Where the body of a row lies, and what it must be.
+struct StoredBody: Sendable {
+    var row: Int64
+    /// The name of its file; `nil` when it lies in the index.
+    var file: String?
+    /// The bytes as they lie there: with tags where they are sealed.
+    var storedByteCount: Int64
+    /// The SHA-256 digest of the bytes as they lie there.
+    var checksum: [UInt8]
+    /// From what the keys of the entry are derived; empty when nothing is sealed.
+    var salt: [UInt8]
 }

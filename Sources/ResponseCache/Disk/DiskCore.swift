@@ -12,6 +12,7 @@ final class DiskCore: Sendable {
     let sealer: EntrySealer
     let rule: PruneRule
     let watch: ChangeWatch
+    let evictions = EvictionCounter()
     /// Tells our changes of the index from others'.
     let writer: Int64
 
@@ -36,10 +37,43 @@ final class DiskCore: Sendable {
         /// Whether a batch is on its way to the queue.
         var isScheduled = false
         var isTouchScheduled = false
-        /// Uses that are not on disk yet, by primary key, and how often there was one.
-        var touched: [String: [CacheKey: (time: Date, ticket: UInt64)]] = [:]
+        /// The last uses, by primary key.
+        var uses: [String: [CacheKey: Use]] = [:]
+        var useCount = 0
+        /// How many uses were given out to be written, and how many of them are.
         var ticket: UInt64 = 0
+        var writtenTicket: UInt64 = 0
+
+        mutating func forgetUse(of key: CacheKey) {
+            guard useCount > 0, uses[key.primary]?.removeValue(forKey: key) != nil else { return }
+            useCount -= 1
+            if uses[key.primary]?.isEmpty == true { uses[key.primary] = nil }
+        }
+
+        /// Has a use written.
+        mutating func write(_ use: inout Use, of key: CacheKey) {
+            ticket += 1
+            use.ticket = ticket
+            use.written = use.time
+            if case .touch(let uses)? = tasks.last, uses.value.count < 1_000 {
+                uses.value.add(key, use.time)
+            } else {
+                let uses = Uses()
+                uses.add(key, use.time)
+                tasks.append(.touch(Confined(uses)))
+            }
+        }
     }
+
+    /// The last use of an entry, and the last one that was written, or is on its way.
+    private struct Use {
+        var time: Date
+        var written: Date
+        var ticket: UInt64
+    }
+
+    /// So many uses are remembered. Beyond, those that are not on disk are forgotten.
+    private static let useLimit = 20_000
 
     private let pending = Mutex(Pending())
 
@@ -49,9 +83,9 @@ final class DiskCore: Sendable {
         sealer = try EntrySealer(key: key)
         writer = try randomBytes(8).reduce(0) { $0 << 8 | Int64($1) } & .max
         watch = ChangeWatch(layout, sealer, writer: writer)
-        lookupIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: .seconds(5)))
+        lookupIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: .seconds(1)))
         scanIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: .seconds(5)))
-        writeIndex = Confined(IndexHandle(layout, sealer, .writing, busyTimeout: .seconds(20)))
+        writeIndex = Confined(IndexHandle(layout, sealer, .writing, busyTimeout: .seconds(5)))
     }
 
     // MARK: Reading
@@ -63,7 +97,7 @@ final class DiskCore: Sendable {
         do {
             return try await lane.run { [self] in
                 // Who only reads wants to see the changes of others too.
-                defer { watch.prepare() }
+                watch.prepare()
                 do {
                     return try handle.value.index().map(body)
                 } catch let error as SQLiteError where error.isInputOutput {
@@ -86,24 +120,35 @@ final class DiskCore: Sendable {
     func write(_ task: WriteTask) {
         let isFirst = pending.withLock { pending in
             pending.tasks.append(task)
+            // It brings the last use along.
+            switch task {
+            case .store(let prepared, _): pending.forgetUse(of: prepared.entry.key)
+            case .update(let entry, _): pending.forgetUse(of: entry.key)
+            case .remove, .drop, .touch, .prune: break
+            }
             defer { pending.isScheduled = true }
             return !pending.isScheduled
         }
         if isFirst { writes.queue.async { self.writeBatch() } }
     }
 
-    /// Notes a use. It is written with the next batch, or after a second.
-    func touch(_ key: CacheKey, at time: Date) {
+    /// Notes a use. It is written with the next batch, or after a second, unless the one that was written last is younger
+    /// than an interval.
+    ///
+    /// - Parameter known: the last use as the disk has it.
+    func touch(_ key: CacheKey, at time: Date, since known: Date = .distantPast, interval: TimeInterval = 0) {
         let isFirst = pending.withLock { pending in
-            pending.ticket += 1
-            pending.touched[key.primary, default: [:]][key] = (time, pending.ticket)
-            if case .touch(let uses)? = pending.tasks.last, uses.value.count < 1_000 {
-                uses.value.add(key, time)
-            } else {
-                let uses = Uses()
-                uses.add(key, time)
-                pending.tasks.append(.touch(Confined(uses)))
+            if pending.useCount >= Self.useLimit {
+                pending.uses = [:]
+                pending.useCount = 0
             }
+            var use = pending.uses[key.primary]?[key] ?? Use(time: time, written: known, ticket: 0)
+            if use.ticket == 0, pending.uses[key.primary]?[key] == nil { pending.useCount += 1 }
+            use.time = time
+            let isDue = abs(time.timeIntervalSince(use.written)) >= interval
+            if isDue { pending.write(&use, of: key) }
+            pending.uses[key.primary, default: [:]][key] = use
+            guard isDue else { return false }
             defer { pending.isTouchScheduled = true }
             return !pending.isTouchScheduled
         }
@@ -114,13 +159,32 @@ final class DiskCore: Sendable {
         }
     }
 
+    /// Has all uses written with the next batch.
+    private func collectUses() {
+        pending.withLock { pending in
+            for (primary, uses) in pending.uses {
+                for (key, use) in uses where use.time != use.written {
+                    var use = use
+                    pending.write(&use, of: key)
+                    pending.uses[primary]?[key] = use
+                }
+            }
+        }
+    }
+
     /// Writes what waits, at the latest when nobody uses the store any more.
-    func flush() { writes.queue.async { self.writeBatch() } }
+    func flush() {
+        writes.queue.async {
+            self.collectUses()
+            self.writeBatch()
+        }
+    }
 
     /// Writes what waits, and returns when the disk has it: the log, the index and the bodies.
     func synchronize() async throws {
         do {
             try await writes.run { [self] in
+                collectUses()
                 writeBatch()
                 guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
                 let descriptor = open(layout.bodies, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -136,9 +200,19 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// The last uses under a primary key that are not on disk yet.
-    func recentUses(of primaryKey: String) -> [CacheKey: (time: Date, ticket: UInt64)] {
-        pending.withLock { $0.touched.isEmpty ? [:] : $0.touched[primaryKey] ?? [:] }
+    /// How many uses are on disk. Asked for before the disk is read.
+    var writtenTicket: UInt64 { pending.withLock(\.writtenTicket) }
+
+    /// An entry as the disk had it after a ticket, with its last use.
+    func withUse(_ entry: CacheEntry, since ticket: UInt64) -> CacheEntry {
+        let use = pending.withLock { $0.useCount == 0 ? nil : $0.uses[entry.key.primary]?[entry.key] }
+        // Where another process has used it since, that counts.
+        guard let use, use.ticket > ticket || use.time >= entry.lastUse || use.written == entry.lastUse else {
+            return entry
+        }
+        var entry = entry
+        entry.lastUse = use.time
+        return entry
     }
 
     /// Only on ``writes``.
@@ -152,14 +226,9 @@ final class DiskCore: Sendable {
         }
         guard !tasks.isEmpty else { return }
         WriteBatch(self, tasks).run()
-        pending.withLock { pending in
-            guard !pending.touched.isEmpty else { return }
-            pending.touched = pending.touched.compactMapValues { uses in
-                let rest = uses.filter { $0.value.ticket > ticket }
-                return rest.isEmpty ? nil : rest
-            }
-        }
-        watch.prepare()
+        pending.withLock { $0.writtenTicket = ticket }
+        // Here rather than on the way of the next hit.
+        _ = watch.look()
     }
 
     /// The most bytes of entries as things are.

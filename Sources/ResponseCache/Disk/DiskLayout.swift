@@ -3,7 +3,7 @@ import Glibc
 
 /// Where the files of a cache lie, and what is done with them.
 ///
-/// `index-2.sqlite` with its `-wal` and `-shm`, `lock`, and `bodies-2/`, in which a body that is being written is called
+/// `index-3.sqlite` with its `-wal` and `-shm`, `lock`, and `bodies-3/`, in which a body that is being written is called
 /// `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody clears it away. The
 /// number is that of the format, so that two releases of a program share a folder during a deploy. All is the owner's
 /// alone, whatever the process's mask.
@@ -97,11 +97,23 @@ struct DiskLayout: Sendable {
     // MARK: The lock of the folder
 
     /// Does something while no other process opens, makes or sets aside the index. Without a lock where none can be had.
-    func locked<Result>(_ body: () throws -> Result) rethrows -> Result {
+    ///
+    /// - Throws: a ``SystemError`` with `EBUSY` when another process holds it for longer than the limit.
+    func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
         let descriptor = open(directory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return try body() }
         defer { close(descriptor) }
-        while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
+        let end = ContinuousClock.now + limit
+        var pause: useconds_t = 500
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            // A file system without such locks has none to wait for.
+            guard errno == EWOULDBLOCK || errno == EINTR else { break }
+            guard ContinuousClock.now < end else {
+                throw SystemError("waiting for another process that opens the cache in \(directory)", code: EBUSY)
+            }
+            usleep(pause)
+            pause = min(pause * 2, 20_000)
+        }
         return try body()
     }
 
@@ -136,6 +148,8 @@ struct DiskLayout: Sendable {
 struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
+    /// Whether there is nothing in it, as when somebody has emptied it under those who have it open.
+    let isEmpty: Bool
 
     /// The file of a path; `nil` when there is none.
     ///
@@ -145,5 +159,10 @@ struct FileIdentity: Hashable, Sendable {
         guard stat(path, &facts) == 0 else { return nil }
         device = UInt64(facts.st_dev)
         number = UInt64(facts.st_ino)
+        isEmpty = facts.st_size == 0
     }
+
+    static func == (a: FileIdentity, b: FileIdentity) -> Bool { a.device == b.device && a.number == b.number }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }

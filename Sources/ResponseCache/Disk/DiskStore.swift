@@ -18,13 +18,13 @@ public import HTTPCore
 /// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
 /// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
 /// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
-/// `index-2.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+/// `index-3.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
 ///
 /// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
 ///
 /// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
 /// reports, and one for bodies.
-public final class DiskStore: CacheStore {
+public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheEvictionCounting {
     /// How a folder is used.
     public struct Options: Sendable {
         /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
@@ -72,74 +72,73 @@ public final class DiskStore: CacheStore {
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        // Asked before and after: in between, a use may go from what waits to the disk, behind the back of the look-up.
-        let before = core.recentUses(of: primaryKey)
+        let ticket = core.writtenTicket
         let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
-        let after = core.recentUses(of: primaryKey)
-        let damaged = rows.filter { $0.entry == nil }.map(\.id)
-        if !damaged.isEmpty { core.write(.drop(damaged)) }
-        return rows.compactMap { $0.entry }.map { entry in
-            guard let use = after[entry.key] ?? before[entry.key] else { return entry }
-            var entry = entry
-            entry.lastUse = use.time
-            return entry
+        var damaged: [Int64] = []
+        let entries = rows.compactMap { row -> CacheEntry? in
+            guard var entry = row.entry else {
+                damaged.append(row.id)
+                return nil
+            }
+            if let bytes = row.attached {
+                guard let body = check(bytes, row.body) else {
+                    damaged.append(row.id)
+                    return nil
+                }
+                entry.attachedBody = body
+            }
+            return core.withUse(entry, since: ticket)
         }
+        if !damaged.isEmpty { core.write(.drop(damaged)) }
+        return entries
     }
 
     /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
-        guard let stored = entry.mark.body else {
-            // Not from here: what is stored under the key is meant; or from memory, which knows the row.
-            let row = entry.mark.row
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        guard let stored = entry.note as? StoredBody else {
+            // Not from here: what is stored under the key is meant, or that storing of it.
             let found = try await entries(for: entry.key.primary).first {
-                $0.key == entry.key && (row == 0 || $0.mark.row == row)
+                $0.key == entry.key && (entry.version == nil || $0.version == entry.version)
             }
-            guard let found, found.mark.body != nil else { return nil }
+            guard let found, found.attachedBody != nil || found.note is StoredBody else { return nil }
             return try await body(of: found)
         }
         let body: ResponseBody?
-        switch stored.place {
-        case .attached(let bytes):
-            body = check(bytes, stored)
-        case .inline:
-            let row = entry.mark.row
-            let bytes = try await core.read(core.lookups, core.lookupIndex) { try $0.inlineBody(row) } ?? nil
-            body = bytes.flatMap { check($0, stored) }
-        case .file(let name):
+        if let name = stored.file {
             do {
                 body = try await FileBody.open(name, stored, core)
             } catch {
                 throw CacheFault.error(error, in: directory)
             }
+        } else {
+            let bytes = try await core.read(core.lookups, core.lookupIndex) { try $0.inlineBody(stored.row) } ?? nil
+            body = bytes.flatMap { check($0, stored) }.map { ResponseBody($0) }
         }
-        if body == nil { core.write(.drop([entry.mark.row])) }
+        if body == nil { core.write(.drop([stored.row])) }
         return body
     }
 
-    private func check(_ bytes: Data, _ stored: StoredBody) -> ResponseBody? {
+    private func check(_ bytes: Data, _ stored: StoredBody) -> Data? {
         guard let digest = try? MessageDigest.of(bytes, .sha256), digest == stored.checksum else { return nil }
         guard let cipher = try? core.sealer.bodyCipher(salt: stored.salt) else {
-            return core.sealer.isSealing ? nil : ResponseBody(bytes)
+            return core.sealer.isSealing ? nil : bytes
         }
-        return (try? cipher.open(bytes)).map { ResponseBody($0) }
+        return try? cipher.open(bytes)
     }
 
-    /// Begins to store a response; see ``CacheStore/writer(for:)``.
-    public func writer(for entry: CacheEntry) async throws -> any CacheWriter { try diskWriter(for: entry) }
-
-    func diskWriter(for entry: CacheEntry) throws -> DiskWriter {
+    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         do {
-            return try DiskWriter(entry, core)
+            return try DiskWriter(entry, replacing, core)
         } catch {
             throw CacheFault.error(error, in: directory)
         }
     }
 
     /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
-    public func update(_ entry: CacheEntry) async throws { _ = try await updateForMark(entry) }
-
-    /// - Returns: Where the entry is now; `nil` when it is not there any more.
-    func updateForMark(_ entry: CacheEntry) async throws -> StorageMark? {
+    @discardableResult
+    public func update(_ entry: CacheEntry) async throws -> Bool {
         try await withCheckedThrowingContinuation { core.write(.update(entry, $0)) }
     }
 
@@ -150,7 +149,7 @@ public final class DiskStore: CacheStore {
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
-        if selection == .all {
+        if selection == .all || selection == .responses {
             try await core.bodies.run { [layout = core.layout] in _ = unlink(layout.damagedIndex) }
         }
         return removed
@@ -162,10 +161,21 @@ public final class DiskStore: CacheStore {
         return rows.compactMap { $0.entry }
     }
 
+    /// What other processes, and other stores on the same folder, change from now on.
+    ///
+    /// It is known at the next ``CacheInvalidations/isQuiet``: what each commit writes into the shared memory of SQLite's log
+    /// is looked at, which costs some nanoseconds.
+    public func invalidations() -> CacheInvalidations {
+        core.watch.feeds.begin { [watch = core.watch] in watch.look() }
+    }
+
     /// How much is stored.
     public func usage() async throws -> CacheUsage {
         try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
     }
+
+    /// What this store let go to make room; other stores on the same folder count their own.
+    public var evicted: CacheUsage { core.evictions.usage }
 
     /// Returns when all that was stored would survive a loss of power, uses included.
     public func flush() async throws { try await core.synchronize() }

@@ -28,15 +28,15 @@ final class DiskWriter: CacheWriter {
 
     private let core: DiskCore
     private let entry: CacheEntry
+    private let replacing: CacheReplacement
     private let salt: [UInt8]
     private let cipher: BodyCipher?
     private let state = Mutex(State())
 
-    init(_ entry: CacheEntry, _ core: DiskCore) throws {
+    init(_ entry: CacheEntry, _ replacing: CacheReplacement, _ core: DiskCore) throws {
         self.core = core
-        var entry = entry
-        entry.mark = StorageMark()
-        self.entry = entry
+        self.entry = entry.bare
+        self.replacing = replacing
         salt = try core.sealer.salt()
         cipher = try core.sealer.bodyCipher(salt: salt)
     }
@@ -55,12 +55,7 @@ final class DiskWriter: CacheWriter {
         if isDue { try await work(isLast: false) }
     }
 
-    func commit() async throws { _ = try await commitForMark() }
-
-    /// Commits.
-    ///
-    /// - Returns: Where the entry is now.
-    func commitForMark() async throws -> StorageMark {
+    func commit() async throws -> CacheCommit {
         let isSmall = try state.withLock { state in
             guard !state.isOver else { throw Self.isOverError }
             return state.byteCount <= Self.inlineByteCount
@@ -157,7 +152,7 @@ final class DiskWriter: CacheWriter {
             entry.bodyByteCount = state.byteCount
             defer { state.file = nil }
             return PreparedEntry(
-                entry: entry, inline: state.file == nil ? state.stored : Data(), file: state.file,
+                entry: entry, replacing: replacing, inline: state.file == nil ? state.stored : Data(), file: state.file,
                 storedByteCount: state.storedByteCount, checksum: try digest.finalize(), salt: salt)
         }
     }

@@ -5,7 +5,7 @@ import HTTPCore
 ///
 /// A format number, then numbers as LEB128 and texts with their length before them.
 enum EntryCoding {
-    private static let format: UInt8 = 1
+    private static let format: UInt8 = 2
 
     static func encode(_ entry: CacheEntry) -> [UInt8] {
         var bytes: [UInt8] = [format]
@@ -24,6 +24,19 @@ enum EntryCoding {
         append(entry.responseTime, to: &bytes)
         append(UInt64(entry.varyFields.count), to: &bytes)
         for field in entry.varyFields { append(field, to: &bytes) }
+        append(UInt64(entry.tags.count), to: &bytes)
+        for tag in entry.tags { append(tag, to: &bytes) }
+        bytes.append(entry.retainUntil == nil ? 0 : 1)
+        if let time = entry.retainUntil { append(time, to: &bytes) }
+        bytes.append(entry.origin == nil ? 0 : entry.origin?.version == nil ? 1 : 2)
+        if let origin = entry.origin {
+            append(UInt64(max(0, origin.variantCount)), to: &bytes)
+            append(origin.epoch, to: &bytes)
+            if let version = origin.version {
+                append(version.number, to: &bytes)
+                append(version.second, to: &bytes)
+            }
+        }
         let fields = entry.headers.fields
         append(UInt64(fields.count), to: &bytes)
         for field in fields {
@@ -41,14 +54,11 @@ enum EntryCoding {
             let method = reader.text(), let url = reader.text(),
             let domain = reader.optionalText(), let server = reader.optionalText(),
             let partition = reader.optionalText(), let status = reader.number(), let reason = reader.text(),
-            let requestTime = reader.date(), let responseTime = reader.date(), let varyCount = reader.number()
+            let requestTime = reader.date(), let responseTime = reader.date(), let varyFields = reader.texts(),
+            let tags = reader.texts(), let hasEnd = reader.byte()
         else { return nil }
-        var varyFields: [String] = []
-        for _ in 0..<min(varyCount, UInt64(bytes.count)) {
-            guard let field = reader.text() else { return nil }
-            varyFields.append(field)
-        }
-        guard let count = reader.number() else { return nil }
+        let retainUntil = hasEnd == 0 ? nil : reader.date()
+        guard let origin = reader.origin(), let count = reader.number() else { return nil }
         var headers = HTTPHeaders()
         var lines: [(String, String)] = []
         var removals: [String] = []
@@ -67,6 +77,9 @@ enum EntryCoding {
         entry.server = server
         entry.partition = partition
         entry.varyFields = varyFields
+        entry.tags = tags
+        entry.retainUntil = retainUntil
+        entry.origin = origin
         return entry
     }
 
@@ -117,6 +130,28 @@ enum EntryCoding {
             case 1: return text().map { .some($0) }
             default: return nil
             }
+        }
+
+        mutating func texts() -> [String]? {
+            guard let count = number() else { return nil }
+            var texts: [String] = []
+            for _ in 0..<min(count, UInt64(bytes.count)) {
+                guard let text = text() else { return nil }
+                texts.append(text)
+            }
+            return texts
+        }
+
+        mutating func origin() -> CacheOrigin?? {
+            let kind = byte()
+            if kind == 0 { return .some(nil) }
+            guard kind == 1 || kind == 2, let count = number(), let epoch = number() else { return nil }
+            var version: StoredVersion?
+            if kind == 2 {
+                guard let number = number(), let second = self.number() else { return nil }
+                version = StoredVersion(number, second)
+            }
+            return CacheOrigin(version: version, variantCount: Int(clamping: count), epoch: epoch)
         }
 
         mutating func date() -> Date? {

@@ -16,7 +16,7 @@ import HTTPCore
 struct EntrySealer: Sendable {
     /// Who sealed: 0 for nobody, else a number from the key. Rows of another key are strangers' rows.
     let keyNumber: Int64
-    private let keys: (columns: [UInt8], entries: [UInt8])?
+    private let keys: (columns: [UInt8], entries: [UInt8], changes: [UInt8])?
 
     /// - Parameter key: 32 bytes; `nil` seals nothing.
     init(key: Data?) throws {
@@ -33,7 +33,8 @@ struct EntrySealer: Sendable {
         }
         keys = (
             columns: try MessageDigest.hmac(Array("columns".utf8), key: key),
-            entries: try MessageDigest.hmac(Array("entries".utf8), key: key)
+            entries: try MessageDigest.hmac(Array("entries".utf8), key: key),
+            changes: try MessageDigest.hmac(Array("changes".utf8), key: key)
         )
         let number = try MessageDigest.hmac(Array("number".utf8), key: key).prefix(8)
         keyNumber = Int64(number.reduce(0 as UInt64) { $0 << 8 | UInt64($1) } >> 1) | 1
@@ -43,8 +44,47 @@ struct EntrySealer: Sendable {
 
     /// What stands in a column for a text.
     func column(_ name: String, _ text: String) throws -> [UInt8] {
-        guard let keys else { return Array(text.utf8) }
+        guard let keys else { return Self.digest(text) ?? Array(text.utf8) }
         return try MessageDigest.hmac(Array((name + "\0" + text).utf8), key: keys.columns)
+    }
+
+    /// The bytes of a SHA-256 digest in lower-case hexadecimal digits: half as long. `nil` for all else.
+    private static func digest(_ text: String) -> [UInt8]? {
+        guard text.utf8.count == 64 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        var high: UInt8?
+        for character in text.utf8 {
+            let value: UInt8
+            switch character {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = character - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if let upper = high {
+                bytes.append(upper << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return bytes
+    }
+
+    /// What stands in the log of changes for one of them; as it is without a key.
+    func sealChange(_ bytes: [UInt8]) throws -> [UInt8] {
+        guard let keys else { return bytes }
+        let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
+        return nonce
+            + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: keys.changes, nonce: nonce))
+    }
+
+    /// A change as it was; `nil` when it is none of ours.
+    func openChange(_ sealed: [UInt8]) -> [UInt8]? {
+        guard let keys, sealed.count > AuthenticatedCipher.nonceByteCount else { return nil }
+        return try? AuthenticatedCipher.aes256GCM.open(
+            Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: keys.changes,
+            nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)))
     }
 
     /// A salt for one storing; empty when nothing is sealed.

@@ -22,11 +22,16 @@ package final class IdentityKey: Sendable {
     /// The secret, read from the folder or made.
     package var bytes: Data {
         state.withLock { state in
-            if let key = state.key { return key }
-            let read = path.flatMap(Self.read)
-            let key = read ?? Data((try? randomBytes(Self.byteCount)) ?? [])
+            if let key = state.key, state.isSaved { return key }
+            // As long as no entry of this process depends on its own, that of another process counts.
+            if let saved = path.flatMap(Self.read) {
+                state.key = saved
+                state.isSaved = true
+                return saved
+            }
+            let key = state.key ?? Data((try? randomBytes(Self.byteCount)) ?? [])
             state.key = key
-            state.isSaved = read != nil || path == nil
+            state.isSaved = path == nil
             return key
         }
     }
@@ -34,15 +39,17 @@ package final class IdentityKey: Sendable {
     /// Puts the secret into the folder, before the first entry that depends on it. Where another process was first, its
     /// secret counts from now on. Without a word where nothing can be written: the entries are not found again then.
     package func save() {
-        state.withLock { state in
-            guard !state.isSaved, let path, let key = state.key else { return }
+        let unsaved = state.withLock { state -> Data? in
+            guard !state.isSaved, let key = state.key else { return nil }
             state.isSaved = true
-            try? DiskLayout(PathParts(path).folder).makeFolders()
-            if let other = Self.read(path) {
-                state.key = other
-            } else {
-                try? AtomicFile.write(key, to: path)
-            }
+            return key
+        }
+        guard let path, let unsaved else { return }
+        try? DiskLayout(PathParts(path).folder).makeFolders()
+        if let other = Self.read(path) {
+            state.withLock { $0.key = other }
+        } else {
+            try? AtomicFile.write(unsaved, to: path)
         }
     }
 

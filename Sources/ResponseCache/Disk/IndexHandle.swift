@@ -33,18 +33,22 @@ final class IndexHandle {
 
     /// The index as it is on disk now; for reading `nil` when there is none.
     func index() throws -> CacheIndex? {
-        let file = FileIdentity(layout.index)
+        var file = FileIdentity(layout.index)
         if let open {
-            if open.file == file { return open.index }
+            if open.file == file, file?.isEmpty == false { return open.index }
             close()
+            if open.file == file {
+                try layout.setAside(file)
+                file = nil
+            }
         }
         switch purpose {
         case .writing:
             try layout.makeFolders()
-            return try layout.locked { try openForWriting() }
+            return try layout.locked(within: busyTimeout) { try openForWriting() }
         case .reading:
             guard file != nil else { return nil }
-            return try layout.locked { try openForReading() }
+            return try layout.locked(within: busyTimeout) { try openForReading() }
         }
     }
 
@@ -56,7 +60,6 @@ final class IndexHandle {
         guard let file = FileIdentity(layout.index) else { throw SystemError("opening \(layout.index)", code: ENOENT) }
         damagedFile = file
         try index.prepareForWriting()
-        try index.forgetOldWriters()
         damagedFile = nil
         open = (index, file)
         return index
@@ -100,7 +103,7 @@ extension DiskLayout {
 
     /// Puts a damaged index out of the way, unless somebody else has done so.
     func setAside(_ file: FileIdentity?) throws {
-        try locked {
+        try locked(within: .seconds(1)) {
             guard let file, FileIdentity(index) == file else { return }
             // Its log first: it must never meet another index.
             for suffix in ["-wal", "-shm"] where unlink(index + suffix) != 0 && errno != ENOENT {

@@ -4,8 +4,8 @@ import HTTPCore
 
 /// Something to be written into the index, and who waits for it.
 enum WriteTask: Sendable {
-    case store(PreparedEntry, CheckedContinuation<StorageMark, any Error>)
-    case update(CacheEntry, CheckedContinuation<StorageMark?, any Error>)
+    case store(PreparedEntry, CheckedContinuation<CacheCommit, any Error>)
+    case update(CacheEntry, CheckedContinuation<Bool, any Error>)
     case remove(CacheSelection, CheckedContinuation<CacheUsage, any Error>)
     /// Rows that were found damaged, or without their body.
     case drop([Int64])
@@ -15,7 +15,7 @@ enum WriteTask: Sendable {
 
     func finishWithNothing() {
         switch self {
-        case .update(_, let waiting): waiting.resume(returning: nil)
+        case .update(_, let waiting): waiting.resume(returning: false)
         case .remove(_, let waiting), .prune(_, let waiting): waiting.resume(returning: CacheUsage())
         case .store, .drop, .touch: break
         }
@@ -50,6 +50,9 @@ struct WriteBatch {
         if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.finishWithNothing() } }
         do {
             try attempt(tasks)
+        } catch let error where Self.isBusy(error) {
+            // Who holds the index will hold it for each of them: they wait once.
+            for task in tasks { task.fail(CacheFault.error(error, in: core.layout.directory)) }
         } catch {
             mend(error)
             // Each for itself: what is wrong with one, or too much for the disk, is no reason for the others to fail.
@@ -61,6 +64,10 @@ struct WriteBatch {
                 }
             }
         }
+    }
+
+    private static func isBusy(_ error: any Error) -> Bool {
+        (error as? SQLiteError)?.isBusy ?? (error as? SystemError)?.isBusy ?? false
     }
 
     /// Does what helps before the second attempt.
@@ -87,11 +94,13 @@ struct WriteBatch {
         guard let index = try? core.writeIndex.value.index() else { return }
         index.emptyLog()
         guard let used = try? index.totals().usage.byteCount else { return }
-        let excess = max(used / 10, needed)
+        // Rows and log take room too until the log is emptied.
+        let excess = max(used / 10, needed + (1 << 20))
         for name in (try? index.victims(excess).compactMap { $0.file }) ?? [] {
             unlink(core.layout.path(ofBody: name))
         }
-        _ = try? transaction(index) { effects in try index.prune(to: max(0, used - excess), &effects) }
+        let removed = try? transaction(index) { effects in try index.prune(to: max(0, used - excess), &effects) }
+        if let removed { core.evictions.add(removed) }
         index.emptyLog()
     }
 
@@ -104,19 +113,22 @@ struct WriteBatch {
     /// Does all of it, or nothing.
     private func attempt(_ tasks: [WriteTask]) throws {
         guard let index = try core.writeIndex.value.index() else { return }
+        core.watch.prepare()
         let files = tasks.compactMap { if case .store(let prepared, _) = $0 { prepared.file } else { nil } }
         for file in files { try file.publish() }
         // Who makes room for more wants it on the disk.
         let isMakingRoom = tasks.contains { if case .prune(1..., _) = $0 { true } else { false } }
         if isMakingRoom { index.emptyLog() }
+        var evicted = CacheUsage()
         let finishes = try transaction(index) { effects in
             var finishes: [() -> Void] = []
             for task in tasks { finishes.append(try apply(task, index, &effects)) }
-            if effects.isChange {
-                _ = try index.prune(to: core.limit(index.totals().usage), &effects)
+            if effects.isGrown {
+                evicted = try index.prune(to: core.limit(index.totals().usage), &effects)
             }
             return finishes
         }
+        core.evictions.add(evicted)
         if isMakingRoom { index.emptyLog() }
         for finish in finishes { finish() }
     }
@@ -157,16 +169,20 @@ struct WriteBatch {
                 let refusal = CacheEntryTooLarge(byteCount: size, limit: max(0, limit))
                 return { waiting.resume(throwing: refusal.error) }
             }
-            let mark = StorageMark(row: try index.insert(prepared, &effects))
+            guard let stored = try index.insert(prepared, &effects) else {
+                return { waiting.resume(returning: .superseded) }
+            }
+            let variantCount = try index.variantCount(of: stored.key.primary)
             return {
                 prepared.file?.keep()
-                waiting.resume(returning: mark)
+                waiting.resume(returning: .stored(stored, variantCount: variantCount))
             }
         case .update(let entry, let waiting):
-            let mark = try index.update(entry, &effects)
-            return { waiting.resume(returning: mark) }
+            let isThere = try index.update(entry, &effects)
+            return { waiting.resume(returning: isThere) }
         case .remove(let selection, let waiting):
             let usage = try index.remove(selection, &effects).usage
+            if usage.entryCount > 0 { effects.changes.append(selection) }
             return { waiting.resume(returning: usage) }
         case .drop(let rows):
             try index.remove(rows: rows, &effects)
@@ -178,7 +194,10 @@ struct WriteBatch {
             let usage = try index.totals().usage
             let target = min(core.limit(usage), usage.byteCount - byteCount)
             let removed = try index.prune(to: max(0, target), &effects)
-            return { waiting.resume(returning: removed) }
+            return {
+                core.evictions.add(removed)
+                waiting.resume(returning: removed)
+            }
         }
     }
 }

@@ -8,18 +8,9 @@ struct MemoryShard {
         var cost: Int64
         /// The moment of the last use, as the store counts.
         var use: UInt64
-        /// The changes by others on disk that it is known to be newer than.
-        var epoch: Int64
         /// Neighbours in the order of use; -1 for none. A pinned node is not in it.
         var older = -1
         var newer = -1
-    }
-
-    /// The variants under a primary key.
-    struct Bucket {
-        var nodes: [Int] = []
-        /// How many variants there are in all, here and on disk, when that is known.
-        var variantCount: Int?
     }
 
     private struct PrimaryKey: Hashable {
@@ -43,32 +34,31 @@ struct MemoryShard {
 
     private var nodes: [Node?] = []
     private var free: [Int] = []
-    private var buckets: [PrimaryKey: Bucket] = [:]
+    /// The variants under a primary key, the one stored last at the end.
+    private var buckets: [PrimaryKey: [Int]] = [:]
     private var oldest = -1
     private var newest = -1
     /// All that is here.
     private(set) var total = Change()
-    /// How often something was stored, updated or removed.
-    private(set) var changeCount: UInt64 = 0
 
     /// When the entry was used that is the next to go; `max` when none may.
     var oldestUse: UInt64 { oldest < 0 ? .max : nodes[oldest]?.use ?? .max }
 
     // MARK: Looking
 
-    func bucket(of primary: String) -> Bucket? { buckets[PrimaryKey(text: primary)] }
+    /// The variants under a primary key, the one stored last at the end.
+    func indexes(of primary: String) -> [Int] { buckets[PrimaryKey(text: primary)] ?? [] }
 
     func node(_ index: Int) -> Node? { nodes[index] }
 
     func index(of key: CacheKey) -> Int? {
-        guard let bucket = bucket(of: key.primary) else { return nil }
-        return bucket.nodes.first { nodes[$0].map { $0.entry.key == key } ?? false }
+        indexes(of: key.primary).first { nodes[$0].map { $0.entry.key == key } ?? false }
     }
 
     func indexes(of selection: CacheSelection) -> [Int] {
         switch selection {
         case .key(let key): index(of: key).map { [$0] } ?? []
-        case .primaryKey(let key): bucket(of: key)?.nodes ?? []
+        case .primaryKey(let key): indexes(of: key)
         default: nodes.indices.filter { nodes[$0].map { selection.selects($0.entry) } ?? false }
         }
     }
@@ -76,17 +66,11 @@ struct MemoryShard {
     // MARK: Changing
 
     /// Puts an entry in place of any under its key. A pin outlives that.
-    ///
-    /// - Parameter isCopy: whether it was on disk before, so that nothing changes but where it is found.
-    mutating func insert(_ node: Node, isCopy: Bool = false) {
-        if !isCopy { changeCount += 1 }
+    mutating func insert(_ node: Node) {
         var node = node
         if let before = self.index(of: node.entry.key) {
             if nodes[before]?.entry.isPinned == true { node.entry.isPinned = true }
-            take(before, keepsBucket: true)
-        } else if !isCopy {
-            let key = PrimaryKey(text: node.entry.key.primary)
-            if let count = buckets[key]?.variantCount { buckets[key]?.variantCount = count + 1 }
+            remove(before)
         }
         node.older = -1
         node.newer = -1
@@ -94,13 +78,12 @@ struct MemoryShard {
         if index == nodes.count { nodes.append(node) } else { nodes[index] = node }
         count(node, 1)
         if !node.entry.isPinned { link(index) }
-        buckets[PrimaryKey(text: node.entry.key.primary), default: Bucket()].nodes.append(index)
+        buckets[PrimaryKey(text: node.entry.key.primary), default: []].append(index)
     }
 
     /// Replaces what is kept of an entry besides its body. One that is pinned no more counts as used now.
     mutating func replace(_ index: Int, with entry: CacheEntry, cost: Int64, at moment: UInt64) {
         guard let before = nodes[index] else { return }
-        changeCount += 1
         count(before, -1)
         if entry.isPinned, !before.entry.isPinned { unlink(index) }
         nodes[index]?.entry = entry
@@ -113,8 +96,14 @@ struct MemoryShard {
     }
 
     mutating func remove(_ index: Int) {
-        changeCount += 1
-        take(index, keepsBucket: false)
+        guard let node = nodes[index] else { return }
+        count(node, -1)
+        if !node.entry.isPinned { unlink(index) }
+        nodes[index] = nil
+        free.append(index)
+        let key = PrimaryKey(text: node.entry.key.primary)
+        buckets[key]?.removeAll { $0 == index }
+        if buckets[key]?.isEmpty == true { buckets[key] = nil }
     }
 
     /// Notes a use.
@@ -130,16 +119,7 @@ struct MemoryShard {
 
     /// Removes the entry that was not used for the longest time.
     mutating func removeOldest() {
-        if oldest >= 0 { take(oldest, keepsBucket: false) }
-    }
-
-    mutating func note(epoch: Int64, of index: Int) { nodes[index]?.epoch = epoch }
-
-    /// Notes that something changed elsewhere: what was read there before is not to be put here.
-    mutating func noteChange() { changeCount += 1 }
-
-    mutating func note(variantCount: Int?, of primary: String) {
-        buckets[PrimaryKey(text: primary)]?.variantCount = variantCount
+        if oldest >= 0 { remove(oldest) }
     }
 
     // MARK: Bookkeeping
@@ -148,17 +128,6 @@ struct MemoryShard {
         total.count += sign
         total.cost += Int64(sign) * node.cost
         if node.entry.isPinned { total.pinnedCost += Int64(sign) * node.cost }
-    }
-
-    private mutating func take(_ index: Int, keepsBucket: Bool) {
-        guard let node = nodes[index] else { return }
-        count(node, -1)
-        if !node.entry.isPinned { unlink(index) }
-        nodes[index] = nil
-        free.append(index)
-        let key = PrimaryKey(text: node.entry.key.primary)
-        buckets[key]?.nodes.removeAll { $0 == index }
-        if !keepsBucket, buckets[key]?.nodes.isEmpty == true { buckets[key] = nil }
     }
 
     /// Puts a node at the newest end.

@@ -14,7 +14,7 @@ import Synchronization
 /// Both limits hold after every insert. An entry that is larger than the limit, or than what pinned entries leave of
 /// it, is refused and nothing else goes for it. Entries lie in shards, each behind a lock of its own that is held for
 /// a microsecond or less; the order of use is one over all of them. Nothing here waits: no method suspends.
-public final class MemoryStore: CacheStore {
+public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounting {
     /// The most bytes of bodies and headers.
     public let byteLimit: Int64
     /// The most entries.
@@ -33,6 +33,9 @@ public final class MemoryStore: CacheStore {
     private let cost = Atomic<Int64>(0)
     private let pinnedCost = Atomic<Int64>(0)
     private let clock = Atomic<UInt64>(1)
+    private let evictions = EvictionCounter()
+    /// Tells the versions of this store from those of others.
+    private let identity = UInt64.random(in: 1 ... .max)
 
     /// Memory with limits.
     ///
@@ -47,22 +50,59 @@ public final class MemoryStore: CacheStore {
 
     // MARK: CacheStore
 
-    /// The entries under a primary key, one for each variant, the one stored last first.
-    public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey).entries }
+    /// The entries under a primary key with their bodies, one for each variant, the one stored last first. To be looked up
+    /// counts as a use for the order in which room is made.
+    public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey) }
 
-    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
-    public func body(of entry: CacheEntry) async throws -> ResponseBody? { data(of: entry).map { ResponseBody($0) } }
+    func lookUp(_ primaryKey: String) -> [CacheEntry] {
+        change(primaryKey) { shard, moment in
+            let indexes = shard.indexes(of: primaryKey)
+            // The one stored last is the last one to go.
+            for index in indexes { shard.use(index, at: moment) }
+            return indexes.reversed().compactMap { index in
+                guard let node = shard.node(index) else { return nil }
+                var entry = node.entry
+                entry.attachedBody = node.body
+                return entry
+            }
+        }
+    }
 
-    /// Begins to store a response; see ``CacheStore/writer(for:)``.
-    public func writer(for entry: CacheEntry) async throws -> any CacheWriter { MemoryWriter(entry, self) }
+    /// The body of an entry; `nil` when it is gone, or was stored anew since.
+    public func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        let found = try await entries(for: entry.key.primary).first { $0.key == entry.key }
+        guard let found, entry.version == nil || entry.version == found.version else { return nil }
+        return found.attachedBody.map { ResponseBody($0) }
+    }
+
+    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        MemoryWriter(entry, replacing, self)
+    }
 
     /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
-    public func update(_ entry: CacheEntry) async throws {
-        update(entry, mark: nil)
+    @discardableResult
+    public func update(_ entry: CacheEntry) async throws -> Bool {
+        let isThere = change(entry.key.primary) { shard, moment in
+            guard let index = shard.index(of: entry.key), let node = shard.node(index),
+                entry.version == nil || entry.version == node.entry.version
+            else { return false }
+            var updated = entry.bare
+            updated.bodyByteCount = node.entry.bodyByteCount
+            updated.tier = .memory
+            updated.version = node.entry.version
+            shard.replace(index, with: updated, cost: updated.byteCount, at: moment)
+            return true
+        }
+        makeRoom()
+        return isThere
     }
 
     /// Notes that an entry was used.
-    public func touch(_ key: CacheKey, at time: Date) async throws {
+    public func touch(_ key: CacheKey, at time: Date) async throws { note(use: key, at: time) }
+
+    func note(use key: CacheKey, at time: Date) {
         change(key.primary) { shard, moment in
             if let index = shard.index(of: key) { shard.use(index, at: moment, time: time) }
         }
@@ -70,7 +110,21 @@ public final class MemoryStore: CacheStore {
 
     /// Removes what is selected, pinned entries too, and says how much that was.
     @discardableResult
-    public func remove(_ selection: CacheSelection) async throws -> CacheUsage { removeAll(selection) }
+    public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        let meant: [Shard] =
+            switch selection {
+            case .key(let key): [shard(of: key.primary)]
+            case .primaryKey(let key): [shard(of: key)]
+            default: shards
+            }
+        return meant.reduce(into: CacheUsage()) { removed, shard in
+            let change = change(shard) { state, _ in
+                for index in state.indexes(of: selection) { state.remove(index) }
+            }.change
+            removed.entryCount -= change.count
+            removed.byteCount -= change.cost
+        }
+    }
 
     /// The entries that are selected, without an order.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
@@ -90,119 +144,29 @@ public final class MemoryStore: CacheStore {
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { makeRoom() }
 
-    // MARK: What the stores of this module ask
-
-    struct Found {
-        var entries: [CacheEntry] = []
-        /// The changes of others on disk that all of them are known to be newer than.
-        var epoch: Int64 = .max
-        /// Whether no other variant is known on disk.
-        var isComplete = false
-    }
-
-    /// The variants that are here, the one stored last first.
-    func lookUp(_ primaryKey: String) -> Found {
-        shard(of: primaryKey).state.withLock { state in
-            var found = Found()
-            guard let bucket = state.bucket(of: primaryKey) else { return found }
-            for index in bucket.nodes {
-                guard let node = state.node(index) else { continue }
-                found.entries.append(node.entry)
-                found.epoch = min(found.epoch, node.epoch)
-            }
-            found.isComplete = bucket.variantCount == bucket.nodes.count
-            if found.entries.count > 1 {
-                found.entries.sort { ($0.mark.row, $0.mark.memoryRevision) > ($1.mark.row, $1.mark.memoryRevision) }
-            }
-            return found
-        }
-    }
-
-    /// The body of an entry, unless it was stored anew since.
-    func data(of entry: CacheEntry) -> Data? {
-        change(entry.key.primary) { shard, moment -> Data? in
-            guard let index = shard.index(of: entry.key), let node = shard.node(index) else { return nil }
-            let revision = entry.mark.memoryRevision
-            guard revision == 0 || revision == node.entry.mark.memoryRevision else { return nil }
-            shard.use(index, at: moment)
-            return node.body
-        }
-    }
+    /// What went to make room.
+    public var evicted: CacheUsage { evictions.usage }
 
     /// Stores an entry with its body.
-    ///
-    /// - Parameter lookup: for a copy from disk. Nothing happens if something changed since.
-    func insert(
-        _ entry: CacheEntry, _ body: Data, epoch: Int64 = 0, copiedBy lookup: StorageMark.Lookup? = nil
-    ) throws(CacheEntryTooLarge) {
+    fileprivate func insert(
+        _ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement
+    ) throws(CacheEntryTooLarge) -> CacheCommit {
         var entry = entry
         entry.bodyByteCount = Int64(body.count)
         entry.tier = .memory
-        entry.mark.body = nil
-        entry.mark.lookup = nil
         let size = entry.byteCount
         let limit = entryLimit == 0 ? 0 : byteLimit - pinnedCost.load(ordering: .relaxed)
         guard size <= limit else { throw CacheEntryTooLarge(byteCount: size, limit: max(0, limit)) }
-        change(entry.key.primary) { shard, moment in
-            if let lookup, lookup.ticket != shard.changeCount { return }
-            entry.mark.memoryRevision = moment
-            let node = MemoryShard.Node(
-                entry: entry, body: body, cost: size, use: moment, epoch: lookup?.epoch ?? epoch)
-            shard.insert(node, isCopy: lookup != nil)
-            if let lookup { shard.note(variantCount: lookup.variantCount, of: entry.key.primary) }
+        let commit = change(entry.key.primary) { shard, moment -> CacheCommit in
+            let before = shard.index(of: entry.key).flatMap { shard.node($0)?.entry.version }
+            guard replacing.allows(before) else { return .superseded }
+            entry.version = StoredVersion(moment, identity)
+            shard.insert(MemoryShard.Node(entry: entry, body: body, cost: size, use: moment))
+            entry.isPinned = shard.index(of: entry.key).flatMap { shard.node($0)?.entry.isPinned } ?? false
+            return .stored(entry, variantCount: shard.indexes(of: entry.key.primary).count)
         }
         makeRoom()
-    }
-
-    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
-    ///
-    /// - Parameter mark: where it is on disk now, when that changed.
-    func update(_ entry: CacheEntry, mark: StorageMark?) {
-        change(entry.key.primary) { shard, moment in
-            guard let index = shard.index(of: entry.key), let node = shard.node(index) else { return }
-            let (given, kept) = (entry.mark, node.entry.mark)
-            guard given.memoryRevision == 0 || given.memoryRevision == kept.memoryRevision else { return }
-            guard given.row == 0 || given.row == kept.row else { return }
-            var entry = entry
-            entry.bodyByteCount = node.entry.bodyByteCount
-            entry.tier = .memory
-            entry.mark = mark ?? kept
-            entry.mark.memoryRevision = kept.memoryRevision
-            entry.mark.body = nil
-            shard.replace(index, with: entry, cost: entry.byteCount, at: moment)
-        }
-        makeRoom()
-    }
-
-    @discardableResult
-    func removeAll(_ selection: CacheSelection) -> CacheUsage {
-        let meant: [Shard] =
-            switch selection {
-            case .key(let key): [shard(of: key.primary)]
-            case .primaryKey(let key): [shard(of: key)]
-            default: shards
-            }
-        return meant.reduce(into: CacheUsage()) { removed, shard in
-            let change = change(shard) { state, _ in
-                state.noteChange()
-                for index in state.indexes(of: selection) { state.remove(index) }
-            }.change
-            removed.entryCount -= change.count
-            removed.byteCount -= change.cost
-        }
-    }
-
-    /// What ``insert(_:_:epoch:copiedBy:)`` takes to see whether something came in between.
-    func ticket(for primaryKey: String) -> UInt64 { shard(of: primaryKey).state.withLock(\.changeCount) }
-
-    func note(epoch: Int64, of key: CacheKey) {
-        shard(of: key.primary).state.withLock { state in
-            if let index = state.index(of: key) { state.note(epoch: epoch, of: index) }
-        }
-    }
-
-    func note(variantCount: Int?, of primaryKey: String) {
-        shard(of: primaryKey).state.withLock { $0.note(variantCount: variantCount, of: primaryKey) }
+        return commit
     }
 
     // MARK: Shards
@@ -254,6 +218,7 @@ public final class MemoryStore: CacheStore {
             removed.entryCount -= change.count
             removed.byteCount -= change.cost
         }
+        evictions.add(removed)
         return removed
     }
 }
@@ -261,11 +226,13 @@ public final class MemoryStore: CacheStore {
 /// Collects a body for ``MemoryStore``.
 private final class MemoryWriter: CacheWriter {
     private let entry: CacheEntry
+    private let replacing: CacheReplacement
     private let store: MemoryStore
     private let body = Mutex(Data?.some(Data()))
 
-    init(_ entry: CacheEntry, _ store: MemoryStore) {
-        self.entry = entry
+    init(_ entry: CacheEntry, _ replacing: CacheReplacement, _ store: MemoryStore) {
+        self.entry = entry.bare
+        self.replacing = replacing
         self.store = store
     }
 
@@ -281,7 +248,7 @@ private final class MemoryWriter: CacheWriter {
         }
     }
 
-    func commit() async throws {
+    func commit() async throws -> CacheCommit {
         let body = body.withLock { body in
             defer { body = nil }
             return body
@@ -290,9 +257,7 @@ private final class MemoryWriter: CacheWriter {
             throw NetworkError(
                 .cache, message: "a writer that was discarded or committed takes no commit; make another")
         }
-        var entry = entry
-        entry.mark = StorageMark()
-        do { try store.insert(entry, body) } catch { throw error.error }
+        do { return try store.insert(entry, body, replacing) } catch { throw error.error }
     }
 
     func discard() async { body.withLock { $0 = nil } }

@@ -38,12 +38,18 @@ package struct CacheControl: Hashable, Sendable {
     package var noCache = false
     /// The fields that `no-cache="…"` names, in lower case.
     package var noCacheFields: [String] = []
-    /// `private`, with or without field names: this cache is private.
+    /// `private` without field names.
     package var isPrivate = false
+    /// The fields that `private="…"` names, in lower case.
+    package var privateFields: [String] = []
     /// `public`.
     package var isPublic = false
-    /// `must-revalidate`.
+    /// `must-revalidate`; in a shared cache also what has the same effect there: `proxy-revalidate` and `s-maxage`.
     package var mustRevalidate = false
+    /// `s-maxage`, in a shared cache. ``maxAge`` is the same then.
+    package private(set) var sharedMaxAge: Seconds?
+    /// Whether a shared cache may use the answer to a request with `Authorization` again (§3.5).
+    package private(set) var allowsAuthorization = false
     /// `must-understand`.
     package var mustUnderstand = false
     /// `immutable` (RFC 8246).
@@ -59,12 +65,22 @@ package struct CacheControl: Hashable, Sendable {
     /// `only-if-cached` of a request.
     package var onlyIfCached = false
 
+    private var proxyRevalidate = false
+
     /// No directives.
     package init() {}
 
-    /// The directives among header fields, all lines of `Cache-Control` together.
-    package init(_ headers: HTTPHeaders) {
+    /// The directives among header fields, all lines of `Cache-Control` together, as a cache of this mode takes them.
+    package init(_ headers: HTTPHeaders, _ mode: CacheMode = .private) {
         for value in headers[values: "Cache-Control"] { add(value) }
+        guard mode == .shared else {
+            sharedMaxAge = nil
+            return
+        }
+        allowsAuthorization = isPublic || mustRevalidate || sharedMaxAge != nil
+        // §5.2.2.8 and §5.2.2.10.
+        mustRevalidate = mustRevalidate || proxyRevalidate || sharedMaxAge != nil
+        maxAge = sharedMaxAge ?? maxAge
     }
 
     /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` stands for `no-cache` (§5.4).
@@ -95,7 +111,11 @@ package struct CacheControl: Hashable, Sendable {
         case "no-cache":
             let fields = FieldList.names(value.map(FieldList.unquoted) ?? "")
             if fields.isEmpty { noCache = true } else { noCacheFields += fields }
-        case "private": isPrivate = true
+        case "private":
+            let fields = FieldList.names(value.map(FieldList.unquoted) ?? "")
+            if fields.isEmpty { isPrivate = true } else { privateFields += fields }
+        case "s-maxage": if sharedMaxAge == nil { sharedMaxAge = Self.seconds(value) }
+        case "proxy-revalidate": proxyRevalidate = true
         case "public": isPublic = true
         case "must-revalidate": mustRevalidate = true
         case "must-understand": mustUnderstand = true

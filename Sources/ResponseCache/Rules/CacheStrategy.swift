@@ -1,15 +1,15 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What a private cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it,
-/// and of the time. Somebody else acts.
+/// What a cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it, and of the
+/// time. Somebody else acts.
 package enum CacheStrategy: Sendable {
     /// The stored response is the answer.
     case answer(Answer)
     /// The request goes to the network.
     case forward(Forward)
     /// `only-if-cached`, and nothing can be used: 504 (§5.2.1.7).
-    case gatewayTimeout
+    case gatewayTimeout(CacheMiss)
 
     /// An answer from what is stored.
     package struct Answer: Sendable {
@@ -38,8 +38,8 @@ package enum CacheStrategy: Sendable {
             case head
             /// 304: the caller's own condition says that it has it.
             case notModified
-            /// 206: so many bytes of it.
-            case part(Range<Int64>)
+            /// 206: a part of the whole, and where it lies in the stored body.
+            case part(Range<Int64>, of: Int64, at: Range<Int64>)
         }
     }
 
@@ -51,9 +51,16 @@ package enum CacheStrategy: Sendable {
         package var isConditional = false
         /// The stale response that may stand in, or is asked about.
         package var candidate: CacheEntry?
+        /// Why what is stored is no answer.
+        package var miss: CacheMiss
+        /// What is kept of the answer when the request asks for the rest of it only.
+        package var completion: Completion?
 
         /// A request as it is.
-        package init(request: HTTPRequest) { self.request = request }
+        package init(request: HTTPRequest, _ miss: CacheMiss = .nothingStored) {
+            self.request = request
+            self.miss = miss
+        }
     }
 
     /// Decides.
@@ -62,44 +69,83 @@ package enum CacheStrategy: Sendable {
     ///   - request: the request, its URL and fields final.
     ///   - identity: who asks.
     ///   - entries: what is stored under its primary key, the last one first.
+    ///   - mode: whether the cache is one user's own.
     ///   - isRevalidating: whether this is the request that refreshes a response in the background.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
-        isRevalidating: Bool = false
+        _ mode: CacheMode = .private, isRevalidating: Bool = false
     ) {
         let control = CacheControl(request: request.headers)
-        guard !control.noStore,
-            let entry = entries.first(where: { Self.isCandidate($0, for: request, identity) })
-        else {
-            self = control.onlyIfCached ? .gatewayTimeout : .forward(Forward(request: request))
-            return
+        var miss = CacheMiss.requestNoStore
+        if !control.noStore {
+            switch Self.candidate(request, identity, among: entries, mode) {
+            case .failure(let reason): miss = reason
+            case .success(let entry):
+                let stored = CacheControl(entry.headers, mode)
+                let freshness = Freshness(of: entry, control: stored, at: now)
+                switch Self.answer(request, control, entry, stored, freshness, isRevalidating) {
+                case .success(let answer): self = .answer(answer)
+                case .failure(let reason):
+                    self =
+                        control.onlyIfCached
+                        ? .gatewayTimeout(reason) : .forward(Self.forward(request, entry, reason))
+                }
+                return
+            }
         }
-        let stored = CacheControl(entry.headers)
-        let freshness = Freshness(of: entry, control: stored, at: now)
-        if !isRevalidating,
-            let answer = Self.answer(request, control, entry, stored, freshness)
-        {
-            self = .answer(answer)
-            return
-        }
-        self = control.onlyIfCached ? .gatewayTimeout : .forward(Self.forward(request, entry))
+        self = control.onlyIfCached ? .gatewayTimeout(miss) : .forward(Forward(request: request, miss))
     }
 
-    /// Whether a stored response belongs to a request and may be used by these rules at all.
-    private static func isCandidate(
-        _ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity
-    ) -> Bool {
-        guard !VaryRule.matchesNothing(entry.varyFields),
-            VaryRule.variant(entry.varyFields, of: request, identity) == entry.key.variant,
-            // What stands for a whole way with its redirects is no answer to one hop.
-            StoredAnswer.isSingleHop(entry)
-        else { return false }
-        return StorageRule.isUsable(status: entry.status, entry.headers)
+    /// The stored response that belongs to a request and may be used by these rules at all.
+    private static func candidate(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
+    ) -> Result<CacheEntry, CacheMiss> {
+        var first: CacheMiss?
+        for entry in entries {
+            guard let miss = mismatch(entry, request, identity, mode) else { return .success(entry) }
+            first = first ?? miss
+        }
+        let other = entries.first {
+            VaryRule.selectsByLanguage($0, for: request, identity) && refusal(of: $0, request, mode) == nil
+        }
+        return other.map { .success($0) } ?? .failure(first ?? .nothingStored)
     }
 
-    private static func forward(_ request: HTTPRequest, _ entry: CacheEntry) -> Forward {
-        var forward = Forward(request: request)
+    /// What is stored for exactly such a request, by whatever rule, and is replaced by the answer to it.
+    package static func stored(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
+    ) -> CacheEntry? {
+        entries.first { VaryRule.selects($0, for: request, identity) }
+    }
+
+    /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
+    static func mismatch(
+        _ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity, _ mode: CacheMode
+    ) -> CacheMiss? {
+        guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
+        guard VaryRule.selects(entry, for: request, identity) else {
+            return VaryRule.difference(of: request, identity, from: entry)
+        }
+        return refusal(of: entry, request, mode)
+    }
+
+    /// Why a stored response may not be used by these rules, whatever `Vary` selects; `nil` when it may.
+    private static func refusal(of entry: CacheEntry, _ request: HTTPRequest, _ mode: CacheMode) -> CacheMiss? {
+        guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
+        // What stands for a whole way with its redirects is no answer to one hop.
+        guard StoredAnswer.isSingleHop(entry) else { return .redirected }
+        return StorageRule.refusal(status: entry.status, entry.headers, to: request, mode).map { .refused($0) }
+    }
+
+    private static func forward(_ request: HTTPRequest, _ entry: CacheEntry, _ miss: CacheMiss) -> Forward {
+        var forward = Forward(request: request, miss)
         if request.method != .head { forward.candidate = entry }
+        if entry.status == 206 {
+            guard let completion = Completion(of: entry, for: request) else { return forward }
+            forward.completion = completion
+            forward.request = completion.request(request)
+            return forward
+        }
         // Conditions of the app's own, parts and methods with effects go as they are.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
             let conditional = ValidationRule.conditional(request, on: entry)
@@ -113,46 +159,73 @@ package enum CacheStrategy: Sendable {
 
     private static func answer(
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
-        _ freshness: Freshness
-    ) -> Answer? {
-        guard let use = use(control, stored, freshness) else { return nil }
+        _ freshness: Freshness, _ isRevalidating: Bool
+    ) -> Result<Answer, CacheMiss> {
+        // What is refreshed in the background was stale when that began.
+        if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
+        let parts = StoredParts(entry)
         var answer = Answer(entry: entry, age: freshness.age)
-        answer.isStale = use != .fresh
-        answer.refreshes = use == .staleWhileRevalidate
+        switch use(control, stored, freshness) {
+        case .fresh: break
+        case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)
+        case .acceptedStale: answer.isStale = true
+        case .none(let miss): return .failure(miss)
+        }
+        // An incomplete response answers nothing but what lies wholly within it (§3.3); the rest of it is not fetched
+        // in the background.
+        if entry.status == 206 {
+            guard parts != nil, request.method == .get, request.headers.contains("Range"), !answer.refreshes,
+                !ValidationRule.hasConditions(request)
+            else { return .failure(.incomplete) }
+        }
         if ValidationRule.hasConditions(request) {
             switch ValidationRule.verdict(on: request, by: entry) {
             case .notModified: answer.form = .notModified
             case .modified: break
-            case .unknown: return nil
+            case .unknown: return .failure(.condition)
             }
         }
         if request.method == .head {
             if answer.form == .whole { answer.form = .head }
         } else if request.headers.contains("Range"), answer.form == .whole {
-            guard RangeRule.hasParts(entry), let part = RangeRule.part(request, of: entry.bodyByteCount) else {
-                return nil
-            }
-            answer.form = .part(part)
+            guard RangeRule.hasParts(entry),
+                let part = RangeRule.part(request, of: parts?.completeLength ?? entry.bodyByteCount),
+                let place = parts.map({ $0.place(of: part) }) ?? part
+            else { return .failure(.range) }
+            answer.form = .part(part, of: parts?.completeLength ?? entry.bodyByteCount, at: place)
         }
-        return answer
+        return .success(answer)
     }
 
     private enum Use {
         case fresh, staleWhileRevalidate, acceptedStale
+        case none(CacheMiss)
     }
 
     /// Whether a response may be used without asking the server, and as what (§4).
-    private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use? {
-        guard !control.noCache, !stored.noCache else { return nil }
+    private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use {
+        if control.noCache { return .none(.requestNoCache) }
+        if stored.noCache { return .none(.noCache) }
         // A reload need not ask for what never changes while it is fresh (RFC 8246).
         let isReload = control.maxAge?.value == 0
         if freshness.isFresh, stored.immutable, isReload { return .fresh }
-        if let limit = control.maxAge?.value, limit == 0 || freshness.age > limit { return nil }
+        if isReload { return .none(.requestNoCache) }
+        if let limit = control.maxAge?.value, freshness.age > limit {
+            return .none(.olderThanWanted(seconds: freshness.age - limit))
+        }
         if freshness.isFresh {
-            if let wanted = control.minFresh, freshness.lifetime - freshness.age < wanted { return nil }
+            if let wanted = control.minFresh, freshness.lifetime - freshness.age < wanted {
+                return .none(.notFreshEnough)
+            }
             return .fresh
         }
-        guard !freshness.isSuspect, !stored.mustRevalidate, control.minFresh == nil else { return nil }
+        let expired = Use.none(.expired(seconds: freshness.staleness))
+        switch freshness.suspicion {
+        case nil: break
+        case .markedExpired? where freshness.age >= freshness.lifetime: return expired
+        case let suspicion?: return .none(suspicion)
+        }
+        guard !stored.mustRevalidate, control.minFresh == nil else { return expired }
         switch control.maxStale {
         case .any: return .acceptedStale
         case .seconds(let limit) where freshness.staleness <= limit: return .acceptedStale
@@ -161,7 +234,7 @@ package enum CacheStrategy: Sendable {
         if control.maxAge == nil, let window = stored.staleWhileRevalidate, freshness.staleness < window {
             return .staleWhileRevalidate
         }
-        return nil
+        return expired
     }
 
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request says for how
@@ -170,11 +243,13 @@ package enum CacheStrategy: Sendable {
     /// - Parameter atAnyAge: whether nobody has to say for how long: the cache is disconnected, and the app has chosen so
     ///   (RFC 9111 §4.2.4).
     package static func mayStandIn(
-        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false
+        _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,
+        _ mode: CacheMode = .private
     ) -> Bool {
         let control = CacheControl(request: request.headers)
-        let stored = CacheControl(entry.headers)
-        guard !stored.mustRevalidate, !stored.noCache, !control.noCache, !ValidationRule.hasConditions(request),
+        let stored = CacheControl(entry.headers, mode)
+        guard entry.status != 206, !stored.mustRevalidate, !stored.noCache, !control.noCache,
+            !ValidationRule.hasConditions(request),
             !request.headers.contains("Range"),
             let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }

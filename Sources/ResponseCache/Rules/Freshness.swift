@@ -9,12 +9,12 @@ package struct Freshness: Hashable, Sendable {
     package let lifetime: Double
     /// Whether the lifetime was guessed from `Last-Modified` (§4.2.2).
     package let isHeuristic: Bool
-    /// Whether the clock stands before the time of the answer, or the entry was found expired once: then nothing that
+    /// Set when the clock stands before the time of the answer, or the entry was found expired once: then nothing that
     /// its age says can be relied on.
-    package let isSuspect: Bool
+    package let suspicion: CacheMiss?
 
     /// Whether it may be used without asking. At `age == lifetime` it no longer is.
-    package var isFresh: Bool { !isSuspect && age < lifetime }
+    package var isFresh: Bool { suspicion == nil && age < lifetime }
     /// How long it has been stale.
     package var staleness: Double { max(0, age - lifetime) }
 
@@ -28,7 +28,7 @@ package struct Freshness: Hashable, Sendable {
         let corrected = Self.ageField(of: entry.headers) + delay
         let resident = now.timeIntervalSince(entry.responseTime)
         age = max(apparent, corrected) + max(0, resident)
-        isSuspect = resident < 0 || entry.isExpired
+        suspicion = resident < 0 ? .fromTheFuture : entry.isExpired ? .markedExpired : nil
         (lifetime, isHeuristic) = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
     }
 
@@ -38,7 +38,7 @@ package struct Freshness: Hashable, Sendable {
         return CacheControl.seconds(first).value
     }
 
-    /// §4.2.1 for a private cache: `max-age`, else `Expires`, else a guess. `s-maxage` is for shared caches.
+    /// §4.2.1: `max-age`, in whose place `s-maxage` stands in a shared cache, else `Expires`, else a guess.
     private static func lifetime(
         of entry: CacheEntry, control: CacheControl, date: Date
     ) -> (lifetime: Double, isHeuristic: Bool) {

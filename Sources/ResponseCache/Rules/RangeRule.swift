@@ -1,6 +1,6 @@
 package import HTTPCore
 
-/// Parts of stored responses (RFC 9110 §14). Whole responses give parts; parts are not put together.
+/// Parts of stored responses (RFC 9110 §14).
 package enum RangeRule {
     /// The bytes that a request with `Range` gets from a whole body of so many.
     ///
@@ -25,9 +25,9 @@ package enum RangeRule {
         return start..<min(end, byteCount - 1) + 1
     }
 
-    /// Whether the bytes of a stored response are those that ranges count: whole, and not decoded.
+    /// Whether the bytes of a stored response are those that ranges count: not decoded.
     package static func hasParts(_ entry: CacheEntry) -> Bool {
-        entry.status == 200 && !entry.headers.contains("Content-Encoding")
+        [200, 206].contains(entry.status) && !entry.headers.contains("Content-Encoding")
     }
 
     /// The fields of the answer with a part.

@@ -16,6 +16,8 @@ package struct RequestIdentity: Hashable, Sendable {
     package private(set) var credentials: String?
     /// What the cookie jar adds to the request; `nil` for nothing.
     package private(set) var cookies: String?
+    /// Whether there are other credentials than `Authorization`.
+    private var hasOtherCredentials = false
 
     /// Everybody.
     package static let everybody = RequestIdentity()
@@ -44,11 +46,13 @@ package struct RequestIdentity: Hashable, Sendable {
                 else { continue }
                 digest.add(field.name.lowercased(), value)
                 isEmpty = false
+                if !field.name.equalsIgnoringASCIICase("Authorization") { hasOtherCredentials = true }
             }
         }
         if let cookies {
             digest.add(":jar", cookies)
             isEmpty = false
+            hasOtherCredentials = true
         }
         if let authentication = request.authentication {
             digest.add(":authentication", authentication.secretText)
@@ -58,11 +62,17 @@ package struct RequestIdentity: Hashable, Sendable {
     }
 
     /// The fields that select an answer to this sender, ``VaryRule/fields(of:)`` and, where they count, the credentials.
-    package func varyFields(_ fields: [String], of headers: HTTPHeaders) -> [String] {
-        guard credentials != nil, !CacheControl(headers).isPublic, !VaryRule.matchesNothing(fields) else {
+    package func varyFields(_ fields: [String], of headers: HTTPHeaders, _ mode: CacheMode = .private) -> [String] {
+        guard credentials != nil, !VaryRule.matchesNothing(fields), !isForEverybody(CacheControl(headers, mode)) else {
             return fields
         }
         return (fields + [Self.field]).sorted()
+    }
+
+    /// Whether an answer to this sender is for others too: the server says `public`, or speaks to a shared cache (§3.5).
+    /// `must-revalidate` lets it answer others as far as `Authorization` goes; of cookies it says nothing.
+    private func isForEverybody(_ control: CacheControl) -> Bool {
+        control.isPublic || control.sharedMaxAge != nil || control.allowsAuthorization && !hasOtherCredentials
     }
 }
 

@@ -9,6 +9,8 @@ package enum StoredAnswer {
     private static let urlField = ":url"
     private static let versionField = ":version"
     private static let redirectField = ":redirect"
+    /// The digest of the fields that select the answer besides `Accept-Language`.
+    static let unlanguagedField = ":variant"
 
     /// The entry for an answer.
     ///
@@ -17,15 +19,18 @@ package enum StoredAnswer {
     /// - Returns: `nil` where there is no digest for its key.
     package static func entry(
         _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,
-        primary: String, varyFields: [String], requestTime: Date, responseTime: Date
+        primary: String, varyFields: [String], requestTime: Date, responseTime: Date, _ mode: CacheMode = .private
     ) -> CacheEntry? {
-        let varyFields = identity.varyFields(varyFields, of: response.headers)
+        let varyFields = identity.varyFields(varyFields, of: response.headers, mode)
         guard let variant = VaryRule.variant(varyFields, of: request, identity) else { return nil }
-        var headers = StorageRule.storedHeaders(response.headers)
+        var headers = StorageRule.storedHeaders(response.headers, mode)
         if response.version != .http1_1 { headers.append(versionField, response.version.rawValue) }
         if !response.redirects.isEmpty {
             headers.append(urlField, response.url)
             for hop in response.redirects { headers.append(redirectField, "\(hop.status) \(hop.url)") }
+        }
+        if varyFields.contains(LanguageRule.field), LanguageRule.language(of: headers) != nil {
+            headers.append(unlanguagedField, VaryRule.unlanguagedVariant(varyFields, of: request, identity) ?? "-")
         }
         var entry = CacheEntry(
             key: CacheKey(primary: primary, variant: variant), method: request.method.rawValue, url: url.text,
@@ -56,10 +61,13 @@ package enum StoredAnswer {
     }
 
     /// The response that an answer of the rules gives, its body to be filled in: with `Age` (RFC 9111 §4), and without
-    /// what `no-cache="…"` names (§5.2.2.4).
-    package static func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) -> HTTPResponse {
+    /// what `no-cache="…"` names (§5.2.2.4), in a shared cache also without what `private="…"` does (§5.2.2.7).
+    package static func response(
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode = .private
+    ) -> HTTPResponse {
         var response = response(answer.entry, to: request)
-        let withheld = CacheControl(answer.entry.headers).noCacheFields
+        let control = CacheControl(answer.entry.headers)
+        let withheld = control.noCacheFields + (mode == .shared ? control.privateFields : [])
         if !withheld.isEmpty { response.headers.removeAll { withheld.contains($0.lowercased()) } }
         response.headers["Age"] = "\(Int64(min(answer.age, 0x1p31)))"
         switch answer.form {
@@ -68,10 +76,10 @@ package enum StoredAnswer {
             response.status = 304
             response.reason = "Not Modified"
             response.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
-        case .part(let part):
+        case .part(let part, let byteCount, _):
             response.status = 206
             response.reason = "Partial Content"
-            response.headers = RangeRule.headers(response.headers, part: part, of: answer.entry.bodyByteCount)
+            response.headers = RangeRule.headers(response.headers, part: part, of: byteCount)
         }
         return response
     }

@@ -67,7 +67,8 @@ package enum ValidationRule {
     /// The entry after a 304, or after the answer to a HEAD, that confirms it: fields replaced, times anew, fresh again
     /// (§3.2, §4.3.4).
     package static func freshened(
-        _ entry: CacheEntry, by headers: HTTPHeaders, requestTime: Date, responseTime: Date
+        _ entry: CacheEntry, by headers: HTTPHeaders, requestTime: Date, responseTime: Date,
+        _ mode: CacheMode = .private
     ) -> CacheEntry {
         var entry = entry
         entry.requestTime = requestTime
@@ -76,7 +77,7 @@ package enum ValidationRule {
         entry.isExpired = false
         // An age belongs to the answer that brought it.
         entry.headers.removeAll { $0.equalsIgnoringASCIICase("Age") }
-        var news = StorageRule.storedHeaders(headers)
+        var news = StorageRule.storedHeaders(headers, mode)
         news.removeAll { name in keptFields.contains(name.lowercased()) }
         entry.headers.merge(news)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }

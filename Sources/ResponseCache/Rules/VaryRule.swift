@@ -36,16 +36,66 @@ package enum VaryRule {
         return digest.text
     }
 
-    /// A field of a request in the form in which two are compared: white space and lines do not count (§4.1).
+    /// Whether the fields that select a stored response are those of a request (§4.1).
+    static func selects(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
+        variant(entry.varyFields, of: request, identity) == entry.key.variant
+    }
+
+    /// Whether a stored response is selected but for `Accept-Language`, and in the language that the request wants most.
+    static func selectsByLanguage(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
+        guard let stored = entry.headers[StoredAnswer.unlanguagedField], request.headers.contains(LanguageRule.field),
+            let language = LanguageRule.language(of: entry.headers), LanguageRule.isBest(language, for: request)
+        else { return false }
+        return stored == unlanguagedVariant(entry.varyFields, of: request, identity)
+    }
+
+    /// The digest of the fields of a request but for `Accept-Language`.
+    static func unlanguagedVariant(
+        _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity
+    ) -> String? {
+        variant(fields.filter { $0 != LanguageRule.field }, of: request, identity)
+    }
+
+    /// Why none of the entries under a key is for a request. Digests tell that the fields of an entry differ, and not
+    /// which of several: then all of them are named.
+    ///
+    /// - Parameter isStorable: whether the rules that ask would have stored the entry.
+    static func miss(
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry],
+        isStorable: (CacheEntry) -> Bool = { _ in true }
+    ) -> CacheMiss {
+        guard let entry = entries.first(where: isStorable) else {
+            return entries.first.map { .refused(.status($0.status)) } ?? .nothingStored
+        }
+        return difference(of: request, identity, from: entry)
+    }
+
+    /// In what a request differs from those that an entry is for.
+    static func difference(
+        of request: HTTPRequest, _ identity: RequestIdentity, from entry: CacheEntry
+    ) -> CacheMiss {
+        let names = entry.varyFields
+        let isPersonal = names.contains(RequestIdentity.field)
+        if isPersonal, names.count == 1 || identity.credentials == nil { return .otherCredentials }
+        return .otherVariant(fields: Set(names.map { shown[$0] ?? $0 }).sorted())
+    }
+
+    /// How names are told that are no fields.
+    private static let shown = [RequestIdentity.field: "credentials", coding: "accept-encoding"]
+
+    /// A field of a request in the form in which two are compared: white space, lines, and where their order means
+    /// nothing order and case do not count (§4.1).
     static func value(of name: String, in request: HTTPRequest) -> String? {
         if name == coding { return request.takesDecodedBody ? "decoded" : "as sent" }
         let lines = request.headers[values: name]
         guard !lines.isEmpty else { return implied(name, by: request) }
         let elements = lines.flatMap { FieldList.elements(of: $0) }
-        guard name == "accept-language" else { return elements.joined(separator: ",") }
-        // Language ranges have no case, and the order of equal ones means nothing (RFC 9110 §12.5.4).
-        return elements.map { $0.lowercased().filter { $0 != " " && $0 != "\t" } }.sorted().joined(separator: ",")
+        if weighted.contains(name), let list = WeightedList(lines) { return list.canonicalText }
+        return elements.joined(separator: ",")
     }
+
+    /// Lists without case whose order means nothing (RFC 9110 §12.5).
+    private static let weighted: Set<String> = [LanguageRule.field, "accept-encoding", "accept-charset"]
 
     /// What is sent without standing among the fields.
     private static func implied(_ name: String, by request: HTTPRequest) -> String? {

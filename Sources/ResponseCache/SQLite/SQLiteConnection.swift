@@ -18,6 +18,7 @@ final class SQLiteConnection {
 
     let path: String
     private let handle: OpaquePointer
+    private let busyTimeout: Duration
     private var statements: [String: SQLiteStatement] = [:]
 
     /// Opens a file.
@@ -41,6 +42,7 @@ final class SQLiteConnection {
             throw SQLiteError(code: code, message: message, attempt: "opening the file")
         }
         handle = opened
+        self.busyTimeout = busyTimeout
         sqlite3_busy_timeout(handle, Int32(busyTimeout / .milliseconds(1)))
         // The last connection to close would delete the files of WAL by name. Where the folder was removed and made
         // again in between, those would be somebody else's.
@@ -57,6 +59,13 @@ final class SQLiteConnection {
     func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
+    }
+
+    /// Does something that waits for another process no longer than so.
+    func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
+        sqlite3_busy_timeout(handle, Int32(limit / .milliseconds(1)))
+        defer { sqlite3_busy_timeout(handle, Int32(busyTimeout / .milliseconds(1))) }
+        return try body()
     }
 
     /// A statement, prepared once for the connection, and reset.
@@ -82,6 +91,9 @@ final class SQLiteConnection {
 
     /// The row that was inserted last.
     var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
+
+    /// Where the header of the log is mapped, once something was read; `nil` when it is in no shared memory.
+    var sharedHeader: UnsafeRawPointer? { lat_sqlite3_shared_header(handle) }
 
     /// How many rows the last statement changed.
     var changeCount: Int { Int(sqlite3_changes(handle)) }
@@ -146,6 +158,12 @@ final class SQLiteStatement {
     func run() throws(SQLiteError) {
         while try step() {}
         reset()
+    }
+
+    /// Runs it to its end with one parameter.
+    func run(with value: Int64) throws(SQLiteError) {
+        bind(1, value)
+        try run()
     }
 
     func bind(_ index: Int32, _ value: Int64) { sqlite3_bind_int64(handle, index, value) }

@@ -19,6 +19,9 @@ struct SQLiteError: Error, CustomStringConvertible {
         [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(primaryCode)
     }
 
+    /// Whether another process was waited for in vain.
+    var isBusy: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(primaryCode) }
+
     /// Whether the disk has no room left.
     var isFull: Bool { primaryCode == SQLITE_FULL || (primaryCode == SQLITE_IOERR && message.contains("full")) }
 

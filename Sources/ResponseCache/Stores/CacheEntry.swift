@@ -35,13 +35,27 @@ public struct CacheEntry: Sendable {
     /// The names of the request's fields that `Vary` selects, in lower case, sorted.
     public var varyFields: [String] = []
 
+    /// What it can be removed by together with others, besides its URL; see ``CacheSelection/tag(_:)``.
+    public var tags: [String] = []
+    /// The time after which nobody has a use for it, so that a store may drop it; `nil` when there is no such time. A hint:
+    /// a store may keep it longer, and room may have to be made before.
+    public var retainUntil: Date?
+    /// What it is a copy of, in a store that stands before another one. A store keeps it like the other fields.
+    public var origin: CacheOrigin?
+
     /// The bytes of the body. Known once it was written.
     public var bodyByteCount: Int64 = 0
-    /// Where it was found. A store sets it when it hands the entry out.
-    public var tier = Tier.memory
 
-    /// What the store that gave it out noted on it.
-    var mark = StorageMark()
+    // What a store sets when it hands an entry out, and passes over when it takes one in.
+
+    /// Where it was found.
+    public var tier = Tier.memory
+    /// Which storing it is; `nil` for one that no store has given out.
+    public var version: StoredVersion?
+    /// The whole body, where it is small and the store brought it along; else ``CacheStore/body(of:)`` gives it.
+    public var attachedBody: Data?
+    /// What the store wants to know when it is asked for the body, such as where that lies. Others pass it on.
+    public var note: (any Sendable)?
 
     /// Where an entry was found.
     public enum Tier: String, Hashable, Sendable {
@@ -65,5 +79,65 @@ public struct CacheEntry: Sendable {
         self.requestTime = requestTime
         self.responseTime = responseTime
         lastUse = responseTime
+    }
+}
+
+extension CacheEntry {
+    /// As it is taken in by a store: without what a store sets.
+    var bare: CacheEntry {
+        var entry = self
+        entry.version = nil
+        entry.attachedBody = nil
+        entry.note = nil
+        return entry
+    }
+
+    /// What counts of it besides the body, for limits and reports: texts and fields. The same in every store.
+    var headByteCount: Int64 {
+        var count = key.primary.utf8.count + key.variant.utf8.count + method.utf8.count + url.utf8.count
+        count += (domain?.utf8.count ?? 0) + (server?.utf8.count ?? 0) + (partition?.utf8.count ?? 0)
+        count += reason.utf8.count + varyFields.reduce(0) { $0 + $1.utf8.count }
+        count += tags.reduce(0) { $0 + $1.utf8.count }
+        for field in headers.fields { count += field.name.utf8.count + (field.value?.utf8.count ?? 0) }
+        return Int64(count)
+    }
+
+    /// The bytes of body and headers.
+    var byteCount: Int64 { headByteCount + bodyByteCount }
+}
+
+/// Which storing of a response an entry is: a number that only the store understands that gave it out.
+///
+/// A store gives another one each time that something is stored under a key, and never the same again; an update keeps it.
+/// There are 128 bits: room for a counter, a counter and the number of an epoch, or a UUID.
+public struct StoredVersion: Hashable, Sendable {
+    /// The number, or its first half.
+    public let number: UInt64
+    /// The second half.
+    public let second: UInt64
+
+    /// A version by its number.
+    public init(_ number: UInt64, _ second: UInt64 = 0) {
+        self.number = number
+        self.second = second
+    }
+}
+
+/// Of a copy in a tier: what it is a copy of.
+public struct CacheOrigin: Hashable, Sendable {
+    /// The storing in the store behind; `nil` when that did not take it, so that this is no copy but all there is.
+    public let version: StoredVersion?
+    /// How many variants the primary key had in the store behind; 0 when that is not known.
+    public let variantCount: Int
+    /// Which tier has made the copy: another number for each ``TieredStore`` that is made.
+    public let epoch: UInt64
+    /// When it was looked up there (``CopyGuard``). Not kept.
+    var stamp: UInt64?
+
+    /// A copy of a storing.
+    public init(version: StoredVersion?, variantCount: Int, epoch: UInt64) {
+        self.version = version
+        self.variantCount = variantCount
+        self.epoch = epoch
     }
 }

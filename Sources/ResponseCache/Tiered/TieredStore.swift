@@ -1,7 +1,8 @@
 public import FoundationEssentials
 public import HTTPCore
+import Synchronization
 
-/// Memory before disk: what is asked for often costs no look at the disk but for whether somebody else changed it.
+/// A fast store before one that holds everything: memory before disk, or any two that keep the contract of ``CacheStore``.
 ///
 /// ```swift
 /// let store = TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: "/var/cache/app"))
@@ -9,151 +10,223 @@ public import HTTPCore
 /// entry?.tier                                 // .memory or .disk
 /// ```
 ///
-/// All that is stored lies on disk; memory holds copies of bodies up to ``memoryEntryLimit``, put there when they are
-/// stored and when they are read. An entry of memory is given only while its row on disk is the one it was copied
-/// from: changes of this store go to both, and changes of other processes, or of other stores on the same folder, are
-/// seen through SQLite's `PRAGMA data_version` before each answer.
+/// All that is stored lies in the store behind, ``lower``; ``upper`` holds copies of bodies up to ``copyLimit``, put there
+/// when they are stored and when they are read. Changes of this store go to both. What others change is heard of through
+/// ``CacheInvalidating``: a copy goes when its key, its tag or its prefix was changed, and the other copies stay. Until what
+/// is known to have been changed was dealt with, the store behind is asked. One that cannot tell of changes must not be
+/// changed by others.
 ///
-/// Where the disk takes nothing (it is full, or may only be read), a commit throws, and the entry is kept in memory
-/// all the same: requests go on with what there is.
-public final class TieredStore: CacheStore {
+/// Where the store behind takes nothing (the disk is full, or may only be read), a commit throws, and the entry is kept
+/// in the upper one all the same: requests go on with what there is. Where the upper one fails, the other does alone.
+public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting {
     /// What is asked first.
-    public let memory: MemoryStore
+    public let upper: any CacheStore
     /// What holds all of it.
-    public let disk: DiskStore
-    /// Larger bodies are not copied to memory. At most 1 MiB.
-    public let memoryEntryLimit: Int64
+    public let lower: any CacheStore
+    /// Larger bodies are not copied.
+    public let copyLimit: Int64
 
-    /// A store of two.
+    private let copies: Copies
+    private let follower: Task<Void, Never>?
+
+    /// Memory before disk.
     ///
     /// - Parameters:
     ///   - memory: what is asked first. It must not be used by others.
     ///   - disk: what holds all of it.
     ///   - memoryEntryLimit: larger bodies are not copied to memory. Default, and at most: 1 MiB, or an eighth of what
     ///     the memory may hold, if that is less.
-    public init(memory: MemoryStore, disk: DiskStore, memoryEntryLimit: Int64? = nil) {
-        self.memory = memory
-        self.disk = disk
-        self.memoryEntryLimit = min(memoryEntryLimit ?? .max, memory.byteLimit / 8, FileBody.wholeByteCount)
+    public convenience init(memory: MemoryStore, disk: DiskStore, memoryEntryLimit: Int64? = nil) {
+        self.init(memory, over: disk, copyLimit: min(memoryEntryLimit ?? .max, memory.byteLimit / 8))
     }
+
+    /// A store of any two.
+    ///
+    /// - Parameters:
+    ///   - upper: what is asked first. It must not be used by others.
+    ///   - lower: what holds all of it.
+    ///   - copyLimit: larger bodies are not copied. Default, and at most: 1 MiB.
+    public init(_ upper: any CacheStore, over lower: any CacheStore, copyLimit: Int64 = 1 << 20) {
+        self.upper = upper
+        self.lower = lower
+        self.copyLimit = min(copyLimit, FileBody.wholeByteCount)
+        let feed = lower.invalidating?.invalidations()
+        let copies = Copies(upper, feed)
+        self.copies = copies
+        follower = feed.map { feed in
+            Task {
+                for await selection in feed { await copies.change(selection) }
+            }
+        }
+    }
+
+    deinit { follower?.cancel() }
+
+    // MARK: Reading
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        let epoch = disk.core.watch.epoch()
-        let found = memory.lookUp(primaryKey)
-        if found.isComplete, found.epoch == epoch { return found.entries }
-        let ticket = memory.ticket(for: primaryKey)
+        let isQuiet = copies.areRight
+        let kept = (try? await upper.entries(for: primaryKey)) ?? []
+        if isQuiet, copies.isComplete(kept) { return Self.originals(kept) }
+        let own = kept.filter(Copies.isOwn)
+        let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
         do {
-            stored = try await disk.entries(for: primaryKey)
+            stored = try await lower.entries(for: primaryKey)
         } catch {
-            // What is only in memory is still good.
-            let own = found.entries.filter { $0.mark.row == 0 }
+            // What is only in the upper one is still good.
             if own.isEmpty { throw error }
             return own
         }
-        return merge(
-            found.entries, stored, StorageMark.Lookup(ticket: ticket, epoch: epoch, variantCount: stored.count))
+        // Copies of what is not there any more would make it look as if something was missing.
+        for copy in kept where !Copies.isOwn(copy) && !stored.contains(where: { $0.key == copy.key }) {
+            await copies.forget(.key(copy.key))
+        }
+        return await merge(own, stored, stamp)
     }
 
-    /// The entries of both: those of memory where the disk has the same storing, or could not take it.
-    private func merge(_ kept: [CacheEntry], _ stored: [CacheEntry], _ lookup: StorageMark.Lookup) -> [CacheEntry] {
-        var rest = kept
-        var lookup = lookup
-        // What the disk did not take, unless another process has stored a later answer since.
-        let own = kept.filter { entry in
-            entry.mark.row == 0
-                && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
+    /// The entries under a primary key when memory is the upper store and known to have all of them; else `nil`.
+    func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
+        guard let memory = upper as? MemoryStore, copies.areRight else { return nil }
+        let kept = memory.lookUp(primaryKey)
+        return copies.isComplete(kept) ? Self.originals(kept) : nil
+    }
+
+    /// Copies as what they are copies of.
+    private static func originals(_ copies: [CacheEntry]) -> [CacheEntry] {
+        var entries = copies
+        for index in entries.indices { entries[index].version = entries[index].origin?.version }
+        return entries
+    }
+
+    /// The entries of both: those of the store behind, and what that could not take.
+    private func merge(
+        _ own: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?
+    ) async -> [CacheEntry] {
+        // Unless somebody else has stored a later answer since.
+        let own = own.filter { entry in
+            !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
         }
-        rest.removeAll { entry in own.contains { $0.key == entry.key } }
-        var merged = own
-        let others = stored.filter { entry in !own.contains { $0.key == entry.key } }
-        lookup.variantCount = own.count + others.count
-        for var entry in others {
-            let index = rest.firstIndex { $0.mark.row == entry.mark.row && $0.mark.version == entry.mark.version }
-            if let index {
-                memory.note(epoch: lookup.epoch, of: entry.key)
-                merged.append(rest.remove(at: index))
-            } else {
-                entry.mark.lookup = lookup
-                merged.append(entry)
+        var others = stored.filter { entry in !own.contains { $0.key == entry.key } }
+        for index in others.indices {
+            var origin = CacheOrigin(
+                version: others[index].version, variantCount: own.isEmpty ? others.count : 0, epoch: copies.epoch)
+            origin.stamp = stamp
+            others[index].origin = origin
+        }
+        let found = others
+        if stamp != nil, found.allSatisfy({ $0.bodyByteCount <= copyLimit }) {
+            await copies.unlessSlow { [copies] in
+                // The one stored last is put there last.
+                for entry in found.reversed() { await copies.copy(entry, entry.attachedBody) }
             }
         }
-        // Of the rest another storing is on disk, or none.
-        for entry in rest { memory.removeAll(.key(entry.key)) }
-        for entry in own { memory.note(epoch: lookup.epoch, of: entry.key) }
-        if let primaryKey = merged.first?.key.primary {
-            memory.note(variantCount: lookup.variantCount, of: primaryKey)
-        }
-        return merged
+        return own + others
     }
 
     /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
-        if entry.tier == .memory, entry.mark.memoryRevision != 0 {
-            if let data = memory.data(of: entry) { return ResponseBody(data) }
-            guard entry.mark.row != 0 else { return nil }
-        }
-        guard let body = try await disk.body(of: entry) else { return nil }
-        if let lookup = entry.mark.lookup, let data = body.data, Int64(data.count) <= memoryEntryLimit {
-            // One that is refused lies on disk all the same.
-            try? memory.insert(entry, data, copiedBy: lookup)
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        if let copy = await copies.copy(of: entry), let body = try? await upper.body(of: copy) { return body }
+        guard entry.origin?.version != nil || entry.origin == nil else { return nil }
+        guard let body = try await lower.body(of: entry) else { return nil }
+        if let data = body.data, Int64(data.count) <= copyLimit {
+            await copies.unlessSlow { [copies] in await copies.copy(entry, data) }
         }
         return body
     }
 
-    /// Begins to store a response; see ``CacheStore/writer(for:)``.
-    public func writer(for entry: CacheEntry) async throws -> any CacheWriter {
-        TieredWriter(entry, try disk.diskWriter(for: entry), self)
+    // MARK: Writing
+
+    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        var entry = entry.bare
+        entry.origin = nil
+        return TieredWriter(
+            entry, try await lower.writer(for: entry, replacing: replacing), copies, copyLimit: copyLimit)
     }
 
     /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
-    public func update(_ entry: CacheEntry) async throws {
-        guard entry.mark.row != 0 || entry.mark.memoryRevision == 0 else {
-            // It is in memory only.
-            return memory.update(entry, mark: nil)
-        }
-        do {
-            if let mark = try await disk.updateForMark(entry) {
-                memory.update(entry, mark: mark)
+    @discardableResult
+    public func update(_ entry: CacheEntry) async throws -> Bool {
+        var plain = entry
+        plain.origin = nil
+        let selection = CacheSelection.key(entry.key)
+        let begun = copies.guards.begin(selection)
+        var isThere = false
+        var fault: (any Error)?
+        do { isThere = try await lower.update(plain) } catch { fault = error }
+        if let copy = await copies.copy(of: entry) {
+            let isOwn = Copies.isOwn(copy)
+            if isThere || isOwn || fault != nil {
+                plain.origin = copy.origin
+                plain.version = copy.version
+                let isUpdated = (try? await upper.update(plain)) ?? false
+                if !isUpdated { await copies.forget(selection) }
+                isThere = isThere || isOwn && isUpdated
+                if isOwn { fault = nil }
             } else {
-                memory.removeAll(.key(entry.key))
+                await copies.forget(selection)
             }
-        } catch {
-            memory.update(entry, mark: nil)
-            throw error
         }
+        if !copies.guards.end(selection, begun) { await copies.forget(selection) }
+        if let fault { throw fault }
+        return isThere
     }
 
     /// Notes that an entry was used.
     public func touch(_ key: CacheKey, at time: Date) async throws {
-        try await memory.touch(key, at: time)
-        disk.core.touch(key, at: time)
+        try? await upper.touch(key, at: time)
+        try await lower.touch(key, at: time)
     }
 
     /// Removes what is selected, pinned entries too, and says how much that was.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        // Also when the disk cannot be written; and after it, so that nothing is copied from it in between.
-        defer { memory.removeAll(selection) }
-        return try await disk.remove(selection)
+        // Also when the store behind cannot be written.
+        let result: Result<CacheUsage, any Error>
+        let begun = copies.guards.begin(selection)
+        do { result = .success(try await lower.remove(selection)) } catch { result = .failure(error) }
+        await copies.forget(selection)
+        _ = copies.guards.end(selection, begun)
+        return try result.get()
     }
 
-    /// The entries that are selected, without an order.
-    public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
-        let stored = try await disk.entries(selection)
-        let keys = Set(stored.map(\.key))
-        let own = try await memory.entries(selection).filter { $0.mark.row == 0 && !keys.contains($0.key) }
-        return stored + own
-    }
-
-    /// How much is stored.
-    public func usage() async throws -> CacheUsage { try await disk.usage() }
+    /// What went from the store behind to make room, if it counts that; copies come back.
+    public var evicted: CacheUsage { (lower as? any CacheEvictionCounting)?.evicted ?? CacheUsage() }
 
     /// Returns when all that was stored would survive a loss of power.
-    public func flush() async throws { try await disk.flush() }
+    public func flush() async throws { try await lower.flush() }
 
     /// Makes room down to the limits and clears away what nobody refers to; says how much went.
     @discardableResult
-    public func collectGarbage() async throws -> CacheUsage { try await disk.collectGarbage() }
+    public func collectGarbage() async throws -> CacheUsage {
+        _ = try? await upper.collectGarbage()
+        return try await lower.collectGarbage()
+    }
+
+    // MARK: Capabilities
+
+    /// The store as one that lists what it holds, if the store behind can.
+    public var inspecting: (any CacheInspecting)? { lower.inspecting == nil ? nil : self }
+
+    /// The store as one that tells of changes by others, if the store behind can.
+    public var invalidating: (any CacheInvalidating)? { lower.invalidating == nil ? nil : self }
+
+    /// The entries that are selected, without an order.
+    public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
+        let stored = try await lower.inspected().entries(selection)
+        let keys = Set(stored.map(\.key))
+        let kept = try await upper.inspecting?.entries(selection) ?? []
+        return stored + kept.filter { Copies.isOwn($0) && !keys.contains($0.key) }
+    }
+
+    /// How much is stored.
+    public func usage() async throws -> CacheUsage { try await lower.inspected().usage() }
+
+    /// What others change in the store behind, from now on.
+    public func invalidations() -> CacheInvalidations {
+        lower.invalidating?.invalidations() ?? CacheInvalidations.Group().begin()
+    }
 }

@@ -2,44 +2,44 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Writes to disk and keeps a copy for memory, as long as it is small.
+/// Writes to the store behind and keeps a copy for the upper one, as long as it is small.
 final class TieredWriter: CacheWriter {
     private struct State {
-        /// `nil` once it is too large for memory.
+        /// `nil` once it is too large for the upper store.
         var copy: Data? = Data()
-        /// What the disk threw. From then on only memory takes bytes.
+        /// What the store behind threw. From then on only the upper one takes bytes.
         var fault: (any Error)?
     }
 
     private let entry: CacheEntry
-    private let disk: DiskWriter
-    private let store: TieredStore
+    private let writer: any CacheWriter
+    private let copies: Copies
+    private let copyLimit: Int64
     private let state = Mutex(State())
 
-    init(_ entry: CacheEntry, _ disk: DiskWriter, _ store: TieredStore) {
-        var entry = entry
-        entry.mark = StorageMark()
+    init(_ entry: CacheEntry, _ writer: any CacheWriter, _ copies: Copies, copyLimit: Int64) {
         self.entry = entry
-        self.disk = disk
-        self.store = store
+        self.writer = writer
+        self.copies = copies
+        self.copyLimit = copyLimit
     }
 
     func append(_ data: Data) async throws {
         let fault = state.withLock { state in
             state.copy?.append(data)
-            if let copy = state.copy, Int64(copy.count) > store.memoryEntryLimit { state.copy = nil }
+            if let copy = state.copy, Int64(copy.count) > copyLimit { state.copy = nil }
             return state.copy == nil ? state.fault : nil
         }
         if let fault { throw fault }
         if state.withLock({ $0.fault != nil }) { return }
         do {
-            try await disk.append(data)
+            try await writer.append(data)
         } catch {
             try keep(error)
         }
     }
 
-    /// Notes what the disk threw, when memory can go on without it.
+    /// Notes what the store behind threw, when the upper one can go on without it.
     private func keep(_ error: any Error) throws {
         guard !(error is CancellationError), !((error as? NetworkError)?.underlying is CacheEntryTooLarge) else {
             throw error
@@ -51,34 +51,41 @@ final class TieredWriter: CacheWriter {
         if !isKept { throw error }
     }
 
-    func commit() async throws {
-        let epoch = store.disk.core.watch.epoch()
-        var entry = entry
+    func commit() async throws -> CacheCommit {
+        let selection = CacheSelection.key(entry.key)
+        let begun = copies.guards.begin(selection)
+        let result: Result<CacheCommit, any Error>
         do {
             if let fault = state.withLock(\.fault) { throw fault }
-            entry.mark = try await disk.commitForMark()
+            let commit = try await writer.commit()
+            switch commit {
+            case .stored(let stored, let count): await copies.insert(stored, takeCopy(), variantCount: count)
+            case .superseded: await copies.forget(.primaryKey(entry.key.primary))
+            }
+            result = .success(commit)
         } catch {
+            result = .failure(error)
             // Neither of the two shows what was stored under the key before: the one as it has the new answer, the
-            // other as memory is asked first.
-            try keep(error)
-            insert(entry, epoch)
-            throw error
+            // other as the upper one is asked first.
+            if (try? keep(error)) != nil {
+                var own = entry
+                own.origin = CacheOrigin(version: nil, variantCount: 0, epoch: copies.epoch)
+                await copies.insert(own, takeCopy())
+            }
         }
-        insert(entry, epoch)
+        if !copies.guards.end(selection, begun) { await copies.forget(selection) }
+        return try result.get()
     }
 
-    private func insert(_ entry: CacheEntry, _ epoch: Int64) {
-        let copy = state.withLock { state in
+    private func takeCopy() -> Data? {
+        state.withLock { state in
             defer { state.copy = nil }
             return state.copy
         }
-        let isCopied = copy.flatMap { try? store.memory.insert(entry, $0, epoch: epoch) } != nil
-        // What memory holds of before must go.
-        if !isCopied { store.memory.removeAll(.key(entry.key)) }
     }
 
     func discard() async {
         state.withLock { $0.copy = nil }
-        await disk.discard()
+        await writer.discard()
     }
 }

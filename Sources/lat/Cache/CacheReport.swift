@@ -22,6 +22,8 @@ struct CacheReport {
         var lines = [style.bold("\(Self.amount(usage)) in \(folder)")]
         let pinned = entries.count { $0.isPinned }
         if pinned > 0 { lines.append("  \(Quantity.grouped(pinned)) pinned") }
+        let values = entries.count { $0.isValue }
+        if values > 0 { lines.append("  \(Quantity.grouped(values)) of them values of the app") }
         for group in Self.groups {
             let sums = sums(group.of)
             guard !sums.isEmpty else { continue }
@@ -41,6 +43,7 @@ struct CacheReport {
             return value
         }
         value["pinned"] = .int(Int64(entries.count { $0.isPinned }))
+        value["values"] = .int(Int64(entries.count { $0.isValue }))
         for group in Self.groups {
             value[group.name] = .array(
                 sums(group.of).map { sum in

@@ -141,6 +141,30 @@ import Testing
         #expect(stat(directory.path(of: "cache/identity.key"), &status) == 0 && status.st_mode & 0o777 == 0o600)
     }
 
+    /// Both have looked for an answer before there was one, each with a secret of its own.
+    @Test func secretOfTheFirstToStoreCounts() async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let directory = try TemporaryDirectory()
+        let managers = try (0..<2).map { _ in
+            try CentralRequestManager.caching(.http) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+            }
+        }
+        let ada: HTTPHeaders = ["Authorization": "ada"]
+        for manager in managers {
+            let miss = await failure {
+                try await manager.startRequest("GET", server.url(), cache: .cacheOnly, headers: ada)
+            }
+            #expect(miss?.kind == .cache)
+        }
+        _ = try await managers[0].startRequest("GET", server.url(), headers: ada)
+        try await managers[0].cache.flush()
+        #expect(try await managers[1].startRequest("GET", server.url(), headers: ada).source == .diskCache)
+        #expect(server.requestCount == 1)
+        for manager in managers { await manager.shutdown() }
+    }
+
     // MARK: Nothing wrong is kept
 
     @Test(arguments: [416, 412, 206, 429])

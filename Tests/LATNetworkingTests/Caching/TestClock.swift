@@ -23,6 +23,8 @@ extension CentralRequestManager {
             $0.cachePolicy = policy
             $0.cacheStorage = .memory
             $0.cacheClock = { clock.now }
+            // A machine under load is not what is tested.
+            $0.cacheLookUpTimeout = .seconds(30)
             change(&$0)
         }
     }

@@ -36,6 +36,29 @@ import Testing
         #expect(sums.elements.map(\.fraction) == [1, 1])
     }
 
+    @Test func aBatchTellsWhetherAllIsFromTheCache() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let manager = try CentralRequestManager.caching(.http)
+        for path in ["/a", "/b"] { _ = try await manager.startRequest("GET", server.url(path)) }
+        let sums = Log<BatchProgress>()
+        func batch(_ paths: [String]) -> RequestBatch<HTTPResponse> {
+            RequestBatch(
+                paths.map { path in .init { try await manager.startRequest("GET", server.url(path)) } },
+                maxConcurrentSteps: 1
+            ).progress { sums.append($0) }
+        }
+        let mixed = try await batch(["/a", "/c", "/b"]).results()
+        #expect(!mixed.areAllFromCache)
+        #expect(mixed.map(\.isFromCache) == [true, false, true])
+        #expect(sums.elements.map(\.cachedSteps) == [1, 1, 2])
+        #expect(sums.elements.last?.isAllFromCache == false)
+        #expect(try await batch(["/a", "/b", "/c"]).values().areAllFromCache)
+        #expect(sums.elements.last?.isAllFromCache == true)
+        #expect(server.requestCount == 3)
+        #expect(try await batch([]).values().areAllFromCache == false)
+        #expect(sums.elements.last?.isAllFromCache == false)
+    }
+
     @Test func theFirstFailureCancelsTheOthersAndIsThrown() async throws {
         let server = try MockServer()
         server.route("GET", "/bad") { _ in MockReply.status(500) }

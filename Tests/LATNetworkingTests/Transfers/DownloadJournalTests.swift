@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import ResponseCache
 import Testing
 
 @testable import LATNetworking

@@ -1,4 +1,5 @@
 import HTTPCore
+import ResponseCache
 import Testing
 
 @testable import LATNetworking

@@ -5,7 +5,12 @@ import ResponseCache
 
 // Writes into a cache until it is killed, and prints each key once its commit has returned.
 // Called by the tests: CacheWriterProcess DIRECTORY FIRST-NUMBER KEY-COUNT LIMIT
+//                  or: CacheWriterProcess DIRECTORY PHASE, which stops itself there
 let arguments = CommandLine.arguments
+if arguments.count == 3, let phase = Phase(rawValue: arguments[2]) {
+    try await stop(in: phase, arguments[1])
+    exit(0)
+}
 guard arguments.count == 5, let first = Int(arguments[2]), let keyCount = Int(arguments[3]),
     let limit = Int(arguments[4])
 else { exit(2) }

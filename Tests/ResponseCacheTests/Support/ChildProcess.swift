@@ -28,6 +28,16 @@ struct ChildProcess {
 
     func kill() { _ = Glibc.kill(identifier, SIGKILL) }
 
+    /// Waits until it has stopped itself; `false` when it has ended instead.
+    func waitUntilStopped() -> Bool {
+        var status: Int32 = 0
+        while waitpid(identifier, &status, WUNTRACED) < 0, errno == EINTR {}
+        return status & 0xFF == 0x7F
+    }
+
+    /// Lets it go on after a stop.
+    func resume() { _ = Glibc.kill(identifier, SIGCONT) }
+
     /// Waits for its end.
     ///
     /// - Returns: The status as `waitpid` gives it; 0 when all went well.

@@ -66,7 +66,7 @@ extension DiskStore {
 extension TemporaryDirectory {
     /// The files of bodies below a folder.
     func bodyFiles(_ folder: String) -> [String] {
-        contents.filter { $0.hasPrefix(folder + "/bodies-2/") }
+        contents.filter { $0.hasPrefix(folder + "/bodies-3/") }
     }
 }
 
@@ -76,7 +76,7 @@ enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
 
     var testDescription: String { rawValue }
 
-    func make(in directory: TemporaryDirectory, limit: Int64 = 64 << 20) throws -> any CacheStore {
+    func make(in directory: TemporaryDirectory, limit: Int64 = 64 << 20) throws -> any CacheInspecting {
         let folder = directory.path(of: "cache")
         switch self {
         case .memory: return MemoryStore(byteLimit: limit)

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LATTesting
+import Testing
 
 /// A file system of its own, in memory, of a given size; where making one is not permitted there is none.
 ///
@@ -9,11 +10,14 @@ final class SmallDisk: Sendable {
     let path: String
     private let directory: TemporaryDirectory
 
+    /// Whether a file system can be mounted here, and mounted once more for reading.
+    static let isPermitted = (try? SmallDisk(byteCount: 1 << 20)?.readOnlyView()) != nil
+    static let reason: Comment = "mounting a tmpfs, and mounting it again read-only, is not permitted here"
+
     init?(byteCount: Int) throws {
         directory = try TemporaryDirectory()
         path = directory.path
         guard mount("tmpfs", path, "tmpfs", UInt(MS_NOSUID | MS_NODEV), "size=\(byteCount)") == 0 else {
-            print("skipped: mounting a tmpfs is not permitted here (\(String(cString: strerror(errno))))")
             return nil
         }
     }
@@ -32,7 +36,6 @@ final class SmallDisk: Sendable {
             path = directory.path
             let flags = UInt(MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
             guard mount(disk.path, path, nil, UInt(MS_BIND), nil) == 0, mount(nil, path, nil, flags, nil) == 0 else {
-                print("skipped: a read-only mount is not permitted here (\(String(cString: strerror(errno))))")
                 return nil
             }
         }

@@ -46,6 +46,12 @@ struct CaseField: Sendable {
         self.seconds = seconds
         text = nil
     }
+
+    static func rfc850(_ name: String, _ seconds: Int) -> CaseField {
+        var field = CaseField(name, seconds)
+        field.isRFC850 = true
+        return field
+    }
 }
 
 /// One exchange.
@@ -70,6 +76,7 @@ struct Exchange: Sendable {
     var fields: [CaseField] = []
     var body: String?
     var isDisconnected = false
+    var interimStatus: Int?
     var seconds = 0.0
     var expectation: Expectation?
     var expectedStatus: Int?
@@ -110,6 +117,10 @@ struct Exchange: Sendable {
 
     /// The same, asked with these fields.
     func asked(_ fields: CaseField...) -> Exchange { with { $0.requestFields += fields } }
+    /// The same, answered with these fields too.
+    func with(_ fields: CaseField...) -> Exchange { with { $0.fields += fields } }
+    /// The same, after interim answers of this status.
+    func after(interim status: Int) -> Exchange { with { $0.interimStatus = status } }
     func method(_ method: String) -> Exchange { with { $0.method = method } }
     func at(_ path: String) -> Exchange { with { $0.path = path } }
     /// The same, and then some time passes.

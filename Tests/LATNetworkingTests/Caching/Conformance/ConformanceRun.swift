@@ -3,8 +3,64 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import Testing
 
-/// Runs a case through a manager with ``CachePolicy/http`` against a server of its own.
+/// Where answers are kept while a suite runs.
+enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case memory, disk, tiered
+    /// Two managers on one folder, who answer in turns: each has to find what the other has kept.
+    case twoManagers
+
+    var testDescription: String { rawValue }
+
+    fileprivate func store(in directory: TemporaryDirectory) throws -> any CacheStore {
+        guard self != .memory else { return MemoryStore() }
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 0
+        let disk = try DiskStore(directory: directory.path(of: "cache"), options: options)
+        return self == .disk ? disk : TieredStore(memory: MemoryStore(), disk: disk)
+    }
+}
+
+/// A server, and the managers with one policy and one place for what they keep.
+final class CacheBench: Sendable {
+    let server: MockServer
+    let clock = TestClock()
+    private let managers: [CentralRequestManager]
+    private let directory: TemporaryDirectory
+    private let turn = Mutex(0)
+
+    init(
+        _ kind: StoreKind, _ policy: CachePolicy = .http,
+        _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
+    ) throws {
+        let server = try MockServer()
+        let directory = try TemporaryDirectory()
+        let clock = clock
+        self.server = server
+        self.directory = directory
+        managers = try (0..<(kind == .twoManagers ? 2 : 1)).map { _ in
+            try CentralRequestManager.caching(policy, clock) {
+                $0.cacheStore = try? kind.store(in: directory)
+                change(&$0)
+            }
+        }
+    }
+
+    /// Whose turn it is. What the one before has kept is there.
+    func next() async throws -> CentralRequestManager {
+        for manager in managers { try await manager.cache.flush() }
+        return managers[
+            turn.withLock { turn in
+                turn += 1
+                return turn % managers.count
+            }]
+    }
+
+    func shutdown() async { for manager in managers { await manager.shutdown() } }
+}
+
+/// Runs a case through managers with ``CachePolicy/http``, under a path of its own.
 struct ConformanceRun {
     private final class Desk: Sendable {
         struct State {
@@ -17,19 +73,25 @@ struct ConformanceRun {
     }
 
     let test: ConformanceCase
-    let clock = TestClock()
+    private let bench: CacheBench
     private let desk = Desk()
 
-    init(_ test: ConformanceCase) { self.test = test }
+    init(_ test: ConformanceCase, on bench: CacheBench) {
+        self.test = test
+        self.bench = bench
+    }
+
+    private var clock: TestClock { bench.clock }
+    private var path: String { "/\(test.id.filter { $0 != "=" && $0 != " " })" }
 
     /// What was not as it should be; `nil` when all was.
     func failure() async throws -> String? {
-        let server = try MockServer()
-        let manager = try CentralRequestManager.caching(.http, clock)
-        server.fallback { [test, clock, desk] request in Self.reply(to: request, test, clock, desk) }
+        let server = bench.server
+        server.fallback { [test, clock, desk, path] request in Self.reply(to: request, test, path, clock, desk) }
         for (index, exchange) in test.exchanges.enumerated() {
+            let manager = try await bench.next()
             let before = server.requestCount
-            var request = HTTPRequest(exchange.method, server.url("/case" + exchange.path))
+            var request = HTTPRequest(exchange.method, server.url(path + exchange.path))
             request.redirects = .none
             request.decompresses = false
             for field in exchange.requestFields { request.headers.append(field.name, value(of: field)) }
@@ -44,7 +106,7 @@ struct ConformanceRun {
             // A refresh in the background comes when it comes.
             if test.id.hasPrefix("stale-while"), case .success(let response) = outcome, response.source == .stale {
                 try await server.waitForRequests(before + 1)
-                try await settle(manager)
+                try await settle(manager, server.url(path + exchange.path))
             }
             if let complaint = complaint(index, exchange, outcome, desk.state.withLock { $0.requests[index] }) {
                 return "exchange \(index + 1): \(complaint)"
@@ -55,9 +117,9 @@ struct ConformanceRun {
     }
 
     /// Waits until what a refresh brought is stored: the clock stands still, so that its time is now.
-    private func settle(_ manager: CentralRequestManager) async throws {
+    private func settle(_ manager: CentralRequestManager, _ url: String) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
-        while try await manager.cache.entries().contains(where: { $0.responseTime < clock.now }),
+        while try await manager.cache.entries(.url(url)).contains(where: { $0.responseTime < clock.now }),
             ContinuousClock.now < deadline
         { try await Task.sleep(for: .milliseconds(2)) }
     }
@@ -65,7 +127,7 @@ struct ConformanceRun {
     // MARK: The server
 
     private static func reply(
-        to request: RecordedRequest, _ test: ConformanceCase, _ clock: TestClock, _ desk: Desk
+        to request: RecordedRequest, _ test: ConformanceCase, _ path: String, _ clock: TestClock, _ desk: Desk
     ) -> MockReply {
         let index = request.headers["Exchange"].flatMap(Int.init) ?? 0
         let count = desk.state.withLock { state in
@@ -81,9 +143,10 @@ struct ConformanceRun {
         var reply = MockReply(status: status, reason: nil, headers: [:])
         if hasBody { reply.body = .bytes(Data((exchange.body ?? "body").utf8)) }
         reply = reply.header("Server-Count", "\(count)")
+        if let interim = exchange.interimStatus { reply = reply.withInterim(interim, headers: ["Link": "</a.css>"]) }
         for field in exchange.fields {
             var value = HTTPDate.value(of: field, clock.now)
-            if exchange.hasOwnLocations, field.name.hasSuffix("Location") { value = "/case" + value }
+            if exchange.hasOwnLocations, field.name.hasSuffix("Location") { value = path + value }
             reply = reply.header(field.name, value)
         }
         return reply

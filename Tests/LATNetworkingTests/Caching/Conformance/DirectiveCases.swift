@@ -126,6 +126,55 @@ enum DirectiveCases {
         ]
     }
 
+    /// What is asked of a cache that several users share.
+    static let shared: [ConformanceCase] = [
+        .required(
+            "cc-resp-private-shared", .get(.init("Cache-Control", "private, max-age=3600")), .get().expect(.notCached)),
+        .required(
+            "freshness-s-maxage-shared", .get(.init("Cache-Control", "s-maxage=3600")).then(), .get().expect(.cached)),
+        sharedAge("longer", .notCached, "max-age=3600, s-maxage=1"),
+        sharedAge("longer-reversed", .notCached, "s-maxage=1, max-age=3600"),
+        sharedAge("longer-multiple", .notCached, "max-age=3600", "s-maxage=1"),
+        sharedAge("shorter", .cached, "max-age=1, s-maxage=3600"),
+        .optimal(
+            "freshness-max-age-s-maxage-shared-shorter-expires",
+            .get(.init("Expires", -10), .init("Cache-Control", "max-age=0, s-maxage=3600")).then(),
+            .get().expect(.cached)),
+        .required(
+            "other-authorization", .fresh().asked(.init("Authorization", "FOO")), .get().expect(.notCached)),
+        .required(
+            "other-authorization-same", .fresh().asked(.init("Authorization", "FOO")),
+            .get().asked(.init("Authorization", "FOO")).expect(.notCached)),
+        authorized("public"), authorized("must-revalidate"), authorized("s-maxage=3600"),
+        staleClose("must-revalidate"), staleClose("proxy-revalidate"), staleClose("no-cache"), staleClose("s-maxage=2"),
+        .required(
+            "headers-omit-private-fields",
+            .fresh(.init("Cache-Control", "private=\"a, b\""), .init("a", "1"), .init("b", "2"), .init("c", "3")),
+            .get().expect(.cached).expect("c", "3").expect(missing: "a").expect(missing: "b")),
+    ]
+
+    private static func sharedAge(
+        _ id: String, _ expectation: Exchange.Expectation, _ controls: String...
+    ) -> ConformanceCase {
+        var first = Exchange.get().then()
+        first.fields = controls.map { CaseField("Cache-Control", $0) }
+        return .required("freshness-max-age-s-maxage-shared-\(id)", first, .get().expect(expectation))
+    }
+
+    private static func authorized(_ directive: String) -> ConformanceCase {
+        .optimal(
+            "other-authorization-\(directive)",
+            .get(.init("Cache-Control", "max-age=3600, \(directive)"), .init("Date", 0)).then()
+                .asked(.init("Authorization", "FOO")), .get().expect(.cached))
+    }
+
+    private static func staleClose(_ directive: String) -> ConformanceCase {
+        .required(
+            "stale-close-shared-\(directive)",
+            .get(.init("Cache-Control", "max-age=2, \(directive), stale-if-error=60")).then(),
+            .get().disconnecting().expect(.fails))
+    }
+
     static let staleness: [ConformanceCase] = [
         .optimal(
             "stale-while-revalidate",

@@ -99,12 +99,20 @@ enum FreshnessCases {
             "age-parse-suffix",
             .get(.init("Date", 0), .init("Cache-Control", "max-age=3600"), .init("Age", "7200,0")).then(),
             .get().expect(.notCached)),
-        .optimal(
-            "age-parse-prefix-twoline",
-            .get(
-                .init("Date", 0), .init("Cache-Control", "max-age=3600"), .init("Age", "0"), .init("Age", "7200")
-            ).then(), .get().expect(.cached)),
+        age("float", ["7200.0"], .cached), age("large-minus-one", ["2147483647"], .notCached),
+        age("large", ["2147483648"], .notCached), age("larger", ["2147483649"], .notCached),
+        age("prefix", ["0, 7200"], .cached), age("suffix-twoline", ["7200", "0"], .notCached),
+        age("prefix-twoline", ["0", "7200"], .cached), age("dup-0", ["0, 0"], .cached),
+        age("dup-0-twoline", ["0", "0"], .cached), age("dup-old", ["1800", "1800"], .cached),
     ]
+
+    private static func age(
+        _ id: String, _ values: [String], _ expectation: Exchange.Expectation
+    ) -> ConformanceCase {
+        var first = Exchange.get(.init("Date", 0), .init("Cache-Control", "max-age=3600")).then()
+        first.fields += values.map { CaseField("Age", $0) }
+        return .required("age-parse-\(id)", first, .get().expect(expectation))
+    }
 
     static let expires: [ConformanceCase] = [
         .optimal(
@@ -133,6 +141,14 @@ enum FreshnessCases {
         expires("wrong-case-tz", "Thu, 18 Aug 2050 02:01:18 gMT", .cached),
         expires("rfc850", "Thursday, 18-Aug-50 02:01:18 GMT", .cached),
         expires("asctime", "Thu Aug 18 02:01:18 2050", .cached),
+        expires("32bit", "Tue, 19 Jan 2038 14:14:08 GMT", .cached),
+        expires("far-future", "Sun, 21 Nov 2286 04:46:39 GMT", .cached),
+        expires("invalid-aest", "Thu, 18 Aug 2050 02:01:18 AEST", .notCached),
+        .required(
+            "freshness-expires-invalid-multiple-lines",
+            .get(
+                .init("Expires", "Thu, 18 Aug 2050 2:01:18 GMT"), .init("Expires", "Thu, 18 Aug 2050 2:01:19 GMT"),
+                .init("Date", 0)), .get().expect(.notCached)),
         expires("invalid-utc", "Thu, 18 Aug 2050 02:01:18 UTC", .notCached),
         expires("invalid-2-digit-year", "Thu, 18 Aug 50 02:01:18 GMT", .notCached),
         expires("invalid-no-comma", "Thu 18 Aug 2050 02:01:18 GMT", .notCached),

@@ -58,6 +58,14 @@ enum SelectionCases {
         .optimal(
             "vary-normalise-lang-space", vary("Accept-Language", asked: .init("Accept-Language", "en, de")),
             .get().asked(.init("Accept-Language", " en ,   de")).expect(.cached)),
+        .optimal(
+            "vary-normalise-lang-select",
+            vary("Accept-Language", asked: .init("Accept-Language", "en, de")).with(.init("Content-Language", "de")),
+            .get().asked(.init("Accept-Language", "fr;q=0.5, de;q=1.0")).expect(.cached)),
+        .required(
+            "vary-lang-second-best",
+            vary("Accept-Language", asked: .init("Accept-Language", "en, de")).with(.init("Content-Language", "de")),
+            .get().asked(.init("Accept-Language", "fr, de;q=0.5")).expect(.notCached)),
         star("vary-star", "*"), star("vary-syntax-star-star", "*, *"), star("vary-syntax-empty-star", ", *"),
         star("vary-syntax-star-foo", "*, Foo"), star("vary-syntax-foo-star", "Foo, *"),
         .required(
@@ -124,9 +132,58 @@ enum SelectionCases {
             "conditional-lm-stale",
             .get(.init("Cache-Control", "max-age=2"), .init("Last-Modified", -3000), .init("Date", 0)).then(),
             .get().asked(.init("If-Modified-Since", -3000)).expect(.lastModifiedValidated).expect(status: 304)),
+        .optimal(
+            "conditional-lm-fresh-no-lm", .get(.init("Cache-Control", "max-age=10000"), .init("Date", 0)).then(),
+            .get().asked(.init("If-Modified-Since", 3000)).expect(.cached).expect(status: 304)),
+        .optimal(
+            "conditional-lm-fresh-rfc850",
+            .get(.init("Cache-Control", "max-age=10000"), .init("Last-Modified", -3000), .init("Date", 0)).then(),
+            .get().asked(.rfc850("If-Modified-Since", -2997)).expect(.cached).expect(status: 304)),
     ]
 
     static let parts: [ConformanceCase] = [
+        keptPart("", "bytes=5-9", "bytes=-5", "56789"), keptPart("-byterange", "bytes=5-9", "bytes=6-8", "678"),
+        keptPart("-absent", "bytes=5-9", "bytes=6-", "6789"), keptPart("-suffix", "bytes=-5", "bytes=-1", "9"),
+        .optimal(
+            "partial-store-partial-complete", asked("bytes=0-4", "01234"),
+            .get(tag, .init("Content-Range", "bytes 5-9/10"), status: 206, body: "56789")
+                .expect(asked: "Range", "bytes=5-").expect(asked: "If-Range", "\"abcdef\"").expect(status: 200)
+                .expect(text: "0123456789").expect(missing: "Content-Range").expect("Content-Length", "10"),
+            .get().asked(.init("Range", "bytes=2-6")).expect(.cached).expect(status: 206).expect(text: "23456")),
+        .optimal(
+            "partial-complete-part", asked("bytes=0-4", "01234"),
+            .get(tag, .init("Content-Range", "bytes 5-7/10"), status: 206, body: "567")
+                .asked(.init("Range", "bytes=3-7")).expect(asked: "Range", "bytes=5-7").expect(text: "34567")
+                .expect("Content-Range", "bytes 3-7/10"),
+            .get().asked(.init("Range", "bytes=0-7")).expect(.cached).expect(status: 206).expect(text: "01234567")),
+        .required(
+            "partial-complete-changed", asked("bytes=0-4", "01234"),
+            .get(.init("ETag", "\"new\""), .init("Cache-Control", "max-age=3600"), body: "abcdefghij")
+                .expect(asked: "If-Range", "\"abcdef\"").expect(text: "abcdefghij"),
+            .get().asked(.init("Range", "bytes=0-4")).expect(.cached).expect(status: 206).expect(text: "abcde")),
+        .required(
+            "partial-use-headers", asked("bytes=0-4", "01234").with(.init("A", "1"), .init("B", "1")),
+            asked("bytes=7-8", "78").with(.init("A", "2")),
+            .get().asked(.init("Range", "bytes=0-4")).expect(.cached).expect(status: 206).expect("A", "2")
+                .expect("B", "1").expect(text: "01234")),
+        .required(
+            "partial-other-validator-is-not-joined", asked("bytes=0-4", "01234"),
+            asked("bytes=5-9", "56789", .init("ETag", "\"new\"")),
+            .get(status: 206).asked(.init("Range", "bytes=0-9")).expect(.notCached).expect(asked: "Range", "bytes=0-9"),
+            .get().asked(.init("Range", "bytes=6-7")).expect(.cached).expect(status: 206).expect(text: "67")),
+        .required(
+            "partial-weak-validator-is-not-joined", asked("bytes=0-4", "01234", .init("ETag", "W/\"a\"")),
+            asked("bytes=5-9", "56789", .init("ETag", "W/\"a\"")), .get().expect(.notCached)),
+        .required(
+            "partial-of-wrong-length-is-not-kept",
+            .get(
+                .init("Cache-Control", "max-age=3600"), .init("Content-Range", "bytes 4-9/10"), status: 206,
+                body: "01234"
+            )
+            .asked(.init("Range", "bytes=-5")), .get(status: 206).asked(.init("Range", "bytes=6-8")).expect(.notCached)),
+        .required(
+            "partial-answers-no-head", asked("bytes=0-9", "0123456789", of: 20),
+            .get().method("HEAD").expect(.notCached)),
         part("", "bytes=0-1", "01"), part("-no-last", "bytes=1-", "123456789A"), part("-suffix", "bytes=-1", "A"),
         part("-beyond", "bytes=9-100", "9A"),
         .required(
@@ -149,6 +206,24 @@ enum SelectionCases {
             "partial-several-are-the-servers", .get(.init("Cache-Control", "max-age=3600"), body: "0123456789A"),
             .get().asked(.init("Range", "bytes=0-1,3-4")).expect(.notCached)),
     ]
+
+    /// The answer with a part of ten bytes.
+    private static func asked(
+        _ range: String, _ text: String, _ validator: CaseField = tag, of total: Int = 10
+    ) -> Exchange {
+        let first = text.first?.wholeNumberValue ?? 0
+        let place = "bytes \(first)-\(first + text.utf8.count - 1)/\(total)"
+        return .get(
+            validator, .init("Cache-Control", "max-age=3600"), .init("Content-Range", place), status: 206, body: text
+        ).asked(.init("Range", range))
+    }
+
+    private static func keptPart(_ id: String, _ first: String, _ range: String, _ text: String) -> ConformanceCase {
+        .optimal(
+            "partial-store-partial-reuse-partial\(id)",
+            asked(first, "56789", .init("Template-A", "1")).expect(asked: "Range", first),
+            .get().asked(.init("Range", range)).expect(.cached).expect(status: 206).expect(text: text))
+    }
 
     private static func part(_ id: String, _ range: String, _ text: String) -> ConformanceCase {
         .optimal(

@@ -16,7 +16,9 @@ enum UpdateCases {
         ("Public-Key-Pins", "A", "B", true, true), ("Set-Cookie", "a=b", "a=c", true, true),
         ("X-Frame-Options", "deny", "sameorigin", true, true), ("X-XSS-Protection", "1", "1; mode=block", true, true),
         ("Strict-Transport-Security", "A", "B", true, true), ("WWW-Authenticate", "A", "B", true, true),
-        ("Keep-Alive", "A", "B", false, false), ("Proxy-Authenticate", "A", "B", false, false),
+        ("Content-Range", "A", "B", true, false), ("Set-Cookie2", "a=b", "a=c", true, true),
+        ("Keep-Alive", "A", "B", false, false), ("Upgrade", "A", "B", false, false),
+        ("Proxy-Authenticate", "A", "B", false, false),
         ("Proxy-Authentication-Info", "A", "B", false, false), ("Proxy-Authorization", "A", "B", false, false),
         ("Proxy-Connection", "A", "B", false, false), ("TE", "A", "B", false, false),
     ]
@@ -111,6 +113,15 @@ enum UpdateCases {
             "other-date-update",
             .get(.init("Cache-Control", "max-age=3600"), .init("Date", "Fri, 15 Jan 2027 08:00:00 GMT")).then(),
             .get().expect(.cached).expect("Date", "Fri, 15 Jan 2027 08:00:00 GMT")),
+        .required(
+            "other-date-update-expires",
+            .get(.init("Expires", 2_592_000), .init("Date", "Fri, 15 Jan 2027 08:00:00 GMT")).then(),
+            .get().expect(.cached).expect("Date", "Fri, 15 Jan 2027 08:00:00 GMT")),
+        .optimal(
+            "other-fresh-content-disposition-attachment",
+            .fresh(.init("Content-Disposition", "attachment; filename=example.txt")), .get().expect(.cached)),
+        .optimal("interim-102", .fresh().after(interim: 102), .get().expect(.cached)),
+        .optimal("interim-103", .fresh().after(interim: 103), .get().expect(.cached)),
         .optimal("date-missing", .get(.init("Expires", 3600)).then(), .get().expect(.cached)),
         .required("query-args-different", .fresh().at("?test=1"), .get().at("?test=2").expect(.notCached)),
         .optimal("query-args-same", .fresh().at("?test=1"), .get().at("?test=1").expect(.cached)),

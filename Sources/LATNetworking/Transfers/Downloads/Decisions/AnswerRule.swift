@@ -1,4 +1,5 @@
 import HTTPCore
+import ResponseCache
 
 /// What a download asks of the server.
 enum ContentAsk: Hashable, Sendable {

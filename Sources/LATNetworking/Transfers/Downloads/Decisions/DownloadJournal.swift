@@ -1,6 +1,7 @@
 import Cryptography
 import FoundationEssentials
 import HTTPCore
+import ResponseCache
 
 /// What a download leaves beside its `.part` file, so that it can be gone on with after the process has ended, however it
 /// ended.

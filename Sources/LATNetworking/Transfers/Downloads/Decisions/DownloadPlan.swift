@@ -1,4 +1,5 @@
 import HTTPCore
+import ResponseCache
 
 /// The course of one download: what is there, who fetches what, and what comes next. A pure state machine: it
 /// neither sends nor writes.

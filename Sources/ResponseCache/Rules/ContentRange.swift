@@ -1,14 +1,15 @@
-import HTTPCore
+import FoundationEssentials
+package import HTTPCore
 
 /// What `Content-Range` says (RFC 9110 §14.4).
-enum ContentRange: Hashable, Sendable {
+package enum ContentRange: Hashable, Sendable {
     /// `bytes 0-99/1000`; the total is `nil` where it says `*`.
     case part(Range<Int64>, total: Int64?)
     /// `bytes */1000`, of a 416.
     case unsatisfied(total: Int64)
 
     /// `nil` for another unit, and for ranges that cannot be.
-    init?(_ text: String?) {
+    package init?(_ text: String?) {
         guard let text, let blank = text.firstIndex(of: " "), text[..<blank].lowercased() == "bytes" else { return nil }
         let parts = text[text.index(after: blank)...].split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }
@@ -27,38 +28,38 @@ enum ContentRange: Hashable, Sendable {
     }
 
     /// Digits and nothing else: `Int64` itself would take a sign.
-    static func number(_ text: some StringProtocol) -> Int64? {
+    package static func number(_ text: some StringProtocol) -> Int64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text)
     }
 }
 
 /// Which bytes of a content are there: ranges in order, apart from each other.
-struct ByteRanges: Hashable, Sendable {
-    private(set) var ranges: [Range<Int64>] = []
+package struct ByteRanges: Hashable, Sendable {
+    package private(set) var ranges: [Range<Int64>] = []
 
     /// No byte.
-    init() {}
+    package init() {}
 
     /// The union of some ranges.
-    init(_ ranges: some Sequence<Range<Int64>>) {
+    package init(_ ranges: some Sequence<Range<Int64>>) {
         for range in ranges { insert(range) }
     }
 
     /// How many bytes are there.
-    var count: Int64 { ranges.reduce(0) { $0 + Int64($1.count) } }
+    package var count: Int64 { ranges.reduce(0) { $0 + Int64($1.count) } }
 
     /// The end of the last range, 0 when there is none.
-    var upperBound: Int64 { ranges.last?.upperBound ?? 0 }
+    package var upperBound: Int64 { ranges.last?.upperBound ?? 0 }
 
     /// The first byte that is not there.
-    var firstMissing: Int64 {
+    package var firstMissing: Int64 {
         guard let first = ranges.first, first.lowerBound == 0 else { return 0 }
         return first.upperBound
     }
 
     /// Adds the bytes of a range; some of them may be there already.
-    mutating func insert(_ range: Range<Int64>) {
+    package mutating func insert(_ range: Range<Int64>) {
         guard !range.isEmpty else { return }
         // The usual case: what comes goes on where the last piece ended.
         if let last = ranges.indices.last, ranges[last].upperBound == range.lowerBound {
@@ -76,12 +77,12 @@ struct ByteRanges: Hashable, Sendable {
     }
 
     /// Whether every byte of a range is there.
-    func contains(_ range: Range<Int64>) -> Bool {
+    package func contains(_ range: Range<Int64>) -> Bool {
         range.isEmpty || ranges.contains { $0.lowerBound <= range.lowerBound && range.upperBound <= $0.upperBound }
     }
 
     /// The ranges that are not there, of a content of so many bytes.
-    func gaps(upTo total: Int64) -> [Range<Int64>] {
+    package func gaps(upTo total: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
         for range in ranges where range.lowerBound < total {
@@ -93,7 +94,7 @@ struct ByteRanges: Hashable, Sendable {
     }
 
     /// The bytes of both.
-    func union(_ others: some Sequence<Range<Int64>>) -> ByteRanges {
+    package func union(_ others: some Sequence<Range<Int64>>) -> ByteRanges {
         var union = self
         for range in others { union.insert(range) }
         return union
@@ -102,7 +103,7 @@ struct ByteRanges: Hashable, Sendable {
 
 /// What tells one version of a content from all others, strong enough to put parts of it together (RFC 9110 §8.8,
 /// §13.1.5).
-enum ContentValidator: Hashable, Sendable {
+package enum ContentValidator: Hashable, Sendable {
     /// A strong entity tag, quotes included.
     case entityTag(String)
     /// A `Last-Modified` that is a strong validator.
@@ -113,7 +114,7 @@ enum ContentValidator: Hashable, Sendable {
     /// A date counts only where there is no entity tag, not even a weak one (§13.1.5), and when the response was made
     /// long enough after it that the content cannot have changed twice in the same second (§8.8.2.2, which asks for one
     /// second of the same clock; a minute makes up for clocks that differ).
-    init?(_ headers: HTTPHeaders) {
+    package init?(_ headers: HTTPHeaders) {
         if let tag = headers["ETag"] {
             guard Self.isStrong(tag) else { return nil }
             self = .entityTag(tag)
@@ -126,7 +127,7 @@ enum ContentValidator: Hashable, Sendable {
     }
 
     /// What `If-Range` carries.
-    var fieldValue: String {
+    package var fieldValue: String {
         switch self {
         case .entityTag(let tag): tag
         case .modified(let date): date
@@ -134,7 +135,7 @@ enum ContentValidator: Hashable, Sendable {
     }
 
     /// What a part says of the version it belongs to.
-    enum Comparison: Hashable {
+    package enum Comparison: Hashable {
         case same
         case different
         /// It does not name the tag it would have to name (RFC 9110 §15.3.7).
@@ -143,7 +144,7 @@ enum ContentValidator: Hashable, Sendable {
 
     /// Compares with the fields of a 206, strongly. `ETag` has to be there when the whole had one; `Last-Modified` need
     /// not, since the server was asked by `If-Range` already.
-    func compare(with headers: HTTPHeaders) -> Comparison {
+    package func compare(with headers: HTTPHeaders) -> Comparison {
         switch self {
         case .entityTag(let tag):
             guard let other = headers["ETag"] else { return .unknown }

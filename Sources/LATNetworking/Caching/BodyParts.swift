@@ -1,0 +1,112 @@
+import FoundationEssentials
+import HTTPCore
+import Synchronization
+
+extension ResponseBody {
+    /// A part of a body; `nil` when a collected one does not have it.
+    ///
+    /// - Parameter readsOn: whether a stream is read to its end when the part is over, for whoever stores it.
+    func part(_ part: Range<Int64>, readsOn: Bool = false) -> ResponseBody? {
+        guard let data else { return ResponseBody(BodyPart(self, part, readsOn: readsOn)) }
+        guard Int64(data.count) >= part.upperBound else { return nil }
+        return ResponseBody(Data(data.dropFirst(Int(part.lowerBound)).prefix(part.count)))
+    }
+
+    /// Bodies one after the other: a stream when one of them is.
+    ///
+    /// - Parameter byteCount: the bytes that there have to be; a stream with fewer or more breaks off.
+    static func joining(_ bodies: [ResponseBody], byteCount: Int64) -> ResponseBody? {
+        let collected = bodies.compactMap(\.data)
+        guard collected.count == bodies.count else { return ResponseBody(JoinedBody(bodies, byteCount)) }
+        let data = collected.reduce(into: Data()) { $0.append($1) }
+        return Int64(data.count) == byteCount ? ResponseBody(data) : nil
+    }
+}
+
+/// A part of a body.
+final class BodyPart: AbandonableBodySource {
+    private struct State {
+        var toSkip: Int64
+        var left: Int64
+        var isOver = false
+    }
+
+    private let body: ResponseBody
+    private let readsOn: Bool
+    private let state: Mutex<State>
+
+    init(_ body: ResponseBody, _ part: Range<Int64>, readsOn: Bool) {
+        self.body = body
+        self.readsOn = readsOn
+        state = Mutex(State(toSkip: part.lowerBound, left: Int64(part.count)))
+    }
+
+    func next() async throws -> Data? {
+        // The iterator of a stream holds nothing of its own.
+        var iterator = body.makeAsyncIterator()
+        while state.withLock({ $0.left }) > 0 {
+            guard let chunk = try await iterator.next() else { return nil }
+            let taken = state.withLock { state in
+                let skipped = min(state.toSkip, Int64(chunk.count))
+                state.toSkip -= skipped
+                let taken = chunk.dropFirst(Int(skipped)).prefix(Int(clamping: state.left))
+                state.left -= Int64(taken.count)
+                return Data(taken)
+            }
+            if !taken.isEmpty { return taken }
+        }
+        guard readsOn,
+            !state.withLock({ state in
+                defer { state.isOver = true }; return state.isOver
+            })
+        else { return nil }
+        // The part is there, whatever becomes of the rest.
+        while let _ = try? await iterator.next() {}
+        return nil
+    }
+
+    func abandon() { body.abandon() }
+}
+
+/// Several bodies one after the other.
+private final class JoinedBody: AbandonableBodySource {
+    private struct State {
+        var rest: [ResponseBody]
+        var left: Int64
+    }
+
+    private let bodies: [ResponseBody]
+    private let state: Mutex<State>
+
+    init(_ bodies: [ResponseBody], _ byteCount: Int64) {
+        self.bodies = bodies
+        state = Mutex(State(rest: bodies, left: byteCount))
+    }
+
+    func next() async throws -> Data? {
+        while let body = state.withLock({ $0.rest.first }) {
+            var iterator = body.makeAsyncIterator()
+            let chunk = try await iterator.next()
+            // A collected body is one chunk, each time.
+            if chunk == nil || !body.isStream { state.withLock { _ = $0.rest.removeFirst() } }
+            guard let chunk else { continue }
+            try take(Int64(chunk.count))
+            return chunk
+        }
+        guard state.withLock({ $0.left }) == 0 else { throw Self.mismatch }
+        return nil
+    }
+
+    func abandon() { for body in bodies { body.abandon() } }
+
+    private func take(_ count: Int64) throws {
+        let left = state.withLock { state in
+            state.left -= count
+            return state.left
+        }
+        guard left >= 0 else { throw Self.mismatch }
+    }
+
+    private static let mismatch = NetworkError(
+        .protocolViolation, message: "a part of the response is not as long as its Content-Range says")
+}

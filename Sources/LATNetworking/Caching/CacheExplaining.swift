@@ -1,0 +1,98 @@
+public import HTTPCore
+public import ResponseCache
+
+/// Ends a way at the place of the cache, with the request as it is there.
+struct CacheReached: Error {
+    let request: HTTPRequest
+
+    /// Stands where the caches do.
+    private struct End: Room {
+        func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+            throw CacheReached(request: request)
+        }
+    }
+
+    static let rooms: [Place: any Room] = [
+        .cache: End(), .cacheOfSealed: End(), .httpCache: End(), .httpCacheOfOpened: End(),
+    ]
+}
+
+extension CacheOperations {
+    /// What the cache would do with a request that came to it.
+    ///
+    /// - Throws: ``NetworkError`` when the store fails.
+    func explain(
+        _ request: HTTPRequest, _ call: Call, _ policy: CachePolicy, from source: CacheExplanation.PolicySource
+    ) async throws -> CacheExplanation {
+        let now = storage.now()
+        func question(_ identity: RequestIdentity) -> CacheExplanation.Question {
+            CacheExplanation.Question(
+                request, identity, policy, from: source, servesStaleWhenDisconnected: servesStaleWhenDisconnected, mode)
+        }
+        let ticket: Ticket
+        do throws(CacheRefusal) {
+            ticket = try await place(
+                of: request, call, method: policy == .http ? HTTPCacheRoom.method(of: request) : nil)
+        } catch {
+            return CacheExplanation(question(.everybody), bypasses: policy == .networkOnly ? .policy : error, at: now)
+        }
+        let store = try await storage.store()
+        let others = try await store.inspecting?.entries(.url(ticket.url.text)) ?? []
+        return CacheExplanation(
+            question(ticket.identity), entries: try await store.entries(for: ticket.primary), others: others.filter { $0.key.primary != ticket.primary },
+            lastRefusal: storage.ledger.refusals.last(of: ticket.primary), at: now)
+    }
+}
+
+extension CentralRequestManager.Cache {
+    /// Tells what the cache would do with a GET of a URL now, and why.
+    ///
+    /// ```swift
+    /// print(try await manager.cache.explain("/cities"))
+    /// ```
+    ///
+    /// The request is put together as when it is sent: providers, authenticator and interceptors of the app are asked.
+    /// Nothing is sent, and nothing stored changes.
+    ///
+    /// - Parameter policy: the policy of the call; `nil`, the default, for the manager's.
+    /// - Throws: ``NetworkError`` when the store fails, or the request cannot be put together.
+    public func explain(_ url: String, cache policy: CachePolicy? = nil) async throws -> CacheExplanation {
+        var request = HTTPRequest("GET", url)
+        request.cachePolicy = policy
+        return try await explain(request)
+    }
+
+    /// Tells what the cache would do with a request now, and why. Its credentials and the fields that `Vary` names count.
+    public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
+        let manager = try living()
+        let call = manager.makeCall(manager.located(request))
+        return try await manager.explain(call, from: request.cachePolicy == nil ? .manager : .call)
+    }
+
+    /// Tells what the cache would do with an entity's request now, and why.
+    public func explain(_ entity: some EntityRequest) async throws -> CacheExplanation {
+        let manager = try living()
+        let plan = try entity.call.plan()
+        let call = try manager.call(plan)
+        let source: CacheExplanation.PolicySource =
+            plan.options.cachePolicy != nil ? .call : call.request.cachePolicy != nil ? .row : .manager
+        return try await manager.explain(call, from: source)
+    }
+
+    func living() throws -> CentralRequestManager {
+        guard let manager = manager() else {
+            throw NetworkError(.cache, message: "the manager of this cache is gone; keep it for as long as its cache")
+        }
+        return manager
+    }
+}
+
+extension CentralRequestManager {
+    fileprivate func explain(
+        _ call: Call, from source: CacheExplanation.PolicySource
+    ) async throws -> CacheExplanation {
+        let request = try await corridor.requestAtCache(call)
+        return try await corridor.cacheOperations.explain(
+            request, call, request.cachePolicy ?? configuration.cachePolicy, from: source)
+    }
+}

@@ -1,0 +1,108 @@
+import FoundationEssentials
+import HTTPCore
+
+/// What was changed in the index, for those who hold copies: one row for each change, the newest few thousand of them.
+///
+/// A change is kept as the selection of what is no more what it was. With a key it is sealed, as a primary key that is not
+/// keyed would let a guess be confirmed. What strangers with another key change is theirs alone, but for what touches
+/// everybody's rows.
+extension CacheIndex {
+    /// How many changes are kept. Who has seen none for longer takes everything for changed.
+    static let changeLimit: Int64 = 4_096
+
+    /// What others have changed.
+    struct Changes: Sendable {
+        /// The last change that there is.
+        var last: Int64
+        /// What is no more what it was.
+        var selections: [CacheSelection] = []
+    }
+
+    /// Writes changes down, within the transaction that makes them.
+    func note(_ changes: [CacheSelection], writer: Int64) throws {
+        for change in changes {
+            let statement = try connection.statement("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)")
+            statement.bind(1, writer)
+            statement.bind(2, Self.isEverybodys(change) ? 0 : sealer.keyNumber)
+            let bytes = Self.encode(change)
+            statement.bind(3, Self.isEverybodys(change) ? bytes : try sealer.sealChange(bytes))
+            try statement.run()
+        }
+        // Not each time: what is a few rows too long does no harm.
+        guard connection.lastInsertedRow % 256 < Int64(changes.count) else { return }
+        let statement = try connection.statement("DELETE FROM changes WHERE id <= ?1")
+        statement.bind(1, connection.lastInsertedRow - Self.changeLimit)
+        try statement.run()
+    }
+
+    /// The last change that there is; 0 before the first.
+    func lastChange() throws -> Int64 { try connection.number("SELECT max(id) FROM changes") ?? 0 }
+
+    /// What others have changed since.
+    func changes(since last: Int64, exceptBy writer: Int64) throws -> Changes {
+        let statement = try connection.statement(
+            "SELECT id, writer, sealer, what FROM changes WHERE id > ?1 ORDER BY id LIMIT 1000")
+        defer { statement.reset() }
+        statement.bind(1, last)
+        var changes = Changes(last: last)
+        var count = 0
+        while try statement.step() {
+            let id = statement.integer(0)
+            // Some are gone already: there is no telling what they were.
+            if id != changes.last + 1 { return Changes(last: try lastChange(), selections: [.all]) }
+            changes.last = id
+            count += 1
+            guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else { continue }
+            var bytes: [UInt8]? = statement.bytes(3)
+            if statement.integer(2) != 0 { bytes = bytes.flatMap(sealer.openChange) }
+            changes.selections.append(bytes.flatMap(Self.decode) ?? .all)
+        }
+        // Far behind: to take everything for changed costs less.
+        if count == 1_000 { return Changes(last: try lastChange(), selections: [.all]) }
+        if count == 0, try lastChange() < last { return Changes(last: try lastChange(), selections: [.all]) }
+        return changes
+    }
+
+    /// Whether a change touches rows of every key, and tells nothing of what is stored.
+    private static func isEverybodys(_ change: CacheSelection) -> Bool {
+        switch change {
+        case .all, .storedBefore: true
+        default: false
+        }
+    }
+
+    // MARK: As bytes
+
+    private static func encode(_ selection: CacheSelection) -> [UInt8] {
+        switch selection {
+        case .all: [0]
+        case .primaryKey(let text): [1] + text.utf8
+        // Rare, and a copy of all variants does no harm when it goes.
+        case .key(let key): [1] + key.primary.utf8
+        case .tag(let text): [2] + text.utf8
+        case .url(let text): [3] + text.utf8
+        case .urlPrefix(let text): [4] + text.utf8
+        case .server(let text): [5] + text.utf8
+        case .domain(let text): [6] + text.utf8
+        case .partition(let text): [7] + text.utf8
+        case .storedBefore(let time): [8] + "\(time.timeIntervalSinceReferenceDate.bitPattern)".utf8
+        }
+    }
+
+    private static func decode(_ bytes: [UInt8]) -> CacheSelection? {
+        guard let kind = bytes.first else { return nil }
+        let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
+        return switch kind {
+        case 0: .all
+        case 1: .primaryKey(text)
+        case 2: .tag(text)
+        case 3: .url(text)
+        case 4: .urlPrefix(text)
+        case 5: .server(text)
+        case 6: .domain(text)
+        case 7: .partition(text)
+        case 8: UInt64(text).map { .storedBefore(Date(timeIntervalSinceReferenceDate: Double(bitPattern: $0))) }
+        default: nil
+        }
+    }
+}

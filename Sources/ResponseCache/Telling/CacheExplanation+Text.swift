@@ -1,0 +1,104 @@
+import FoundationEssentials
+import HTTPCore
+
+extension CacheExplanation: CustomStringConvertible {
+    /// Lines for a person: request, policy, what would happen and why, what is stored.
+    public var description: String { lines.map { "\($0.name.padded(to: 11)) \($0.text)" }.joined(separator: "\n") }
+
+    /// The lines of ``description``: a name, and what is to be said of it. A name that is empty goes on with the one
+    /// before.
+    package var lines: [(name: String, text: String)] {
+        var lines = [(name: "request", text: "\(method.rawValue) \(url)")]
+        lines.append(("policy", "\(policy.name), of the \(policySource.rawValue)"))
+        if let partition { lines.append(("partition", partition)) }
+        if hasCredentials { lines.append(("sender", "has credentials: found again by the same ones only")) }
+        lines.append(("verdict", sentence))
+        for item in stored {
+            lines.append(("stored", text(of: item)))
+            if let miss = item.miss { lines.append(("", "not used: \(miss)")) }
+            for line in details(of: item.entry) { lines.append(("", line)) }
+        }
+        if let line = elsewhere { lines.append(("elsewhere", line)) }
+        if let refusal = lastRefusal {
+            lines.append(
+                (
+                    "not stored",
+                    "an answer \(CacheMiss.text(time.timeIntervalSince(refusal.time))) ago: \(refusal.reason)"
+                ))
+        }
+        return lines
+    }
+
+    private var sentence: String {
+        let used = stored.first { $0.miss == nil }
+        let place = used.map { $0.entry.tier == .memory ? "memory" : "disk" } ?? "the cache"
+        let rest = used.flatMap { item in item.lifetime.map { $0 - item.age } }
+        switch verdict {
+        case .answers:
+            let left =
+                policy == .cacheOnly ? "" : rest.map { ", good for another \(CacheMiss.text($0))" } ?? ", without end"
+            return "answered from \(place)\(left)"
+        case .answersStale(let isRefreshed):
+            let since = rest.map { ", expired \(CacheMiss.text(-$0)) ago" } ?? ""
+            return "answered from \(place), stale\(since)" + (isRefreshed ? "; fetched anew meanwhile" : "")
+        case .answersFirst: return "delivered from \(place) first, then the network is asked"
+        case .revalidates(let miss): return "the server is asked whether what is stored is right: \(miss)" + fallback
+        case .fetches(let miss): return "the request is sent: \(miss)" + fallback
+        case .fails(let miss): return "no answer, as the network may not be asked: \(miss)"
+        case .bypasses(let refusal): return "the request is sent past the cache: \(refusal)"
+        }
+    }
+
+    private var fallback: String { standsIn ? "; what is stored stands in if the network fails" : "" }
+
+    private func text(of item: Stored) -> String {
+        let entry = item.entry
+        let place = entry.tier == .memory ? "in memory" : "on disk"
+        var text = "\(entry.status), \(entry.bodyByteCount) bytes, \(place), \(CacheMiss.text(item.age)) old"
+        if let lifetime = item.lifetime {
+            text +=
+                item.age < lifetime
+                ? ", good for \(CacheMiss.text(lifetime))" : ", was good for \(CacheMiss.text(lifetime))"
+        }
+        return text + (entry.isPinned ? ", pinned" : "")
+    }
+
+    /// What is worth knowing of an entry: how it can be asked about, and what tells its variants apart.
+    private func details(of entry: CacheEntry) -> [String] {
+        let names = ["Cache-Control", "Expires", "ETag", "Last-Modified", "Vary"]
+        return names.compactMap { name in
+            let values = entry.headers[values: name]
+            return values.isEmpty ? nil : "\(name): \(values.joined(separator: ", "))"
+        }
+    }
+
+    private var elsewhere: String? {
+        guard !others.isEmpty else { return nil }
+        let partitions = Set(others.filter { $0.partition != partition }.map { $0.partition ?? "" }).sorted()
+        var parts = partitions.map { $0.isEmpty ? "for everybody" : "for the partition \($0)" }
+        let methods = Set(others.filter { $0.partition == partition }.map(\.method)).sorted()
+        parts += methods.map { $0 == method.rawValue ? "under another key" : "for \($0)" }
+        return "\(others.count) of this URL: \(parts.joined(separator: ", "))"
+    }
+}
+
+extension CachePolicy {
+    /// As it is written in a program.
+    package var name: String {
+        switch self {
+        case .networkOnly: "networkOnly"
+        case .writeOnly: "writeOnly"
+        case .cacheOnly: "cacheOnly"
+        case .cacheElseNetwork(.fixed(let time)): "cacheElseNetwork for \(time)"
+        case .cacheElseNetwork(.sliding(let time)): "cacheElseNetwork for \(time) since the last use"
+        case .cacheElseNetwork(.forever): "cacheElseNetwork without end"
+        case .cacheThenNetwork: "cacheThenNetwork"
+        case .networkElseCache: "networkElseCache"
+        case .http: "http"
+        }
+    }
+}
+
+extension String {
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+}

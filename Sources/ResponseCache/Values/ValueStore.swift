@@ -1,0 +1,253 @@
+public import FoundationEssentials
+public import HTTPCore
+
+/// Values of the app's own under names, in memory and on disk, beside the responses.
+///
+/// ```swift
+/// try await manager.values.set(profile, for: "profile")
+/// try await manager.values.set(token, for: "token", expiresAfter: .seconds(3_600))
+/// let profile = try await manager.values.get(Profile.self, for: "profile")       // nil when there is none
+/// ```
+///
+/// Values are `Codable` and kept as JSON, or `Data` and kept as they are. They lie in the store of the responses, share
+/// its limits, and go like them when room is needed and they were not used for long: what must not be lost belongs into a
+/// database. They have names of their own: to clear responses (`manager.cache.removeAll()` and the rest) clears no
+/// values, and ``removeAll()`` clears no responses. The cache's partition and version do not count for them.
+///
+/// **Expired** values are as if they were not there. At its last moment a value has expired; one that was found expired
+/// once stays so when the clock is put back, and one with an expiry that was stored at a time still to come has expired.
+///
+/// A value that no longer fits its type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored: another
+/// version of the program may know it. A damaged one is as if it was not there.
+///
+/// All methods may be called from any task. Of values that are set at the same time the one that was stored last stays.
+public struct ValueStore: Sendable {
+    private let store: @Sendable () throws -> any CacheStore
+    private let now: @Sendable () -> Date
+
+    /// Values in a store.
+    ///
+    /// - Parameters:
+    ///   - store: gives the store; called by each method.
+    ///   - now: the time, by the wall clock.
+    package init(now: @escaping @Sendable () -> Date, in store: @escaping @Sendable () throws -> any CacheStore) {
+        self.store = store
+        self.now = now
+    }
+
+    // MARK: Setting
+
+    /// Stores a value in place of the one before. When this returns, it outlives the process.
+    ///
+    /// - Parameters:
+    ///   - key: its name, any text that is not empty.
+    ///   - duration: for how long it is there; `nil`, the default, for no end.
+    /// - Throws: Kind `invalidRequest` for an empty name or a value that is not to be encoded, whose
+    ///   ``NetworkError/underlying`` is an `EncodingError`; kind `cache` when the store fails or has no room for it.
+    public func set(
+        _ value: some Encodable & Sendable, for key: String, expiresAfter duration: Duration? = nil
+    ) async throws(NetworkError) {
+        try await write(value, key, expiry: duration.map { now().addingTimeInterval($0.seconds) })
+    }
+
+    /// Stores a value that is there until a time; see ``set(_:for:expiresAfter:)``.
+    public func set(
+        _ value: some Encodable & Sendable, for key: String, expiresAt time: Date
+    ) async throws(NetworkError) {
+        try await write(value, key, expiry: time)
+    }
+
+    private func write(
+        _ value: some Encodable & Sendable, _ key: String, expiry: Date?
+    ) async throws(NetworkError) {
+        let isData = value is Data
+        let bytes: Data
+        do {
+            bytes = try value as? Data ?? JSONEncoder().encode(value)
+        } catch {
+            throw NetworkError(
+                .invalidRequest, message: "the value for \"\(key)\" cannot be encoded: \(error)", underlying: error)
+        }
+        let time = now()
+        var entry = CacheEntry(
+            key: try Self.cacheKey(of: key), method: StoredValue.method, url: StoredValue.scheme + key, status: 200,
+            headers: ["Content-Type": isData ? "application/octet-stream" : "application/json"], requestTime: time,
+            responseTime: time)
+        if let expiry { StoredValue.setExpiry(expiry, of: &entry) }
+        entry.retainUntil = expiry
+        try await attempt { [entry] store in
+            let writer = try await store.writer(for: entry)
+            if !bytes.isEmpty { try await writer.append(bytes) }
+            try await writer.commit()
+        }
+    }
+
+    // MARK: Getting
+
+    /// The value under a name; `nil` when there is none, or it has expired.
+    ///
+    /// `Data` gives the bytes as they are kept, also of a value that was set as another type.
+    ///
+    /// - Throws: Kind `decoding` for a value that does not fit the type, with the path to where; kind `cache` when the
+    ///   store fails.
+    public func get<Value: Decodable & Sendable>(
+        _ type: Value.Type = Value.self, for key: String
+    ) async throws(NetworkError) -> Value? {
+        guard let body = try await body(key) else { return nil }
+        if let data = body as? Value { return data }
+        do {
+            return try JSONDecoder().decode(type, from: body)
+        } catch {
+            let place = DecodingPath(error)
+            throw NetworkError(
+                .decoding(path: place.path),
+                message: "the value for \"\(key)\" is no \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
+                    + "\(place.reason); remove it, or get it as the type that it was set as", underlying: error)
+        }
+    }
+
+    /// Whether there is a value under a name that has not expired.
+    public func contains(_ key: String) async throws(NetworkError) -> Bool { try await entry(key) != nil }
+
+    /// When the value under a name expires; `nil` for no end, and for no value.
+    public func expiry(of key: String) async throws(NetworkError) -> Date? {
+        try await entry(key).flatMap(StoredValue.expiry)
+    }
+
+    /// The names of all values that have not expired, sorted.
+    public func keys() async throws(NetworkError) -> [String] {
+        try await all().filter { StoredValue.isAlive($0, at: now()) }
+            .map { String($0.url.dropFirst(StoredValue.scheme.count)) }.sorted()
+    }
+
+    /// How much is stored of values, expired ones that are still there included.
+    public func usage() async throws(NetworkError) -> CacheUsage {
+        try await all().reduce(into: CacheUsage()) { usage, entry in
+            usage.entryCount += 1
+            usage.byteCount += entry.byteCount
+        }
+    }
+
+    private func body(_ key: String) async throws(NetworkError) -> Data? {
+        // A body is gone when another was stored meanwhile: that one is the value then.
+        for _ in 0..<100 {
+            guard let entry = try await entry(key) else { return nil }
+            let body: Data? = try await attempt { store in
+                var body = entry.attachedBody.map { ResponseBody($0) }
+                if body == nil { body = try await store.body(of: entry) }
+                guard let body else { return nil }
+                try await store.touch(entry.key, at: now())
+                return try await body.collect(upTo: .max)
+            }
+            if let body { return body }
+        }
+        return nil
+    }
+
+    /// The entry under a name, unless it has expired: that is noted then.
+    private func entry(_ key: String) async throws(NetworkError) -> CacheEntry? {
+        let cacheKey = try Self.cacheKey(of: key)
+        let time = now()
+        return try await attempt { store in
+            guard let entry = try await store.entries(for: cacheKey.primary).first else { return nil }
+            if StoredValue.isAlive(entry, at: time) { return entry }
+            if !entry.isExpired {
+                var expired = entry
+                expired.isExpired = true
+                try await store.update(expired)
+            }
+            return nil
+        }
+    }
+
+    private func all() async throws(NetworkError) -> [CacheEntry] {
+        try await attempt { try await $0.inspected().entries(.values) }
+    }
+
+    // MARK: Removing
+
+    /// Removes the value under a name, if there is one.
+    public func remove(_ key: String) async throws(NetworkError) {
+        let cacheKey = try Self.cacheKey(of: key)
+        _ = try await attempt { try await $0.remove(.key(cacheKey)) }
+    }
+
+    /// Removes all values, and no responses; says how much that was.
+    @discardableResult
+    public func removeAll() async throws(NetworkError) -> CacheUsage {
+        try await attempt { try await $0.remove(.values) }
+    }
+
+    // MARK: The store
+
+    private static func cacheKey(of key: String) throws(NetworkError) -> CacheKey {
+        guard !key.isEmpty else {
+            throw NetworkError(.invalidRequest, message: "the name of a value is empty; give it one")
+        }
+        var digest = KeyDigest()
+        digest.add("value", key)
+        guard let primary = digest.text else {
+            throw NetworkError(.cache, message: "this system has no SHA-256 digest, so that no value can be stored")
+        }
+        return CacheKey(primary: primary)
+    }
+
+    private func attempt<Result: Sendable>(
+        _ work: (any CacheStore) async throws -> Result
+    ) async throws(NetworkError) -> Result {
+        do {
+            return try await work(try store())
+        } catch let error as NetworkError {
+            throw error
+        } catch let error as CancellationError {
+            throw NetworkError(.cancelled, message: "the task was cancelled", underlying: error)
+        } catch {
+            throw NetworkError(.cache, message: "the store of values failed: \(error)", underlying: error)
+        }
+    }
+}
+
+/// Values as entries of a store.
+enum StoredValue {
+    /// What their URLs begin with; those of responses begin with `http`.
+    static let scheme = "value:"
+    static let method = "VALUE"
+    private static let expiryField = ":expires"
+
+    static func setExpiry(_ time: Date, of entry: inout CacheEntry) {
+        entry.headers[expiryField] = "\(time.timeIntervalSinceReferenceDate)"
+    }
+
+    static func expiry(of entry: CacheEntry) -> Date? {
+        entry.headers[expiryField].flatMap(Double.init).map { Date(timeIntervalSinceReferenceDate: $0) }
+    }
+
+    static func isAlive(_ entry: CacheEntry, at now: Date) -> Bool {
+        guard let expiry = expiry(of: entry) else { return true }
+        return !entry.isExpired && entry.responseTime <= now && now < expiry
+    }
+}
+
+extension CacheSelection {
+    /// All values of a ``ValueStore``.
+    package static let values = CacheSelection.urlPrefix(StoredValue.scheme)
+    /// All responses: what is no value.
+    package static let responses = CacheSelection.urlPrefix("http")
+
+    /// The responses that are selected, and no values; ``storedBefore(_:)`` stays as it is.
+    package var withoutValues: CacheSelection {
+        switch self {
+        case .all: .responses
+        case .url(let text) where text.hasPrefix(StoredValue.scheme): .primaryKey("")
+        case .urlPrefix(let text) where "http".hasPrefix(text): .responses
+        case .urlPrefix(let text) where text.hasPrefix(StoredValue.scheme) || StoredValue.scheme.hasPrefix(text):
+            .primaryKey("")
+        default: self
+        }
+    }
+}
+
+extension CacheEntry {
+    /// Whether it is a value of a ``ValueStore``, and no response.
+    package var isValue: Bool { url.hasPrefix(StoredValue.scheme) }
+}

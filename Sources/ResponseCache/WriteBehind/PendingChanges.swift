@@ -1,0 +1,308 @@
+import FoundationEssentials
+
+/// What is to be changed in a store and is not there yet, in the order in which it came. A pure value.
+///
+/// There is one change for each key: a later one takes the place of an earlier one that has not begun. Removals lie
+/// among them, so that nothing that was stored after a removal is removed by it.
+struct PendingChanges {
+    enum Change: Sendable {
+        case store(CacheEntry, Data)
+        case update(CacheEntry)
+        /// Only ``CacheEntry/lastUse`` counts.
+        case touch(CacheEntry)
+    }
+
+    struct Removal: Sendable {
+        let number: UInt64
+        let selection: CacheSelection
+        let time: Date
+        /// Whether it waits to be tried.
+        var isQueued = true
+        /// Whether the store has failed to do it. What was stored before its time counts as absent until it is done.
+        var isOwed = false
+
+        func hides(_ entry: CacheEntry) -> Bool {
+            selection.selects(entry) && (!isOwed || entry.responseTime <= time)
+        }
+    }
+
+    /// Something to be done now.
+    enum Work: Sendable {
+        case change(UInt64, Change)
+        case removal(UInt64, CacheSelection)
+    }
+
+    private struct Slot {
+        let key: CacheKey
+        var number: UInt64
+        var change: Change
+        var isRunning = false
+    }
+
+    private enum Item {
+        case key(UInt64, CacheKey)
+        case removal(UInt64, CacheSelection)
+    }
+
+    /// The most bytes of what waits.
+    let byteLimit: Int64
+    private(set) var byteCount: Int64 = 0
+    /// What has not been tried yet: changes, removals, and streams that are read to their end.
+    private(set) var unfinished: Set<UInt64> = []
+    private var slots: [String: [Slot]] = [:]
+    private var items: [Item] = []
+    private var removals: [Removal] = []
+    private var streams: [String: Set<UInt64>] = [:]
+    private var last: UInt64 = 0
+
+    /// The most removals that wait or are owed. Beyond, all goes.
+    private static let removalLimit = 1_000
+
+    init(byteLimit: Int64) { self.byteLimit = byteLimit }
+
+    /// Whether the store shows things as they are.
+    var isEmpty: Bool { slots.isEmpty && removals.isEmpty && streams.isEmpty }
+
+    // MARK: Adding
+
+    /// Adds an answer with its body.
+    ///
+    /// - Returns: `false` when there is no room for it.
+    mutating func store(_ entry: CacheEntry, _ body: Data) -> Bool {
+        add(.store(entry.bare, body), entry.key)
+    }
+
+    /// Replaces what is kept of an entry besides its body.
+    ///
+    /// - Returns: `false` when there is no room for it.
+    mutating func update(_ entry: CacheEntry) -> Bool {
+        if entry.isWaiting, let body = entry.attachedBody { return store(entry, body) }
+        // It was stored anew since.
+        if case .store? = slot(of: entry.key)?.change { return true }
+        return add(.update(entry), entry.key)
+    }
+
+    /// Notes a use, unless something else waits for the same key.
+    mutating func touch(_ entry: CacheEntry) -> Bool {
+        switch slot(of: entry.key)?.change {
+        case nil, .touch?: add(.touch(entry), entry.key)
+        case .store?, .update?: true
+        }
+    }
+
+    /// Notes the use of an answer that waits.
+    ///
+    /// - Returns: whether it waits still.
+    mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
+        guard let slot = slot(of: key), case .store(var entry, let body) = slot.change else { return false }
+        entry.lastUse = time
+        // The one that is being written is written once more.
+        _ = add(.store(entry, body), key)
+        return true
+    }
+
+    private mutating func add(_ change: Change, _ key: CacheKey) -> Bool {
+        // What came before under the key goes for it.
+        let freed = slot(of: key).map { $0.isRunning ? 0 : Self.size($0.change) } ?? 0
+        guard reserve(Self.size(change), freed: freed) else { return false }
+        set(change, for: key)
+        return true
+    }
+
+    private mutating func set(_ change: Change, for key: CacheKey) {
+        var list = slots[key.primary] ?? []
+        let index = list.firstIndex { $0.key == key }
+        if let index, !list[index].isRunning {
+            list[index].change = change
+        } else {
+            let number = begin()
+            items.append(.key(number, key))
+            if let index { list.remove(at: index) }
+            list.append(Slot(key: key, number: number, change: change))
+        }
+        slots[key.primary] = list
+    }
+
+    /// Adds a removal. What waits and is meant goes at once.
+    mutating func remove(_ selection: CacheSelection, at time: Date) {
+        for (primary, list) in slots {
+            let rest = list.filter { slot in
+                guard selection.selects(Self.entry(slot.change)) else { return true }
+                if !slot.isRunning { byteCount -= Self.size(slot.change) }
+                return false
+            }
+            if rest.count < list.count { slots[primary] = rest.isEmpty ? nil : rest }
+        }
+        guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.isOwed }) else { return }
+        if removals.count >= Self.removalLimit, selection != .all {
+            // A store that does nothing for so long is not worth more.
+            for case .removal(let number, _) in items { unfinished.remove(number) }
+            items.removeAll { if case .removal = $0 { true } else { false } }
+            removals = []
+            return remove(.all, at: time)
+        }
+        let number = begin()
+        items.append(.removal(number, selection))
+        removals.append(Removal(number: number, selection: selection, time: time))
+    }
+
+    /// Takes room for bytes of a stream.
+    mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
+        // One that is larger than all goes alone.
+        guard byteCount - freed <= 0 || byteCount - freed + count <= byteLimit else { return false }
+        byteCount += count - freed
+        return true
+    }
+
+    mutating func release(_ count: Int64) { byteCount -= count }
+
+    /// Notes that a stream was read to its end and is being stored.
+    mutating func beginStream(_ primaryKey: String) -> UInt64 {
+        let number = begin()
+        streams[primaryKey, default: []].insert(number)
+        return number
+    }
+
+    mutating func endStream(_ number: UInt64, _ primaryKey: String) {
+        unfinished.remove(number)
+        streams[primaryKey]?.remove(number)
+        if streams[primaryKey]?.isEmpty == true { streams[primaryKey] = nil }
+    }
+
+    private mutating func begin() -> UInt64 {
+        last += 1
+        unfinished.insert(last)
+        return last
+    }
+
+    // MARK: Doing
+
+    /// What can be done at once, the oldest first: changes of different keys, or removals.
+    mutating func next(_ limit: Int = 64) -> [Work] {
+        var work: [Work] = []
+        var count = 0
+        for item in items.prefix(limit) {
+            switch (item, work.last) {
+            case (.key, .removal?), (.removal, .change?): break
+            case (.key(let number, let key), _):
+                count += 1
+                guard let index = slots[key.primary]?.firstIndex(where: { $0.number == number }),
+                    let change = slots[key.primary]?[index].change
+                else {
+                    // It was removed before it began.
+                    unfinished.remove(number)
+                    continue
+                }
+                slots[key.primary]?[index].isRunning = true
+                work.append(.change(number, change))
+                continue
+            case (.removal(let number, let selection), _):
+                count += 1
+                if let index = index(number) { removals[index].isQueued = false }
+                work.append(.removal(number, selection))
+                continue
+            }
+            break
+        }
+        items.removeFirst(count)
+        return work.isEmpty && !items.isEmpty ? next(limit) : work
+    }
+
+    /// Notes that something was tried.
+    mutating func end(_ work: Work, succeeded: Bool) {
+        switch work {
+        case .change(let number, let change):
+            unfinished.remove(number)
+            byteCount -= Self.size(change)
+            let primary = Self.entry(change).key.primary
+            slots[primary]?.removeAll { $0.number == number }
+            if slots[primary]?.isEmpty == true { slots[primary] = nil }
+        case .removal(let number, _):
+            unfinished.remove(number)
+            guard let index = index(number) else { return }
+            if succeeded { removals.remove(at: index) } else { removals[index].isOwed = true }
+        }
+    }
+
+    private func index(_ removal: UInt64) -> Int? { removals.firstIndex { $0.number == removal } }
+
+    var isOwing: Bool { removals.contains(where: \.isOwed) }
+
+    /// Puts the removals that the store has failed to do into the queue again.
+    mutating func retryOwed() {
+        for (index, removal) in removals.enumerated() where removal.isOwed && !removal.isQueued {
+            removals[index].isQueued = true
+            unfinished.insert(removal.number)
+            items.append(.removal(removal.number, removal.selection))
+        }
+    }
+
+    // MARK: Reading
+
+    /// The note on an entry that waits.
+    fileprivate struct Waiting: Sendable {}
+
+    /// What waits under a primary key.
+    struct View: Sendable {
+        fileprivate(set) var changes: [Change]
+        fileprivate(set) var removals: [Removal]
+        /// Streams that are being stored.
+        fileprivate(set) var streams: Set<UInt64>
+
+        /// Whether the store need not be asked: the answer does not vary.
+        var isComplete: Bool {
+            changes.contains { change in
+                if case .store(let entry, _) = change { entry.key.variant.isEmpty } else { false }
+            }
+        }
+
+        /// What the store shows, and what waits, as if it had been done.
+        func applied(to entries: [CacheEntry]) -> [CacheEntry] {
+            var entries = entries.filter { entry in !removals.contains { $0.hides(entry) } }
+            for change in changes {
+                switch change {
+                case .store(var entry, let body):
+                    entries.removeAll { $0.key == entry.key }
+                    entry.attachedBody = body
+                    entry.note = Waiting()
+                    entry.bodyByteCount = Int64(body.count)
+                    entries.insert(entry, at: 0)
+                case .update(let entry):
+                    // Unless another process has stored a later one since.
+                    let index = entries.firstIndex { $0.key == entry.key && $0.responseTime <= entry.responseTime }
+                    if let index { entries[index] = entry }
+                case .touch(let entry):
+                    let index = entries.firstIndex { $0.key == entry.key }
+                    if let index { entries[index].lastUse = entry.lastUse }
+                }
+            }
+            return entries
+        }
+    }
+
+    func view(of primaryKey: String) -> View {
+        View(
+            changes: slots[primaryKey]?.map(\.change) ?? [], removals: removals, streams: streams[primaryKey] ?? [])
+    }
+
+    private func slot(of key: CacheKey) -> Slot? { slots[key.primary]?.first { $0.key == key } }
+
+    private static func entry(_ change: Change) -> CacheEntry {
+        switch change {
+        case .store(let entry, _), .update(let entry), .touch(let entry): entry
+        }
+    }
+
+    /// The bytes that a change holds, roughly.
+    private static func size(_ change: Change) -> Int64 {
+        switch change {
+        case .store(let entry, let body): entry.headByteCount + Int64(body.count) + 256
+        case .update(let entry), .touch(let entry): entry.headByteCount + 256
+        }
+    }
+}
+
+extension CacheEntry {
+    /// Whether it waits to be written, or did when it was given out.
+    var isWaiting: Bool { note is PendingChanges.Waiting }
+}

@@ -1,0 +1,129 @@
+package import FoundationEssentials
+import Synchronization
+
+/// Stores a stream while it is read, without holding its reader up: chunks wait to be written, and when too many wait, the
+/// stream is not stored.
+package final class StreamKeeper: Sendable {
+    private struct State {
+        var chunks: [Data] = []
+        /// What it ended with.
+        var ending: Ending?
+        /// Whether the rest of it is dropped.
+        var isLost = false
+        /// Whether it was committed or discarded.
+        var isOver = false
+        var isRunning = false
+        var byteCount = 0
+    }
+
+    private enum Ending {
+        /// To be committed, under the number that others wait for.
+        case whole(UInt64)
+        case incomplete
+    }
+
+    private enum Step {
+        case write(Data)
+        case commit(UInt64)
+        case discard
+    }
+
+    private let entry: CacheEntry
+    private let behind: WriteBehind
+    private let state = Mutex(State())
+    /// Only in ``run()``, of which there is one at a time.
+    private let writer = Mutex<(any CacheWriter)?>(nil)
+
+    init(_ entry: CacheEntry, _ behind: WriteBehind) {
+        self.entry = entry
+        self.behind = behind
+    }
+
+    /// Adds bytes to the body.
+    package func append(_ chunk: Data) {
+        guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
+        let isTaken = behind.reserve(chunk.count)
+        if !isTaken { behind.ledger.refuse(entry.key.primary, .queueFull) }
+        run { state in
+            state.byteCount += chunk.count
+            if isTaken { state.chunks.append(chunk) } else { state.isLost = true }
+        }
+    }
+
+    /// Ends it.
+    ///
+    /// - Parameters:
+    ///   - isWhole: whether all of it came, so that it is to be kept.
+    ///   - refusal: why it is not kept, where it is not whole.
+    package func end(isWhole: Bool, _ refusal: CacheRefusal = .notReadToEnd) {
+        guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
+        if !isWhole { behind.ledger.refuse(entry.key.primary, refusal) }
+        let ending = isWhole ? Ending.whole(behind.beginCommit(entry.key.primary)) : .incomplete
+        run { $0.ending = ending }
+    }
+
+    private func run(_ change: (inout State) -> Void) {
+        let begins = state.withLock { state in
+            change(&state)
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if begins { Task(priority: .utility) { await run() } }
+    }
+
+    private func run() async {
+        while let step = next() {
+            do {
+                switch step {
+                case .write(let chunk):
+                    defer { behind.release(chunk.count) }
+                    try await openWriter().append(chunk)
+                case .commit(let number):
+                    defer { behind.endCommit(number, entry.key.primary) }
+                    try await openWriter().commit()
+                    behind.ledger.counters.countStored(state.withLock(\.byteCount))
+                case .discard:
+                    await writer.withLock { $0 }?.discard()
+                }
+            } catch {
+                behind.fail(error)
+                behind.ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
+                state.withLock { $0.isLost = true }
+            }
+        }
+    }
+
+    private func openWriter() async throws -> any CacheWriter {
+        if let writer = writer.withLock({ $0 }) { return writer }
+        let made = try await behind.store.writer(for: entry)
+        writer.withLock { $0 = made }
+        return made
+    }
+
+    /// What is to be done next; `nil` when there is nothing for now.
+    private func next() -> Step? {
+        let (step, dropped, number) = state.withLock { state -> (Step?, Int, UInt64?) in
+            if state.isLost || state.isOver {
+                let dropped = state.chunks.reduce(0) { $0 + $1.count }
+                state.chunks = []
+                let number: UInt64? = if case .whole(let number)? = state.ending { number } else { nil }
+                state.ending = nil
+                state.isRunning = !state.isOver
+                defer { state.isOver = true }
+                return (state.isOver ? nil : .discard, dropped, number)
+            }
+            if !state.chunks.isEmpty { return (.write(state.chunks.removeFirst()), 0, nil) }
+            guard let ending = state.ending else {
+                state.isRunning = false
+                return (nil, 0, nil)
+            }
+            state.ending = nil
+            state.isOver = true
+            if case .whole(let number) = ending { return (.commit(number), 0, nil) }
+            return (.discard, 0, nil)
+        }
+        if dropped > 0 { behind.release(dropped) }
+        if let number { behind.endCommit(number, entry.key.primary) }
+        return step
+    }
+}

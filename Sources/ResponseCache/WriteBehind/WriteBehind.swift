@@ -1,0 +1,389 @@
+package import FoundationEssentials
+package import HTTPCore
+import Synchronization
+
+/// A store whose changes are made after the requests that they belong to, and that no request waits for beyond a limit.
+///
+/// What waits to be written is found like what is written. It waits in memory, at most ``Settings/queueByteLimit`` of it:
+/// what comes when that is full is not stored, and counted. A removal is never dropped: what it is to remove counts as
+/// absent from the moment that it is asked for, also while the store fails to do it.
+package final class WriteBehind: Sendable {
+    /// How long is waited, and how much may wait.
+    package struct Settings: Sendable {
+        /// The most bytes that wait to be written. Default: 32 MiB.
+        package var queueByteLimit: Int64 = 32 << 20
+        /// How long a request waits for a look-up. Default: 20 ms.
+        package var lookUpTimeout: Duration = .milliseconds(20)
+
+        /// The defaults.
+        package init() {}
+    }
+
+    /// What could not be done in time, or at all, since the beginning.
+    package struct Counts: Hashable, Sendable {
+        /// Look-ups that were too late: the request went on as if nothing were stored.
+        package var lateLookUps = 0
+        /// Bodies whose first byte was too late.
+        package var lateBodies = 0
+        /// Answers that were not stored, and changes that were not made, as too much waited already.
+        package var skippedWrites = 0
+        /// What the store has refused or failed to do.
+        package var failedWrites = 0
+        /// The bytes that wait to be written now.
+        package var waitingByteCount: Int64 = 0
+    }
+
+    /// How much a request needs an answer of the store.
+    package enum Urgency: Sendable {
+        /// It can go to the network.
+        case alternative
+        /// There is nothing else: the network has failed, or is forbidden.
+        case only
+    }
+
+    /// The store.
+    package let store: any CacheStore
+    private let quick: (any QuickStore)?
+    private let settings: Settings
+    private let now: @Sendable () -> Date
+    /// Called before something is written for the first time since ``needPreparation()``.
+    private let prepare: @Sendable () -> Void
+    private let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
+    private let patience = Patience()
+    /// Told of what is stored, and of what is not and why.
+    let ledger: CacheLedger
+
+    private struct State {
+        var pending: PendingChanges
+        var counts = Counts()
+        var isDraining = false
+        var needsPreparation = false
+        var waiters: [Waiter] = []
+        var isRetrying = false
+        var retryDelay = Duration.seconds(1)
+
+        /// When what the store has failed to remove is to be tried again, if that is not settled yet.
+        mutating func nextRetry() -> Duration? {
+            guard pending.isOwing else {
+                retryDelay = .seconds(1)
+                return nil
+            }
+            guard !isRetrying else { return nil }
+            isRetrying = true
+            defer { retryDelay = min(retryDelay * 2, .seconds(60)) }
+            return retryDelay
+        }
+    }
+
+    private struct Waiter {
+        var unfinished: Set<UInt64>
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    private let state: Mutex<State>
+    /// Whether nothing waits, so that no lock is needed to look.
+    private let isIdle = Atomic(true)
+
+    /// Makes changes of a store behind.
+    ///
+    /// - Parameters:
+    ///   - ledger: told of what is stored, and of what is not and why. Default: one of its own.
+    ///   - now: the wall clock.
+    ///   - prepare: what is to be done before something is written that ``needPreparation()`` was called for.
+    ///   - report: told of each fault of the store, with what it could not do.
+    package init(
+        _ store: any CacheStore, _ settings: Settings, _ ledger: CacheLedger? = nil, now: @escaping @Sendable () -> Date,
+        prepare: @escaping @Sendable () -> Void,
+        report: @escaping @Sendable (_ fault: any Error, _ operation: String) -> Void
+    ) {
+        self.store = store
+        self.settings = settings
+        self.ledger = ledger ?? CacheLedger(now: now)
+        self.now = now
+        self.prepare = prepare
+        self.report = report
+        quick = store as? any QuickStore
+        state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
+    }
+
+    private var neverWaits: Bool { quick?.neverWaits ?? false }
+
+    /// What could not be done in time, or at all.
+    package var counts: Counts {
+        state.withLock { state in
+            var counts = state.counts
+            counts.waitingByteCount = state.pending.byteCount
+            return counts
+        }
+    }
+
+    // MARK: Reading
+
+    /// The entries under a primary key, the one stored last first; none when the store fails or takes too long.
+    package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
+        let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
+        if let view, view.isComplete { return view.applied(to: []) }
+        if view?.streams.isEmpty ?? true, let entries = quick?.quickEntries(for: primaryKey) {
+            return view?.applied(to: entries) ?? entries
+        }
+        var limit = settings.lookUpTimeout
+        if urgency == .only { limit = max(limit, .seconds(1)) }
+        do {
+            let entries = try await patience.run(within: limit) { [self] in
+                if let streams = view?.streams, !streams.isEmpty { await settle(streams) }
+                return try await store.entries(for: primaryKey)
+            }
+            if entries == nil {
+                state.withLock { $0.counts.lateLookUps += 1 }
+                ledger.counters.add(.lateLookups)
+                report(Self.late("look up", limit), "look up in time")
+            }
+            return view?.applied(to: entries ?? []) ?? entries ?? []
+        } catch {
+            report(error, "look up")
+            return view?.applied(to: []) ?? []
+        }
+    }
+
+    /// The body of an entry; `nil` when it is gone, or its first byte takes too long.
+    package func body(of entry: CacheEntry) async -> ResponseBody? {
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        // All of it is checked before the first byte, at 20 MiB a second or more.
+        let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
+        do {
+            if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
+                return body
+            }
+            state.withLock { $0.counts.lateBodies += 1 }
+            ledger.counters.add(.lateLookups)
+            report(Self.late("read", limit), "read in time")
+        } catch {
+            report(error, "read")
+        }
+        return nil
+    }
+
+    private static func late(_ operation: String, _ limit: Duration) -> NetworkError {
+        NetworkError(
+            .cache,
+            message: "the response cache took longer than \(limit) to \(operation); see what holds its disk up, or "
+                + "allow more by cacheLookUpTimeout")
+    }
+
+    // MARK: Changing
+
+    /// Has an answer stored.
+    ///
+    /// - Returns: whether it is found from now on.
+    package func store(_ entry: CacheEntry, _ body: Data) async -> Bool {
+        guard !neverWaits else { return await keep(entry, body) }
+        let isTaken = change { $0.store(entry, body) }
+        if !isTaken { ledger.refuse(entry.key.primary, .queueFull) }
+        return isTaken
+    }
+
+    /// Stores an answer, and tells what came of it.
+    private func keep(_ entry: CacheEntry, _ body: Data) async -> Bool {
+        do {
+            _ = try await store.put(entry, body)
+            ledger.counters.countStored(body.count)
+            return true
+        } catch {
+            ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
+            fail(error)
+            return false
+        }
+    }
+
+    /// Has what is kept of an entry besides its body replaced.
+    package func update(_ entry: CacheEntry) async {
+        if neverWaits {
+            _ = await perform { try await $0.update(entry) }
+        } else {
+            _ = change { $0.update(entry) }
+        }
+    }
+
+    /// Has what is selected removed. It counts as absent from now on.
+    package func remove(_ selection: CacheSelection) async {
+        let now = now()
+        if neverWaits {
+            _ = await perform { try await $0.remove(selection) }
+        } else {
+            _ = change {
+                $0.remove(selection, at: now)
+                return true
+            }
+        }
+    }
+
+    /// Notes a use. It is written when the last one that was written is older than an interval, in seconds.
+    package func touch(_ entry: CacheEntry, interval: Double) {
+        let now = now()
+        if entry.isWaiting, state.withLock({ $0.pending.touchStored(entry.key, at: now) }) { return }
+        if let quick, quick.quickTouch(entry, at: now, interval: interval) { return }
+        guard abs(now.timeIntervalSince(entry.lastUse)) >= interval else { return }
+        var used = entry
+        used.lastUse = now
+        _ = change { [used] in $0.touch(used) }
+    }
+
+    /// Begins to store a stream.
+    package func stream(_ entry: CacheEntry) -> StreamKeeper { StreamKeeper(entry, self) }
+
+    /// Asks for the preparation before the next write.
+    package func needPreparation() { state.withLock { $0.needsPreparation = true } }
+
+    /// Changes what waits, and has it written.
+    private func change(_ body: (inout PendingChanges) -> Bool) -> Bool {
+        let (isTaken, begins) = state.withLock { state in
+            let isTaken = body(&state.pending)
+            if !isTaken { state.counts.skippedWrites += 1 }
+            isIdle.store(state.pending.isEmpty, ordering: .releasing)
+            defer { state.isDraining = true }
+            return (isTaken, !state.isDraining)
+        }
+        if begins { Task(priority: .utility) { await drain() } }
+        return isTaken
+    }
+
+    /// Does one thing after the other until nothing waits.
+    private func drain() async {
+        while true {
+            let (work, prepares) = state.withLock { state in
+                let work = state.pending.next()
+                state.isDraining = !work.isEmpty
+                defer { if !work.isEmpty { state.needsPreparation = false } }
+                return (work, state.needsPreparation && !work.isEmpty)
+            }
+            guard !work.isEmpty else { return }
+            if prepares { prepare() }
+            // Together, so that a store can make one transaction of them.
+            await withTaskGroup(of: Void.self) { group in
+                for item in work { group.addTask { await self.perform(item) } }
+            }
+        }
+    }
+
+    private func perform(_ work: PendingChanges.Work) async {
+        let succeeded: Bool
+        switch work {
+        case .change(_, .store(let entry, let body)):
+            succeeded = await keep(entry, body)
+        case .change(_, .update(let entry)):
+            succeeded = await perform { try await $0.update(entry) }
+        case .change(_, .touch(let entry)):
+            succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
+        case .removal(_, let selection):
+            succeeded = await perform { store -> Void in
+                // Most requests with effects find nothing, and a look costs less than a removal.
+                if case .url = selection, try await store.inspecting?.entries(selection).isEmpty ?? false { return }
+                if case .primaryKey(let key) = selection, try await store.entries(for: key).isEmpty { return }
+                _ = try await store.remove(selection)
+            }
+        }
+        end { $0.pending.end(work, succeeded: succeeded) }
+    }
+
+    /// Does something with the store.
+    private func perform<Value>(_ work: (any CacheStore) async throws -> Value) async -> Bool {
+        do {
+            _ = try await work(store)
+            return true
+        } catch {
+            fail(error)
+            return false
+        }
+    }
+
+    func fail(_ error: any Error) {
+        state.withLock { $0.counts.failedWrites += 1 }
+        report(error, "write")
+    }
+
+    /// Notes that something was tried, and wakes those who wait for it.
+    private func end(_ body: (inout State) -> Void) {
+        let (done, delay) = state.withLock { state in
+            body(&state)
+            isIdle.store(state.pending.isEmpty, ordering: .releasing)
+            var done: [CheckedContinuation<Void, Never>] = []
+            if !state.waiters.isEmpty {
+                let unfinished = state.pending.unfinished
+                state.waiters.removeAll { waiter in
+                    guard waiter.unfinished.isDisjoint(with: unfinished) else { return false }
+                    done.append(waiter.continuation)
+                    return true
+                }
+            }
+            return (done, state.nextRetry())
+        }
+        for continuation in done { continuation.resume() }
+        if let delay { retry(after: delay) }
+    }
+
+    /// Tries what the store has failed to remove once more after a while.
+    private func retry(after delay: Duration) {
+        Task(priority: .utility) { [weak self] in
+            try? await Task.sleep(for: delay)
+            guard let self else { return }
+            state.withLock { $0.isRetrying = false }
+            _ = change {
+                $0.retryOwed()
+                return true
+            }
+        }
+    }
+
+    // MARK: Waiting
+
+    /// Returns when all that has been asked for until now has been tried.
+    package func settle() async {
+        if state.withLock({ $0.pending.isOwing }) {
+            _ = change {
+                $0.retryOwed()
+                return true
+            }
+        }
+        await settle(nil)
+    }
+
+    /// Returns when these are done; `nil`: all that is unfinished now.
+    private func settle(_ numbers: Set<UInt64>?) async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                let unfinished = state.pending.unfinished.intersection(numbers ?? state.pending.unfinished)
+                if !unfinished.isEmpty { state.waiters.append(Waiter(unfinished: unfinished, continuation: continuation)) }
+                return unfinished.isEmpty
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
+    /// Returns when all that has been asked for until now has been tried, or after a while.
+    package func settle(within limit: Duration) async {
+        _ = try? await patience.run(within: limit) { await self.settle() }
+    }
+
+    // MARK: Streams
+
+    func reserve(_ count: Int) -> Bool {
+        state.withLock { state in
+            let isTaken = state.pending.reserve(Int64(count))
+            if !isTaken { state.counts.skippedWrites += 1 }
+            return isTaken
+        }
+    }
+
+    func release(_ count: Int) { state.withLock { $0.pending.release(Int64(count)) } }
+
+    func beginCommit(_ primaryKey: String) -> UInt64 {
+        state.withLock { state in
+            isIdle.store(false, ordering: .releasing)
+            return state.pending.beginStream(primaryKey)
+        }
+    }
+
+    func endCommit(_ number: UInt64, _ primaryKey: String) {
+        end { $0.pending.endStream(number, primaryKey) }
+    }
+}

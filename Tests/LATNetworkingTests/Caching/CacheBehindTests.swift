@@ -1,0 +1,212 @@
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import ResponseCache
+import Synchronization
+import Testing
+
+@testable import LATNetworking
+
+/// Keeping answers never delays requests, whatever the store does.
+@Suite(.timeLimit(.minutes(2))) struct CacheBehindTests {
+    private static let policies: [CachePolicy] = [
+        .http, .cacheElseNetwork(.forever), .cacheElseNetwork(.sliding(.seconds(60))), .networkElseCache,
+    ]
+
+    @Test(arguments: policies) func aStoreThatHangsDelaysNoRequest(_ policy: CachePolicy) async throws {
+        let store = AwkwardStore(.hangs)
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let faults = Log<NetworkError>()
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.cacheStore = store
+            $0.cacheLookUpTimeout = .milliseconds(5)
+            $0.cacheObserver = { faults.append($0) }
+        }
+        // The store holds each of its calls until the end of the test: that these come at all is what counts.
+        for number in 0..<20 {
+            let response = try await manager.startRequest("GET", server.url("/\(number)"))
+            #expect(response.source == .network)
+        }
+        _ = try await manager.startRequest("POST", server.url("/0"))
+        // What waits to be stored is found, what was invalidated is not.
+        if policy != .networkElseCache {
+            #expect(try await manager.startRequest("GET", server.url("/1")).source == .memoryCache)
+        }
+        #expect(try await manager.startRequest("GET", server.url("/0")).source == .network)
+        #expect(faults.count <= 1)
+        store.release()
+        try await manager.cache.flush()
+    }
+
+    @Test(arguments: policies) func aStoreThatThrowsFailsNoRequest(_ policy: CachePolicy) async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let faults = Log<NetworkError>()
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.cacheStore = AwkwardStore(.throws)
+            $0.cacheObserver = { faults.append($0) }
+        }
+        for _ in 0..<3 {
+            #expect(try await manager.startRequest("GET", server.url()).status == 200)
+            try await manager.cache.flush()
+        }
+        _ = try await manager.startRequest("POST", server.url())
+        #expect(faults.count == (policy == .networkElseCache ? 1 : 2))
+    }
+
+    @Test(arguments: policies) func aStoreThatLiesIsNotBelieved(_ policy: CachePolicy) async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let manager = try CentralRequestManager.caching(policy) { $0.cacheStore = AwkwardStore(.lies) }
+        for _ in 0..<3 {
+            let response = try await manager.startRequest("GET", server.url())
+            #expect(response.source == .network)
+            #expect(response.text != "lie")
+            try await manager.cache.flush()
+        }
+    }
+
+    @Test func cacheOnlyWaitsLongerThanALookUp() async throws {
+        let directory = try TemporaryDirectory()
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.cacheStorage = .memoryAndDisk
+            $0.cacheDirectory = directory.path(of: "cache")
+        }
+        _ = try await manager.startRequest("GET", server.url())
+        try await manager.cache.flush()
+        let impatient = try CentralRequestManager.caching(.cacheOnly) {
+            $0.cacheStorage = .memoryAndDisk
+            $0.cacheDirectory = directory.path(of: "cache")
+            $0.cacheLookUpTimeout = .zero
+        }
+        #expect(try await impatient.startRequest("GET", server.url()).text == "1")
+    }
+
+    @Test func shutdownWritesWhatWaits() async throws {
+        let directory = try TemporaryDirectory()
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        func manager() throws -> CentralRequestManager {
+            try .caching(.http) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+            }
+        }
+        let first = try manager()
+        for number in 0..<50 { _ = try await first.startRequest("GET", server.url("/\(number)")) }
+        await first.shutdown()
+        #expect(try await manager().cache.usage().entryCount == 50)
+    }
+
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
+    func whatIsNotStorableIsNotWaitedFor(_ policy: CachePolicy) async throws {
+        let server = try MockServer()
+        // Neither a success nor storable by its fields.
+        server.enqueue(MockReply.text("own", status: 404).header("Cache-Control", "no-store"))
+        server.fallback { _ in .text("never").stalling(.start) }
+        let manager = try CentralRequestManager.caching(policy)
+        let url = server.url()
+        _ = await failure { try await manager.startRequest("GET", url) }
+        let calls = (0..<5).map { _ in Task { try await manager.startRequest("GET", url) } }
+        // Each has gone for itself, while none has an answer.
+        try await server.waitForRequests(6)
+        for call in calls { call.cancel() }
+        for call in calls { _ = await call.result }
+    }
+
+    @Test func whatIsNotStorableIsForgottenAgain() async throws {
+        let table = FlightTable()
+        let brief = FlightTable(unsharedLife: .zero)
+        for (table, isAlone) in [(table, true), (brief, false)] {
+            try await lead(table, isStored: false)
+            #expect(isLone(table) == isAlone)
+        }
+        try await lead(table, isStored: true)
+        #expect(!isLone(table))
+        // An error of the server says nothing of what comes after it.
+        try await lead(table, isStored: false, status: 503)
+        #expect(!isLone(table))
+        // The table is bounded.
+        for number in 0..<10_000 { try await lead(table, isStored: false, key: "k\(number)") }
+        #expect(isLone(table, key: "k9999"))
+        #expect(!isLone(table, key: "k1"))
+    }
+
+    private func lead(_ table: FlightTable, isStored: Bool, status: Int = 200, key: String = "k") async throws {
+        _ = try await table.lead(key, nil) {
+            (HTTPResponse(status: status, url: "http://h/", source: .network), isStored)
+        }
+    }
+
+    private func isLone(_ table: FlightTable, key: String = "k") -> Bool {
+        switch table.join(key, since: nil) {
+        case .alone: return true
+        case .lead(let flight):
+            table.end(key, flight, .notStored)
+            return false
+        case .follow, .lookAgain: return false
+        }
+    }
+}
+
+/// A store of an app that does not do what it is to do.
+final class AwkwardStore: CacheStore {
+    enum Way: Sendable {
+        /// Nothing returns before the end.
+        case hangs
+        /// Everything throws.
+        case `throws`
+        /// It has an entry for everything, of another request, and no body.
+        case lies
+    }
+
+    private struct Fault: Error {}
+
+    private let way: Way
+    private let end = Signal()
+
+    init(_ way: Way) { self.way = way }
+
+    func release() { end.raise() }
+
+    private func act() async throws {
+        switch way {
+        case .hangs: await end.wait()
+        case .throws: throw Fault()
+        case .lies: break
+        }
+    }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        try await act()
+        guard way == .lies else { return [] }
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        var entry = CacheEntry(
+            key: CacheKey(primary: primaryKey), method: "GET", url: "http://other/", status: 200,
+            headers: ["Cache-Control": "max-age=600"], requestTime: now, responseTime: now)
+        entry.bodyByteCount = 3
+        var other = entry
+        other.key.variant = "another's"
+        return [other, entry]
+    }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        try await act()
+        return nil
+    }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        try await act()
+        return try await MemoryStore().writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool {
+        try await act()
+        return true
+    }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await act() }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        try await act()
+        return CacheUsage()
+    }
+}

@@ -1,0 +1,101 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// Two users at the same time, under every policy and through every way to ask: nobody sees the other's answer.
+@Suite(.timeLimit(.minutes(3))) struct CacheFaceTests {
+    enum Face: String, CaseIterable, Sendable {
+        case async, closure, send, entity, replies, stream, coalesced
+
+        /// The users whose answers came.
+        func ask(_ manager: CentralRequestManager, _ url: String, as user: String) async throws -> [String] {
+            let headers: HTTPHeaders = ["Authorization": user]
+            switch self {
+            case .async, .coalesced:
+                return [try await manager.startRequest("GET", url, headers: headers).text ?? ""]
+            case .send:
+                return [try await manager.send(HTTPRequest("GET", url, headers: headers)).text ?? ""]
+            case .closure:
+                let texts = Log<String>()
+                try await withCheckedThrowingContinuation { continuation in
+                    _ = manager.startRequest(
+                        "GET", url, headers: headers,
+                        success: { task, response in
+                            texts.append(response.text ?? "")
+                            if task.isFinished { continuation.resume() }
+                        }, failure: { _, error in continuation.resume(throwing: error) })
+                }
+                return texts.elements
+            case .entity:
+                return [try await Ask().header("Authorization", user).startRequest(on: manager)]
+            case .replies:
+                var users: [String] = []
+                for try await reply in Ask().header("Authorization", user).replies(on: manager) {
+                    users.append(reply.model)
+                }
+                return users
+            case .stream:
+                let body = try await manager.stream("GET", url, headers: headers).body
+                return [String(decoding: try await body.collect(upTo: 1 << 10), as: UTF8.self)]
+            }
+        }
+    }
+
+    private struct Ask: RequestEntity {
+        typealias Model = String
+        static let route = Route("GET", url: "/me")
+    }
+
+    private struct Row: Sendable, CustomTestStringConvertible {
+        let policy: CachePolicy
+        let face: Face
+        let control: String
+        var testDescription: String { "\(policy) \(face) \(control)" }
+    }
+
+    private static let policies: [CachePolicy] = [
+        .networkOnly, .writeOnly, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache, .http,
+    ]
+
+    /// Fresh answers, and stale ones that are refreshed behind their readers.
+    private static let rows = policies.flatMap { policy in
+        Face.allCases.flatMap { face in
+            ["max-age=3600", "max-age=1, stale-while-revalidate=3600"].map { control in
+                Row(policy: policy, face: face, control: control)
+            }
+        }
+    }
+
+    @Test(arguments: rows) private func nobodySeesTheOthersAnswer(_ row: Row) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            .json("\"\(request.headers["Authorization"] ?? "nobody")\"").header("Cache-Control", row.control)
+        }
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(row.policy, clock) {
+            $0.baseURL = server.url("")
+            if row.face == .coalesced { $0.duplicates = .coalesce }
+        }
+        let url = server.url("/me")
+        for _ in 0..<3 {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for user in ["ada", "bob", "ada"] {
+                    group.addTask {
+                        let answers = try await row.face.ask(manager, url, as: user)
+                        #expect(!answers.isEmpty && answers.allSatisfy { $0.filter { $0 != "\"" } == user })
+                    }
+                }
+                try await group.waitForAll()
+            }
+            clock.advance(by: 2)
+        }
+        // What was kept, by refreshes too, is its user's and nobody else's.
+        for user in ["ada", "bob", "eve"] {
+            let kept = try? await manager.startRequest(
+                "GET", url, cache: .cacheOnly, headers: ["Authorization": user])
+            #expect(kept?.text == (user == "eve" || row.policy == .networkOnly ? nil : "\"\(user)\""))
+        }
+        await manager.shutdown()
+    }
+}

@@ -1,0 +1,69 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+@testable import ResponseCache
+
+/// Where a process that writes into a cache stops, with what it holds there.
+enum Phase: String {
+    /// SQLite's lock for writing.
+    case writeLock
+    /// That, with a transaction begun and not committed.
+    case transaction
+    /// The lock of the folder, which is held while the index is opened or set aside.
+    case folderLock
+    /// A checkpoint that waits for readers to cut the log off.
+    case checkpoint
+    /// The recovery of the index of the log: nobody reads or writes meanwhile.
+    case recovery
+    /// Half of a body's file.
+    case body
+}
+
+/// Stops this process in a phase. It goes on, and ends, when it is told to continue.
+func stop(in phase: Phase, _ directory: String) async throws {
+    let layout = DiskLayout(directory)
+    switch phase {
+    case .writeLock, .transaction:
+        let connection = try SQLiteConnection(path: layout.index, mode: .creating, busyTimeout: .seconds(5))
+        try connection.execute("BEGIN IMMEDIATE")
+        if phase == .transaction { try connection.execute("UPDATE state SET clock = clock + 1") }
+        raise(SIGSTOP)
+        try connection.execute("COMMIT")
+    case .folderLock:
+        try layout.locked(within: .seconds(5)) { _ = raise(SIGSTOP) }
+    case .checkpoint:
+        // The locks of https://www.sqlite.org/walformat.html#wal_locks that it holds: to write, to checkpoint, and those
+        // of the readers of the log.
+        try holding([120, 121, 124, 125, 126, 127], of: layout.index + "-shm")
+    case .recovery:
+        try holding([120, 121, 122, 123], of: layout.index + "-shm", invalidatesHeader: true)
+    case .body:
+        let store = try DiskStore(directory: directory)
+        let entry = CacheEntry(
+            key: CacheKey(primary: "half"), method: "GET", url: "http://h/half", status: 200, headers: [:],
+            requestTime: Date(), responseTime: Date())
+        let writer = try await store.writer(for: entry)
+        try await writer.append(Data(repeating: 1, count: 1 << 20))
+        raise(SIGSTOP)
+        try await writer.commit()
+    }
+}
+
+/// Stops while bytes of a file are locked.
+private func holding(_ bytes: [Int], of path: String, invalidatesHeader: Bool = false) throws {
+    let descriptor = open(path, O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemError("opening \(path)") }
+    defer { close(descriptor) }
+    for byte in bytes {
+        var lock = Glibc.flock()
+        lock.l_type = Int16(F_WRLCK)
+        lock.l_whence = Int16(SEEK_SET)
+        lock.l_start = off_t(byte)
+        lock.l_len = 1
+        guard fcntl(descriptor, F_SETLK, &lock) == 0 else { throw SystemError("locking byte \(byte) of \(path)") }
+    }
+    // Both copies of it.
+    if invalidatesHeader { pwrite(descriptor, [UInt8](repeating: 0, count: 96), 96, 0) }
+    raise(SIGSTOP)
+}

@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+import HTTPCore
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import ResponseCache
+
+/// A neighbour that was stopped in the midst of what it does, and holds what it holds there. Requests go on.
+@Suite(.timeLimit(.minutes(5))) struct StoppedProcessTests {
+    enum Phase: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        case writeLock, transaction, folderLock, checkpoint, recovery, body
+
+        var testDescription: String { rawValue }
+    }
+
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private var folder: String { directory.path(of: "cache") }
+
+    private func behind(_ store: any CacheStore, _ settings: WriteBehind.Settings = .init()) -> WriteBehind {
+        WriteBehind(store, settings, now: { Make.start + 10 }, prepare: {}, report: { _, _ in })
+    }
+
+    private func tiered() throws -> TieredStore {
+        TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(folder))
+    }
+
+    /// What came while the neighbour was stopped. The locks are waited for by seconds, the budget is milliseconds.
+    private func unhindered<Value>(_ work: () async throws -> Value) async throws -> Value {
+        let start = ContinuousClock.now
+        let value = try await work()
+        #expect(ContinuousClock.now - start < .seconds(5))
+        return value
+    }
+
+    @Test(arguments: Phase.allCases) func requestsGoOnBesideAStoppedWriter(_ phase: Phase) async throws {
+        let first = try tiered()
+        for name in ["old", "wrong"] { try await first.put(Make.entry(name)) }
+        try await first.flush()
+        let opened = behind(first)
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
+        let neighbour = try ChildProcess([program, folder, phase.rawValue])
+        try #require(neighbour.waitUntilStopped())
+        let fresh = behind(try tiered())
+        for behind in [opened, fresh] {
+            try await unhindered {
+                // Found, or a miss, but not waited for.
+                _ = await behind.entries(for: "old")
+                _ = await behind.entries(for: "none")
+            }
+            let isStored = try await unhindered { await behind.store(Make.entry("new"), Data("new".utf8)) }
+            #expect(isStored)
+            let entry = try await unhindered { await behind.entries(for: "new").first }
+            #expect(await behind.body(of: try #require(entry))?.data == Data("new".utf8))
+            try await unhindered { await behind.remove(.url("http://h/wrong")) }
+            #expect(try await unhindered { await behind.entries(for: "wrong").isEmpty })
+        }
+        neighbour.kill()
+        neighbour.wait()
+        // What could not be removed then is removed now.
+        for behind in [opened, fresh] {
+            await behind.settle()
+            #expect(await behind.entries(for: "wrong").isEmpty)
+        }
+        let other = try DiskStore.plain(folder)
+        #expect(try await other.first("wrong") == nil)
+        #expect(try await other.data("old") == Data("hello".utf8))
+    }
+
+    @Test func aBusyIndexCostsABatchOneWait() async throws {
+        let store = try DiskStore.plain(folder)
+        try await store.put(Make.entry("a"))
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
+        let neighbour = try ChildProcess([program, folder, Phase.writeLock.rawValue])
+        try #require(neighbour.waitUntilStopped())
+        // Ten that wait for each other's turn would take fifty seconds.
+        let failures = await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<10 {
+                group.addTask {
+                    do {
+                        try await store.put(Make.entry("k\(number)"))
+                        return false
+                    } catch {
+                        return (error as? NetworkError)?.message.contains("another process") ?? false
+                    }
+                }
+            }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(failures == 10)
+        neighbour.resume()
+        #expect(neighbour.wait() == 0)
+        try await store.put(Make.entry("b"))
+        #expect(try await store.has("b"))
+    }
+}

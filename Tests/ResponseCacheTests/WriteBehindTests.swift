@@ -1,0 +1,265 @@
+import Foundation
+import HTTPCore
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import ResponseCache
+
+/// Changes of a store that are made behind: found at once, never waited for, never reordered.
+@Suite(.timeLimit(.minutes(2))) struct WriteBehindTests {
+    private func behind(
+        _ store: any CacheStore, _ change: (inout WriteBehind.Settings) -> Void = { _ in },
+        report: @escaping @Sendable (any Error, String) -> Void = { _, _ in }
+    ) -> WriteBehind {
+        var settings = WriteBehind.Settings()
+        settings.lookUpTimeout = .seconds(30)
+        change(&settings)
+        return WriteBehind(store, settings, now: { Make.start + 10 }, prepare: {}, report: report)
+    }
+
+    @Test func whatWaitsIsFound() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        #expect(await behind.store(Make.entry("a"), Data("one".utf8)))
+        let entry = try #require(await behind.entries(for: "a").first)
+        #expect(entry.bodyByteCount == 3)
+        #expect(await behind.body(of: entry)?.data == Data("one".utf8))
+        #expect(behind.counts.waitingByteCount > 0)
+        store.release()
+        await behind.settle()
+        #expect(behind.counts.waitingByteCount == 0)
+        #expect(try await store.memory.data("a") == Data("one".utf8))
+        // The body that came with the look-up is good still.
+        #expect(await behind.body(of: entry)?.data == Data("one".utf8))
+    }
+
+    @Test func theLastChangeOfAKeyCounts() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        for text in ["one", "two", "three"] { _ = await behind.store(Make.entry("a"), Data(text.utf8)) }
+        var entry = try #require(await behind.entries(for: "a").first)
+        entry.headers["X-New"] = "1"
+        await behind.update(entry)
+        #expect(await behind.entries(for: "a").first?.headers["X-New"] == "1")
+        store.release()
+        await behind.settle()
+        #expect(try await store.memory.data("a") == Data("three".utf8))
+        #expect(try await store.memory.first("a")?.headers["X-New"] == "1")
+    }
+
+    @Test func variantsWaitSideBySide() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        try await store.memory.put(Make.entry("a", variant: "x"))
+        _ = await behind.store(Make.entry("a", variant: "y"), Data("y".utf8))
+        #expect(await behind.entries(for: "a").map(\.key.variant) == ["y", "x"])
+        store.release()
+    }
+
+    @Test func whatDoesNotFitIsSkippedAndCounted() async throws {
+        let store = HeldStore()
+        let behind = behind(store) { $0.queueByteLimit = 10_000 }
+        #expect(await behind.store(Make.entry("a"), Make.body(9_000)))
+        #expect(await !behind.store(Make.entry("b"), Make.body(9_000)))
+        #expect(behind.counts.skippedWrites == 1)
+        #expect(await behind.entries(for: "b").isEmpty)
+        store.release()
+        await behind.settle()
+        #expect(await behind.store(Make.entry("b"), Make.body(9_000)))
+        await behind.settle()
+        #expect(try await store.memory.has("b"))
+    }
+
+    @Test func aRemovalHidesAtOnceAndKeepsItsPlace() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        try await store.memory.put(Make.entry("a"))
+        try await store.memory.put(Make.entry("b"))
+        _ = await behind.store(Make.entry("c"), Data("c".utf8))
+        await behind.remove(.urlPrefix("http://h/"))
+        for key in ["a", "b", "c"] { #expect(await behind.entries(for: key).isEmpty, "\(key)") }
+        _ = await behind.store(Make.entry("b"), Data("later".utf8))
+        #expect(await behind.entries(for: "b").count == 1)
+        store.release()
+        await behind.settle()
+        #expect(try await !store.memory.has("a"))
+        #expect(try await !store.memory.has("c"))
+        #expect(try await store.memory.data("b") == Data("later".utf8))
+    }
+
+    @Test func aRemovalThatFailsIsNotForgotten() async throws {
+        let store = HeldStore(isHeld: false)
+        let reports = Reports()
+        let behind = behind(store, report: { reports.add($1) })
+        try await store.memory.put(Make.entry("a"))
+        store.failsToRemove.withLock { $0 = true }
+        await behind.remove(.url("http://h/a"))
+        await behind.settle()
+        #expect(await behind.entries(for: "a").isEmpty)
+        #expect(try await store.memory.has("a"))
+        #expect(reports.operations.contains("write"))
+        // A later answer is found all the same.
+        _ = await behind.store(Make.entry("a", at: Make.start + 20), Data("new".utf8))
+        #expect(await behind.entries(for: "a").count == 1)
+        try await store.memory.put(Make.entry("b"))
+        await behind.remove(.url("http://h/b"))
+        await behind.settle()
+        store.failsToRemove.withLock { $0 = false }
+        await behind.settle()
+        #expect(try await !store.memory.has("b"))
+    }
+
+    @Test func aLookUpThatHangsIsAMiss() async throws {
+        let store = HeldStore(holdsReading: true)
+        let reports = Reports()
+        let behind = behind(store, { $0.lookUpTimeout = .milliseconds(5) }, report: { reports.add($1) })
+        for number in 0..<20 { #expect(await behind.entries(for: "k\(number)").isEmpty) }
+        #expect(behind.counts.lateLookUps == 20)
+        #expect(Set(reports.operations) == ["look up in time"])
+        // Only a few of them are under way.
+        #expect(store.lookUpCount.load(ordering: .relaxed) <= 8)
+        store.release()
+    }
+
+    @Test func aStreamIsFoundWhenItWasReadToItsEnd() async throws {
+        let store = HeldStore(isHeld: false)
+        let behind = behind(store)
+        let keeper = behind.stream(Make.entry("s"))
+        for _ in 0..<4 { keeper.append(Make.body(100_000)) }
+        #expect(await behind.entries(for: "s").isEmpty)
+        keeper.end(isWhole: true)
+        #expect(await behind.entries(for: "s").first?.bodyByteCount == 400_000)
+        #expect(behind.counts.waitingByteCount == 0)
+    }
+
+    @Test func aStreamThatEndsEarlyIsNotStored() async throws {
+        let store = HeldStore(isHeld: false)
+        let behind = behind(store)
+        let keeper = behind.stream(Make.entry("s"))
+        keeper.append(Make.body(1_000))
+        keeper.end(isWhole: false)
+        keeper.end(isWhole: true)
+        await behind.settle()
+        #expect(await behind.entries(for: "s").isEmpty)
+    }
+
+    @Test func aStreamThatDoesNotFitIsSkipped() async throws {
+        let store = HeldStore()
+        let behind = behind(store) { $0.queueByteLimit = 100_000 }
+        let keeper = behind.stream(Make.entry("s"))
+        for _ in 0..<4 { keeper.append(Make.body(60_000)) }
+        keeper.end(isWhole: true)
+        #expect(behind.counts.skippedWrites == 1)
+        store.release()
+        await behind.settle()
+        #expect(await behind.entries(for: "s").isEmpty)
+        #expect(behind.counts.waitingByteCount == 0)
+    }
+
+    @Test func aUseCountsWhileItsAnswerWaits() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        _ = await behind.store(Make.entry("a"), Data("a".utf8))
+        behind.touch(try #require(await behind.entries(for: "a").first), interval: 600)
+        #expect(await behind.entries(for: "a").first?.lastUse == Make.start + 10)
+        store.release()
+        await behind.settle()
+        #expect(try await store.memory.first("a")?.lastUse == Make.start + 10)
+    }
+
+    @Test func manyChangesKeepTheirOrder() async throws {
+        let directory = try TemporaryDirectory()
+        let store = TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(directory.path(of: "cache")))
+        let behind = behind(store)
+        var expected: [String: Int] = [:]
+        var random = SystemRandomNumberGenerator()
+        for number in 0..<2_000 {
+            let key = "k\(random.next() % 50)"
+            if random.next() % 5 == 0 {
+                await behind.remove(.url("http://h/\(key)"))
+                expected[key] = nil
+            } else {
+                _ = await behind.store(Make.entry(key, headers: ["X": "\(number)"]), Data("\(number)".utf8))
+                expected[key] = number
+            }
+            let found = await behind.entries(for: key).first
+            #expect(found?.headers["X"] == expected[key].map(String.init))
+        }
+        await behind.settle()
+        for key in (0..<50).map({ "k\($0)" }) {
+            #expect(try await store.data(key) == expected[key].map { Data("\($0)".utf8) })
+        }
+    }
+}
+
+/// What a store could not do.
+private final class Reports: Sendable {
+    private let storage = Mutex<[String]>([])
+
+    var operations: [String] { storage.withLock { $0 } }
+
+    func add(_ operation: String) { storage.withLock { $0.append(operation) } }
+}
+
+/// A store in memory whose changes wait until they are let through.
+final class HeldStore: CacheInspecting {
+    let memory = MemoryStore()
+    let failsToRemove = Mutex(false)
+    let lookUpCount = Atomic(0)
+    private let holdsReading: Bool
+    private let waiting: Mutex<[CheckedContinuation<Void, Never>]?>
+
+    init(isHeld: Bool = true, holdsReading: Bool = false) {
+        self.holdsReading = holdsReading
+        waiting = Mutex(isHeld || holdsReading ? [] : nil)
+    }
+
+    func release() {
+        let all = waiting.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
+        }
+        for continuation in all ?? [] { continuation.resume() }
+    }
+
+    private func pass() async {
+        await withCheckedContinuation { continuation in
+            let isOpen = waiting.withLock { waiting in
+                waiting?.append(continuation)
+                return waiting == nil
+            }
+            if isOpen { continuation.resume() }
+        }
+    }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        lookUpCount.wrappingAdd(1, ordering: .relaxed)
+        if holdsReading { await pass() }
+        return try await memory.entries(for: primaryKey)
+    }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await memory.body(of: entry) }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        await pass()
+        return try await memory.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool {
+        await pass()
+        return try await memory.update(entry)
+    }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await memory.touch(key, at: time) }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        await pass()
+        if failsToRemove.withLock({ $0 }) { throw NetworkError(.cache, message: "it cannot be removed") }
+        return try await memory.remove(selection)
+    }
+
+    func entries(_ selection: CacheSelection) async throws -> [CacheEntry] { try await memory.entries(selection) }
+
+    func usage() async throws -> CacheUsage { try await memory.usage() }
+}
