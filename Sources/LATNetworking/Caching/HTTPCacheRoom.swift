@@ -103,7 +103,7 @@ struct HTTPCacheRoom: Room {
             guard let body = try await operations.body(of: answer.entry, for: request, part: part) else { return nil }
             response.body = body
         }
-        operations.touch(answer.entry)
+        operations.touchRarely(answer.entry)
         return response
     }
 
@@ -200,7 +200,7 @@ struct HTTPCacheRoom: Room {
         confirmed.timings = response.timings
         confirmed.body = body
         confirmed.source = .revalidated
-        operations.touch(entry)
+        operations.touchRarely(entry)
         return confirmed
     }
 
