@@ -180,7 +180,9 @@ import Testing
 
     // MARK: Disks
 
-    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason), arguments: ["a log in use", "a log left behind", "no log"])
+    @Test(
+        .enabled(if: SmallDisk.isPermitted, SmallDisk.reason),
+        arguments: ["a log in use", "a log left behind", "no log"])
     func aReadOnlyFolderIsReadAndNotWritten(_ state: String) async throws {
         let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         var writing: DiskStore? = try DiskStore.plain(disk.path + "/cache")

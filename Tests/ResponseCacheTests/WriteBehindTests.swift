@@ -168,6 +168,43 @@ import Testing
         #expect(try await store.memory.first("a")?.lastUse == Make.start + 10)
     }
 
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason))
+    func whatAReadOnlyDiskCannotRemoveIsHidden() async throws {
+        let disk = try #require(try SmallDisk(byteCount: 8 << 20))
+        try await DiskStore.plain(disk.path + "/cache").put(Make.entry("a"))
+        let view = try #require(try disk.readOnlyView())
+        let store = try DiskStore.plain(view.path + "/cache")
+        let behind = behind(TieredStore(memory: MemoryStore(), disk: store))
+        #expect(await behind.entries(for: "a").count == 1)
+        await behind.remove(.url("http://h/a"))
+        #expect(await behind.store(Make.entry("new"), Data("new".utf8)))
+        await behind.settle()
+        #expect(behind.counts.failedWrites >= 2)
+        #expect(await behind.entries(for: "a").isEmpty)
+        #expect(try await store.has("a"))
+        // Memory serves what the disk does not take.
+        #expect(await behind.entries(for: "new").first?.attachedBody == Data("new".utf8))
+    }
+
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func aFullDiskFailsNoRequest() async throws {
+        let disk = try #require(try SmallDisk(byteCount: 6 << 20))
+        let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
+        let behind = behind(TieredStore(memory: MemoryStore(), disk: store))
+        _ = await behind.store(Make.entry("a"), Make.body(10))
+        await behind.settle()
+        disk.fill()
+        #expect(await behind.store(Make.entry("b"), Make.body(4 << 20)))
+        #expect(await behind.entries(for: "b").count == 1)
+        await behind.settle()
+        #expect(behind.counts.failedWrites == 1)
+        #expect(await behind.entries(for: "a").count == 1)
+        #expect(behind.counts.waitingByteCount == 0)
+        disk.removeFiller()
+        #expect(await behind.store(Make.entry("c"), Make.body(100_000)))
+        await behind.settle()
+        #expect(try await store.has("c"))
+    }
+
     @Test func manyChangesKeepTheirOrder() async throws {
         let directory = try TemporaryDirectory()
         let store = TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(directory.path(of: "cache")))

@@ -14,7 +14,7 @@ func cache(_ arguments: Arguments) async throws {
     switch arguments.mode {
     case "cache-memory": try await hits(try manager(arguments.url), .memoryCache, arguments)
     case "cache-disk": try await hits(try manager(nil, try diskStore(arguments.url)), .diskCache, arguments)
-    case "cache-kept": try await fetches(try manager(arguments.url), .http, arguments)
+    case "cache-kept": try await fetches(try manager(arguments.url), .writeOnly, arguments)
     case "cache-unkept": try await fetches(try manager(arguments.url), .networkOnly, arguments)
     case "cache-open": try await openings(arguments)
     default: try await stream(arguments)
@@ -28,7 +28,9 @@ private struct InstantTransport: Transport {
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         HTTPResponse(
             status: 200,
-            headers: ["Content-Type": "application/json", "ETag": "\"\(request.url)\"", "Cache-Control": "max-age=86400"],
+            headers: [
+                "Content-Type": "application/json", "ETag": "\"\(request.url)\"", "Cache-Control": "max-age=86400",
+            ],
             body: ResponseBody(body), url: request.url)
     }
 }
@@ -55,6 +57,8 @@ private func hits(
         if number % 2_000 == 1_999 { try await manager.cache.flush() }
     }
     try await manager.cache.flush()
+    // What has to be copied to memory is copied now.
+    for number in 0..<min(arguments.inFlight, 1_000) { _ = try await manager.startRequest("GET", url(number)) }
     var random = SystemRandomNumberGenerator()
     var latencies: [Double] = []
     latencies.reserveCapacity(arguments.requests)

@@ -70,7 +70,8 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "post-encoded": try await postEncoded(manager, arguments)
     case "download": try await download(manager, arguments, to: try file(arguments))
     case "upload": try await upload(manager, arguments, try file(arguments))
-    case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream": try await cache(arguments)
+    case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
+        try await cache(arguments)
     case "waiting": try await wait(manager, arguments)
     default: try await request(manager, arguments)
     }

@@ -152,6 +152,12 @@ struct CacheOperations: Sendable {
         storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
     }
 
+    /// Notes a use where the time of the last one does not count, as with ``CachePolicy/http``: now and then is enough.
+    func touchRarely(_ entry: CacheEntry) {
+        guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
+        touch(entry)
+    }
+
     // MARK: Counting
 
     /// Fetches the answer of a look-up, and counts what became of it.

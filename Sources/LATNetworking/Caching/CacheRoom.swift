@@ -202,21 +202,15 @@ final class FlightTable: Sendable {
 
     private struct State {
         var flights: [String: Flight] = [:]
-        var endedCount: UInt64 = 0
-        /// Whose last answer could not be stored, and until when that counts.
-        var unshared: [String: ContinuousClock.Instant] = [:]
+        var unshared = UnsharedKeys()
     }
 
     private let state = Mutex(State())
-    private let unsharedLife: Duration
-    /// So many keys are known at most; beyond, those that count no more go, or all.
-    private static let unsharedLimit = 4_096
-
-    /// - Parameter unsharedLife: how long it counts that an answer could not be stored.
-    init(unsharedLife: Duration = .seconds(30)) { self.unsharedLife = unsharedLife }
+    /// Changed behind the lock only.
+    private let ended = Atomic<UInt64>(0)
 
     /// How many flights have ended. Who looks into the store remembers it, to see whether one has ended since.
-    var endedCount: UInt64 { state.withLock(\.endedCount) }
+    var endedCount: UInt64 { ended.load(ordering: .acquiring) }
 
     /// Joins the flight of a key.
     ///
@@ -224,11 +218,8 @@ final class FlightTable: Sendable {
     func join(_ key: String, since endedCount: UInt64?) -> Role {
         state.withLock { state in
             if let flight = state.flights[key] { return .follow(flight) }
-            if let end = state.unshared[key] {
-                if end > .now { return .alone }
-                state.unshared[key] = nil
-            }
-            if let endedCount, endedCount != state.endedCount { return .lookAgain }
+            if state.unshared.contains(key) { return .alone }
+            if let endedCount, endedCount != ended.load(ordering: .relaxed) { return .lookAgain }
             let flight = Flight()
             state.flights[key] = flight
             return .lead(flight)
@@ -243,10 +234,12 @@ final class FlightTable: Sendable {
     ) async throws -> HTTPResponse {
         do {
             let (response, isStored) = try await fetch()
-            if isStored {
-                share(key)
-            } else if response.source == .network, !CacheStrategy.isError(status: response.status) {
-                unshare(key)
+            state.withLock { state in
+                if isStored {
+                    state.unshared.remove(key)
+                } else if response.source == .network, !CacheStrategy.isError(status: response.status) {
+                    state.unshared.insert(key)
+                }
             }
             if let flight { end(key, flight, isStored ? .stored : .notStored) }
             return response
@@ -256,23 +249,10 @@ final class FlightTable: Sendable {
         }
     }
 
-    private func share(_ key: String) { state.withLock { $0.unshared[key] = nil } }
-
-    private func unshare(_ key: String) {
-        let now = ContinuousClock.now
-        state.withLock { state in
-            if state.unshared.count >= Self.unsharedLimit {
-                state.unshared = state.unshared.filter { $0.value > now }
-                if state.unshared.count >= Self.unsharedLimit { state.unshared = [:] }
-            }
-            state.unshared[key] = now + unsharedLife
-        }
-    }
-
     /// Ends a flight and lets those that wait go on.
     func end(_ key: String, _ flight: Flight, _ ending: Ending) {
         state.withLock { state in
-            state.endedCount += 1
+            ended.wrappingAdd(1, ordering: .releasing)
             if state.flights[key] === flight { state.flights[key] = nil }
         }
         flight.settle(.success(ending))

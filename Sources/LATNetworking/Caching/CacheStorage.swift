@@ -7,7 +7,6 @@ import Synchronization
 /// A manager's store: made when it is first needed, its faults reported and kept from the requests.
 final class CacheStorage: Sendable {
     private struct State {
-        var behind: WriteBehind?
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
@@ -19,14 +18,15 @@ final class CacheStorage: Sendable {
     /// What tells answers of one sender from those of another.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
-    private let isOpen = Atomic(false)
     /// Whether an earlier process has left something.
     private let isThere: @Sendable () -> Bool
 
-    private let make: @Sendable () throws -> any CacheStore
+    private let makeStore: @Sendable () throws -> any CacheStore
     private let settings: WriteBehind.Settings
     private let observer: CacheObserver?
     private let state: Mutex<State>
+    /// Set once, so that no request takes a lock to have it.
+    private let made = AtomicLazyReference<WriteBehind>()
     /// The time, by the wall clock.
     let now: @Sendable () -> Date
 
@@ -34,7 +34,7 @@ final class CacheStorage: Sendable {
         partition: String?, directory: String?, settings: WriteBehind.Settings, now: @escaping @Sendable () -> Date,
         observer: CacheObserver?, make: @escaping @Sendable () throws -> any CacheStore
     ) {
-        self.make = make
+        makeStore = make
         self.settings = settings
         self.observer = observer
         self.now = now
@@ -57,19 +57,19 @@ final class CacheStorage: Sendable {
     }
 
     /// Whether there can be an entry that a request makes wrong.
-    var mayHoldEntries: Bool { isOpen.load(ordering: .relaxed) || isThere() }
+    var mayHoldEntries: Bool { made.load() != nil || isThere() }
 
     /// The store as it is, once all that was to be stored until now is there.
     ///
     /// - Throws: what making it threw, each time.
     func store() async throws -> any CacheStore {
-        let behind = try made()
+        let behind = try make()
         await behind.settle()
         return behind.store
     }
 
     /// The store as it is now, whatever waits to be written of responses: for values, which do not wait.
-    func storeOfValues() throws -> any CacheStore { try made().store }
+    func storeOfValues() throws -> any CacheStore { try make().store }
 
     /// Holds values that never touch a disk.
     var memoryValues: MemoryStore {
@@ -81,13 +81,14 @@ final class CacheStorage: Sendable {
     }
 
     /// What was counted so far. Makes no store.
-    var statistics: CacheStatistics { ledger.counters.statistics(of: state.withLock(\.behind)?.store) }
+    var statistics: CacheStatistics { ledger.counters.statistics(of: made.load()?.store) }
 
     /// The store, as requests use it; `nil` when it could not be made, which is reported and not tried for each request.
     var behind: WriteBehind? {
+        if let behind = made.load() { return behind }
         guard state.withLock({ !$0.isMissing }) else { return nil }
         do {
-            return try made()
+            return try make()
         } catch {
             state.withLock { $0.isMissing = true }
             report(error, "make its store")
@@ -95,20 +96,18 @@ final class CacheStorage: Sendable {
         }
     }
 
-    private func made() throws -> WriteBehind {
-        try state.withLock { state in
-            if let behind = state.behind { return behind }
+    private func make() throws -> WriteBehind {
+        try state.withLock { _ in
+            if let behind = made.load() { return behind }
             let behind = WriteBehind(
-                try make(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
+                try makeStore(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
                 report: { [weak self] in self?.report($0, $1) })
-            state.behind = behind
-            isOpen.store(true, ordering: .relaxed)
-            return behind
+            return made.storeIfNil(behind)
         }
     }
 
     /// Writes what waits, for some seconds at most.
-    func shutdown() async { await state.withLock { $0.behind }?.settle(within: .seconds(5)) }
+    func shutdown() async { await made.load()?.settle(within: .seconds(5)) }
 
     /// Tells of a fault the first time that it happens to an operation.
     func report(_ error: any Error, _ operation: String) {

@@ -123,7 +123,7 @@ struct HTTPCacheRoom: Room {
             guard let body = try await operations.body(of: answer.entry, for: request, part: place) else { return nil }
             response.body = body
         }
-        operations.touch(answer.entry)
+        operations.touchRarely(answer.entry)
         return response
     }
 
@@ -233,7 +233,7 @@ struct HTTPCacheRoom: Room {
         confirmed.timings = response.timings
         confirmed.body = body
         confirmed.source = .revalidated
-        operations.touch(entry)
+        operations.touchRarely(entry)
         return confirmed
     }
 

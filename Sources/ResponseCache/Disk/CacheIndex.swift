@@ -127,7 +127,8 @@ final class CacheIndex {
 
     /// The rows under a primary key, the one stored last first, with bodies that lie in the index.
     func rows(primaryKey: String) throws -> [Row] {
-        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
+        let statement = try connection.statement(
+            "\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
         defer { statement.reset() }
         let key = try sealer.column("key", primaryKey)
         statement.bind(1, key)
@@ -136,7 +137,7 @@ final class CacheIndex {
         var attached: Int64 = 0
         while try statement.step() {
             var row = row(statement)
-            if let entry = row.entry, !entry.key.primary.utf8.elementsEqual(primaryKey.utf8) { row.entry = nil }
+            if let entry = row.entry, !entry.key.primary.hasSameBytes(as: primaryKey) { row.entry = nil }
             if row.entry != nil, row.body.file == nil,
                 attached + row.body.storedByteCount <= Self.attachedByteCount
             {

@@ -16,7 +16,7 @@ struct MemoryShard {
     private struct PrimaryKey: Hashable {
         let text: String
 
-        static func == (a: PrimaryKey, b: PrimaryKey) -> Bool { a.text.utf8.elementsEqual(b.text.utf8) }
+        static func == (a: PrimaryKey, b: PrimaryKey) -> Bool { a.text.hasSameBytes(as: b.text) }
 
         func hash(into hasher: inout Hasher) { text.hashBytes(into: &hasher) }
     }

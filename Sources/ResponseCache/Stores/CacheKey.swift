@@ -1,3 +1,5 @@
+import Glibc
+
 /// What a stored response is found by: a digest of what makes two requests the same, never the secrets themselves.
 ///
 /// Keys are equal when their bytes are: unlike two texts, which are when they look the same.
@@ -17,7 +19,7 @@ public struct CacheKey: Sendable {
 extension CacheKey: Hashable {
     /// Whether the bytes of both parts are the same.
     public static func == (a: CacheKey, b: CacheKey) -> Bool {
-        a.primary.utf8.elementsEqual(b.primary.utf8) && a.variant.utf8.elementsEqual(b.variant.utf8)
+        a.primary.hasSameBytes(as: b.primary) && a.variant.hasSameBytes(as: b.variant)
     }
 
     /// Hashes the bytes of both parts.
@@ -28,6 +30,20 @@ extension CacheKey: Hashable {
 }
 
 extension String {
+    /// Whether the bytes are the same: unlike two texts, which are equal when they look the same.
+    func hasSameBytes(as other: String) -> Bool {
+        let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { a in
+            other.utf8.withContiguousStorageIfAvailable { b in
+                guard a.count == b.count, let start = a.baseAddress, let otherStart = b.baseAddress else {
+                    return a.count == b.count
+                }
+                return memcmp(start, otherStart, a.count) == 0
+            }
+        }
+        if let isSame, let isSame { return isSame }
+        return utf8.elementsEqual(other.utf8)
+    }
+
     /// Hashes the bytes, with an end that no text has.
     func hashBytes(into hasher: inout Hasher) {
         let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in

@@ -165,7 +165,7 @@ public enum CacheSelection: Hashable, Sendable {
         }
     }
 
-    private static func areSame(_ a: String, _ b: String) -> Bool { a.utf8.elementsEqual(b.utf8) }
+    private static func areSame(_ a: String, _ b: String) -> Bool { a.hasSameBytes(as: b) }
 }
 
 /// How much is stored, or was removed.

@@ -14,7 +14,7 @@ final class CopyGuard: Sendable {
     /// The lower bits count the changes on their way.
     private static let generation: UInt64 = 1 << 16
 
-    private let groups = (0..<64).map { _ in Group() }
+    private let groups = (0..<1_024).map { _ in Group() }
 
     private func groups(of selection: CacheSelection) -> ArraySlice<Group> {
         let primaryKey: String

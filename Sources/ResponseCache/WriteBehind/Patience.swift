@@ -33,9 +33,10 @@ final class Patience: Sendable {
         guard lateCount.load(ordering: .relaxed) < Self.lateLimit else { return nil }
         return try await withUnsafeThrowingContinuation { continuation in
             let race = Race<Value?>(continuation)
-            let number = add(Wait(end: .now + limit) { [weak self] in
-                if race.end(.success(nil)) { self?.lateCount.wrappingAdd(1, ordering: .relaxed) }
-            })
+            let number = add(
+                Wait(end: .now + limit) { [weak self] in
+                    if race.end(.success(nil)) { self?.lateCount.wrappingAdd(1, ordering: .relaxed) }
+                })
             Task {
                 let result: Result<Value?, any Error>
                 do { result = .success(try await work()) } catch { result = .failure(error) }

@@ -50,7 +50,9 @@ struct PendingChanges {
     /// What has not been tried yet: changes, removals, and streams that are read to their end.
     private(set) var unfinished: Set<UInt64> = []
     private var slots: [String: [Slot]] = [:]
+    /// In their order; those before ``head`` are done with.
     private var items: [Item] = []
+    private var head = 0
     private var removals: [Removal] = []
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
@@ -125,7 +127,14 @@ struct PendingChanges {
 
     /// Adds a removal. What waits and is meant goes at once.
     mutating func remove(_ selection: CacheSelection, at time: Date) {
-        for (primary, list) in slots {
+        let meant: [String] =
+            switch selection {
+            case .key(let key): [key.primary]
+            case .primaryKey(let key): [key]
+            default: Array(slots.keys)
+            }
+        for primary in meant {
+            guard let list = slots[primary] else { continue }
             let rest = list.filter { slot in
                 guard selection.selects(Self.entry(slot.change)) else { return true }
                 if !slot.isRunning { byteCount -= Self.size(slot.change) }
@@ -136,6 +145,8 @@ struct PendingChanges {
         guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.isOwed }) else { return }
         if removals.count >= Self.removalLimit, selection != .all {
             // A store that does nothing for so long is not worth more.
+            items.removeFirst(head)
+            head = 0
             for case .removal(let number, _) in items { unfinished.remove(number) }
             items.removeAll { if case .removal = $0 { true } else { false } }
             removals = []
@@ -181,7 +192,7 @@ struct PendingChanges {
     mutating func next(_ limit: Int = 64) -> [Work] {
         var work: [Work] = []
         var count = 0
-        for item in items.prefix(limit) {
+        for item in items[head...].prefix(limit) {
             switch (item, work.last) {
             case (.key, .removal?), (.removal, .change?): break
             case (.key(let number, let key), _):
@@ -204,8 +215,12 @@ struct PendingChanges {
             }
             break
         }
-        items.removeFirst(count)
-        return work.isEmpty && !items.isEmpty ? next(limit) : work
+        head += count
+        if head == items.count || head > 4_096 {
+            items.removeFirst(head)
+            head = 0
+        }
+        return work.isEmpty && head < items.count ? next(limit) : work
     }
 
     /// Notes that something was tried.

@@ -8,39 +8,6 @@ import Synchronization
 /// what comes when that is full is not stored, and counted. A removal is never dropped: what it is to remove counts as
 /// absent from the moment that it is asked for, also while the store fails to do it.
 package final class WriteBehind: Sendable {
-    /// How long is waited, and how much may wait.
-    package struct Settings: Sendable {
-        /// The most bytes that wait to be written. Default: 32 MiB.
-        package var queueByteLimit: Int64 = 32 << 20
-        /// How long a request waits for a look-up. Default: 20 ms.
-        package var lookUpTimeout: Duration = .milliseconds(20)
-
-        /// The defaults.
-        package init() {}
-    }
-
-    /// What could not be done in time, or at all, since the beginning.
-    package struct Counts: Hashable, Sendable {
-        /// Look-ups that were too late: the request went on as if nothing were stored.
-        package var lateLookUps = 0
-        /// Bodies whose first byte was too late.
-        package var lateBodies = 0
-        /// Answers that were not stored, and changes that were not made, as too much waited already.
-        package var skippedWrites = 0
-        /// What the store has refused or failed to do.
-        package var failedWrites = 0
-        /// The bytes that wait to be written now.
-        package var waitingByteCount: Int64 = 0
-    }
-
-    /// How much a request needs an answer of the store.
-    package enum Urgency: Sendable {
-        /// It can go to the network.
-        case alternative
-        /// There is nothing else: the network has failed, or is forbidden.
-        case only
-    }
-
     /// The store.
     package let store: any CacheStore
     private let quick: (any QuickStore)?
@@ -352,7 +319,9 @@ package final class WriteBehind: Sendable {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
                 let unfinished = state.pending.unfinished.intersection(numbers ?? state.pending.unfinished)
-                if !unfinished.isEmpty { state.waiters.append(Waiter(unfinished: unfinished, continuation: continuation)) }
+                if !unfinished.isEmpty {
+                    state.waiters.append(Waiter(unfinished: unfinished, continuation: continuation))
+                }
                 return unfinished.isEmpty
             }
             if isDone { continuation.resume() }

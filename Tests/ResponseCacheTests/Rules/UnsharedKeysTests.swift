@@ -1,0 +1,36 @@
+import Testing
+
+@testable import ResponseCache
+
+/// Keys whose answers nobody waits for.
+@Suite struct UnsharedKeysTests {
+    private let start = ContinuousClock.now
+
+    @Test func itCountsForAWhile() {
+        var keys = UnsharedKeys(life: .seconds(30))
+        #expect(!keys.contains("k", at: start))
+        keys.insert("k", at: start)
+        #expect(keys.contains("k", at: start + .seconds(29)))
+        #expect(!keys.contains("k", at: start + .seconds(30)))
+        #expect(!keys.contains("other", at: start))
+    }
+
+    @Test func aStoredAnswerEndsIt() {
+        var keys = UnsharedKeys()
+        keys.insert("k", at: start)
+        keys.remove("k")
+        #expect(!keys.contains("k", at: start))
+    }
+
+    @Test func theTableIsBounded() {
+        var keys = UnsharedKeys(life: .seconds(30), limit: 100)
+        for number in 0..<100 { keys.insert("\(number)", at: start) }
+        // The first hundred count no more.
+        keys.insert("100", at: start + .seconds(40))
+        for number in 101..<150 { keys.insert("\(number)", at: start + .seconds(41)) }
+        #expect(keys.contains("100", at: start + .seconds(41)))
+        for number in 150..<201 { keys.insert("\(number)", at: start + .seconds(41)) }
+        #expect(keys.contains("200", at: start + .seconds(41)))
+        #expect(!keys.contains("100", at: start + .seconds(41)))
+    }
+}
