@@ -95,7 +95,8 @@ struct CacheOperations: Sendable {
     // MARK: Reading
 
     func entries(_ ticket: Ticket) async -> [CacheEntry] {
-        await storage.attempt("look up") { try await $0.entries(for: ticket.primary) } ?? []
+        let found = await storage.attempt("look up") { try await $0.entries(for: ticket.primary) } ?? []
+        return found.filter { $0.isCredible(for: ticket.primary) }
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -165,10 +166,13 @@ struct CacheOperations: Sendable {
 
     /// Stores an answer: a collected one now, a stream while it is read.
     ///
+    /// - Parameters:
+    ///   - policy: by which it was asked for.
+    ///   - candidate: the entry that the server was asked about. What somebody else has stored in its place since stays.
     /// - Returns: the response to hand on, and whether it is stored already.
     func store(
-        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
-        requestTime: Date, responseTime: Date
+        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
+        replacing candidate: CacheEntry? = nil, varyFields: [String], requestTime: Date, responseTime: Date
     ) async -> (response: HTTPResponse, isStored: Bool) {
         guard response.source == .network, isAccepted(response, call),
             var entry = StoredAnswer.entry(
@@ -177,19 +181,22 @@ struct CacheOperations: Sendable {
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
+        entry.retainUntil = RetentionRule.end(of: entry, under: policy, servesStale: servesStaleWhenDisconnected)
+        let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
         if ticket.identity.credentials != nil { storage.identityKey.save() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
                 return (response, false)
             }
             let isStored: Void? = await storage.attempt("write") { store in
-                let writer = try await store.writer(for: entry)
+                let writer = try await store.writer(for: entry, replacing: replacing)
                 if !data.isEmpty { try await writer.append(data) }
                 try await writer.commit()
             }
             return (response, isStored != nil)
         }
-        guard let writer = await storage.attempt("write", { try await $0.writer(for: entry) }) else {
+        guard let writer = await storage.attempt("write", { try await $0.writer(for: entry, replacing: replacing) })
+        else {
             return (response, false)
         }
         var response = response

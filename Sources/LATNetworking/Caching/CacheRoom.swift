@@ -110,8 +110,9 @@ struct CacheRoom: Room {
         let response = try await chain.proceed(request)
         guard TimeToLiveRule.isStorable(status: response.status) else { return (response, false) }
         return await operations.store(
-            response, to: request, chain.call, ticket, varyFields: TimeToLiveRule.varyFields(of: response.headers),
-            requestTime: requestTime, responseTime: operations.storage.now())
+            response, to: request, chain.call, ticket, under: request.cachePolicy ?? standard,
+            varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: requestTime,
+            responseTime: operations.storage.now())
     }
 }
 
