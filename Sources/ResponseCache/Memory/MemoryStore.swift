@@ -51,7 +51,9 @@ public final class MemoryStore: CacheStore, CacheInspecting {
 
     /// The entries under a primary key with their bodies, one for each variant, the one stored last first. To be looked up
     /// counts as a use for the order in which room is made.
-    public func entries(for primaryKey: String) async throws -> [CacheEntry] {
+    public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey) }
+
+    func lookUp(_ primaryKey: String) -> [CacheEntry] {
         change(primaryKey) { shard, moment in
             let indexes = shard.indexes(of: primaryKey)
             // The one stored last is the last one to go.
@@ -68,7 +70,7 @@ public final class MemoryStore: CacheStore, CacheInspecting {
     /// The body of an entry; `nil` when it is gone, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
-        let found = try await entries(for: entry.key.primary).first { $0.key == entry.key }
+        let found = lookUp(entry.key.primary).first { $0.key == entry.key }
         guard let found, entry.version == nil || entry.version == found.version else { return nil }
         return found.attachedBody.map { ResponseBody($0) }
     }

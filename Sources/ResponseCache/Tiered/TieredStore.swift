@@ -26,6 +26,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating {
     /// Larger bodies are not copied.
     public let copyLimit: Int64
 
+    /// The upper store, when it is memory.
+    private let memory: MemoryStore?
     private let copies: Copies
     private let follower: Task<Void, Never>?
 
@@ -52,6 +54,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating {
         self.copyLimit = min(copyLimit, FileBody.wholeByteCount)
         let feed = lower.invalidating?.invalidations()
         let copies = Copies(upper, feed)
+        memory = upper as? MemoryStore
         self.copies = copies
         follower = feed.map { feed in
             Task {
@@ -66,12 +69,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating {
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        let isQuiet = copies.areRight
-        var kept = (try? await upper.entries(for: primaryKey)) ?? []
-        if isQuiet, copies.isComplete(kept) {
-            for index in kept.indices { kept[index].version = kept[index].origin?.version }
-            return kept
-        }
+        if let found = entriesAtHand(for: primaryKey) { return found }
+        let areRight = memory == nil && copies.areRight
+        let kept = (try? await upper.entries(for: primaryKey)) ?? []
+        if areRight, let found = copies.complete(kept) { return found }
         let own = kept.filter(Copies.isOwn)
         let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
@@ -87,6 +88,12 @@ public final class TieredStore: CacheInspecting, CacheInvalidating {
             await copies.forget(.key(copy.key))
         }
         return await merge(own, stored, stamp)
+    }
+
+    /// The entries under a primary key, when memory has all of them: without waiting, one lock, no system call.
+    func entriesAtHand(for primaryKey: String) -> [CacheEntry]? {
+        guard let memory, copies.areRight else { return nil }
+        return copies.complete(memory.lookUp(primaryKey))
     }
 
     /// The entries of both: those of the store behind, and what that could not take.
