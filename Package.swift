@@ -32,7 +32,7 @@ let package = Package(
                 "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
             ]),
         .target(name: "LATStorage", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
-        .target(name: "LATTesting", dependencies: ["HTTPCore", "Platform"]),
+        .target(name: "LATTesting", dependencies: ["HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache"]),

@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases, [1, 2, 3] as [UInt64])
+    @Test(arguments: [Kind.memory, .disk, .sealedDisk, .tiered], [1, 2, 3] as [UInt64])
     func theStoreDoesWhatTheModelDoes(_ kind: Kind, _ seed: UInt64) async throws {
         let directory = try TemporaryDirectory()
         let store = try kind.make(in: directory, limit: 120_000)

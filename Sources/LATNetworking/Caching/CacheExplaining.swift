@@ -39,7 +39,8 @@ extension CacheOperations {
         let store = try await storage.store()
         let others = try await store.inspecting?.entries(.url(ticket.url.text)) ?? []
         return CacheExplanation(
-            question(ticket.identity), entries: try await store.entries(for: ticket.primary), others: others.filter { $0.key.primary != ticket.primary },
+            question(ticket.identity), entries: try await store.entries(for: ticket.primary),
+            others: others.filter { $0.key.primary != ticket.primary },
             lastRefusal: storage.ledger.refusals.last(of: ticket.primary), at: now)
     }
 }

@@ -104,7 +104,8 @@ struct CacheOperations: Sendable {
     // MARK: Reading
 
     func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
-        await storage.behind?.entries(for: ticket.primary, urgency) ?? []
+        let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
+        return found.filter { $0.isCredible(for: ticket.primary) }
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -194,10 +195,13 @@ struct CacheOperations: Sendable {
 
     /// Stores an answer, behind: nothing waits for the store. A stream is stored while it is read.
     ///
+    /// - Parameters:
+    ///   - policy: by which it was asked for.
+    ///   - candidate: the entry that the server was asked about. What somebody else has stored in its place since stays.
     /// - Returns: the response to hand on, and whether it is found already.
     func store(
-        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, varyFields: [String],
-        requestTime: Date, responseTime: Date
+        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
+        replacing candidate: CacheEntry? = nil, varyFields: [String], requestTime: Date, responseTime: Date
     ) async -> (response: HTTPResponse, isStored: Bool) {
         guard response.source == .network else { return (response, false) }
         if let refusal = verdict(on: response, call) {
@@ -211,6 +215,8 @@ struct CacheOperations: Sendable {
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
+        entry.retainUntil = RetentionRule.end(of: entry, under: policy, servesStale: servesStaleWhenDisconnected)
+        let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
         guard let behind = storage.behind else { return (response, false) }
         if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {
@@ -218,11 +224,12 @@ struct CacheOperations: Sendable {
                 storage.ledger.refuse(ticket.primary, .incomplete)
                 return (response, false)
             }
-            return (response, await behind.store(entry, data))
+            return (response, await behind.store(entry, data, replacing: replacing))
         }
         var response = response
         let announced = StorageRule.announcedLength(of: response, method: request.method)
-        response.body = ResponseBody(StoringBody(response.body, into: behind.stream(entry), announced: announced))
+        response.body = ResponseBody(
+            StoringBody(response.body, into: behind.stream(entry, replacing: replacing), announced: announced))
         return (response, false)
     }
 

@@ -141,8 +141,9 @@ struct CacheRoom: Room {
             return (response, false)
         }
         return await operations.store(
-            response, to: request, chain.call, ticket, varyFields: TimeToLiveRule.varyFields(of: response.headers),
-            requestTime: requestTime, responseTime: operations.storage.now())
+            response, to: request, chain.call, ticket, under: request.cachePolicy ?? standard,
+            varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: requestTime,
+            responseTime: operations.storage.now())
     }
 }
 

@@ -19,7 +19,8 @@ extension HTTPCacheRoom {
             stored.body = body
             guard isStorable else { return (stored, false) }
             return await operations.store(
-                stored, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: stored.headers),
+                stored, to: request, chain.call, ticket, under: .http, replacing: forward.candidate,
+                varyFields: VaryRule.fields(of: stored.headers),
                 requestTime: requestTime, responseTime: responseTime)
         }
         if let completion = forward.completion {

@@ -104,8 +104,9 @@ struct HTTPCacheRoom: Room {
             let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
-            response, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: response.headers),
-            requestTime: requestTime, responseTime: operations.storage.now()
+            response, to: request, chain.call, ticket, under: .http,
+            varyFields: VaryRule.fields(of: response.headers), requestTime: requestTime,
+            responseTime: operations.storage.now()
         ).response
     }
 
@@ -200,8 +201,8 @@ struct HTTPCacheRoom: Room {
             return (response, false)
         }
         return await operations.store(
-            response, to: request, chain.call, ticket, varyFields: VaryRule.fields(of: response.headers),
-            requestTime: requestTime, responseTime: responseTime)
+            response, to: request, chain.call, ticket, under: .http, replacing: forward.candidate,
+            varyFields: VaryRule.fields(of: response.headers), requestTime: requestTime, responseTime: responseTime)
     }
 
     /// A stored response that the server has confirmed; `nil` when its body is gone, or another one is meant. A 304 to

@@ -71,7 +71,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// The body of an entry; `nil` when it is gone, or was stored anew since.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
-        let found = try await entries(for: entry.key.primary).first { $0.key == entry.key }
+        let found = lookUp(entry.key.primary).first { $0.key == entry.key }
         guard let found, entry.version == nil || entry.version == found.version else { return nil }
         return found.attachedBody.map { ResponseBody($0) }
     }

@@ -38,6 +38,7 @@ package enum StoredAnswer {
             responseTime: responseTime)
         entry.varyFields = varyFields
         entry.partition = identity.partition
+        entry.tags = InvalidationRule.tags(of: response.headers)
         return entry
     }
 

@@ -92,6 +92,12 @@ extension CacheEntry {
         return entry
     }
 
+    /// Whether it can be what was asked for: a store of somebody else's may mix up keys, or lose the end of a body.
+    package func isCredible(for primaryKey: String) -> Bool {
+        key.primary.utf8.elementsEqual(primaryKey.utf8)
+            && (attachedBody.map { Int64($0.count) == bodyByteCount } ?? true)
+    }
+
     /// What counts of it besides the body, for limits and reports: texts and fields. The same in every store.
     var headByteCount: Int64 {
         var count = key.primary.utf8.count + key.variant.utf8.count + method.utf8.count + url.utf8.count

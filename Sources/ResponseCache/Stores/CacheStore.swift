@@ -91,6 +91,16 @@ public enum CacheReplacement: Hashable, Sendable {
     /// Nothing: whoever asked had found no entry.
     case nothing
 
+    /// What an answer may replace that was fetched to replace an entry in hand: that storing of it. Anything, where the entry
+    /// in hand is another variant, or is stored nowhere yet.
+    package init(of candidate: CacheEntry, by answer: CacheEntry) {
+        if candidate.key == answer.key, let version = candidate.version {
+            self = .version(version)
+        } else {
+            self = .anything
+        }
+    }
+
     /// Whether an entry may be stored where a storing is, or nothing.
     public func allows(_ stored: StoredVersion?) -> Bool {
         guard let stored else { return true }

@@ -21,14 +21,22 @@ final class Copies: Sendable {
         isMemory = store is MemoryStore
     }
 
-    /// Whether what others have changed was dealt with.
+    /// Whether nothing that others have changed is left to be dealt with. To be asked before the copies are looked up.
     var areRight: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
+
+    /// The entries as they are given out, when they are all that there is under their primary key; else `nil`.
+    func complete(_ kept: [CacheEntry]) -> [CacheEntry]? {
+        guard isComplete(kept) else { return nil }
+        var given = kept
+        for index in given.indices { given[index].version = given[index].origin?.version }
+        return given
+    }
 
     /// Whether an entry of the upper store is no copy: the store behind did not take it.
     static func isOwn(_ entry: CacheEntry) -> Bool { entry.origin?.version == nil }
 
     /// Whether copies are all that there is under their primary key.
-    func isComplete(_ entries: [CacheEntry]) -> Bool {
+    private func isComplete(_ entries: [CacheEntry]) -> Bool {
         !entries.isEmpty
             && entries.allSatisfy { entry in
                 guard let origin = entry.origin, origin.version != nil else { return false }

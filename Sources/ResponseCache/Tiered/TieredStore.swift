@@ -26,6 +26,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     /// Larger bodies are not copied.
     public let copyLimit: Int64
 
+    /// The upper store, when it is memory.
+    private let memory: MemoryStore?
     private let copies: Copies
     private let follower: Task<Void, Never>?
 
@@ -52,6 +54,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         self.copyLimit = min(copyLimit, FileBody.wholeByteCount)
         let feed = lower.invalidating?.invalidations()
         let copies = Copies(upper, feed)
+        memory = upper as? MemoryStore
         self.copies = copies
         follower = feed.map { feed in
             Task {
@@ -66,9 +69,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        let isQuiet = copies.areRight
+        if let found = entriesAtHand(for: primaryKey) { return found }
+        let areRight = memory == nil && copies.areRight
         let kept = (try? await upper.entries(for: primaryKey)) ?? []
-        if isQuiet, copies.isComplete(kept) { return Self.originals(kept) }
+        if areRight, let found = copies.complete(kept) { return found }
         let own = kept.filter(Copies.isOwn)
         let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
@@ -86,18 +90,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return await merge(own, stored, stamp)
     }
 
-    /// The entries under a primary key when memory is the upper store and known to have all of them; else `nil`.
-    func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
-        guard let memory = upper as? MemoryStore, copies.areRight else { return nil }
-        let kept = memory.lookUp(primaryKey)
-        return copies.isComplete(kept) ? Self.originals(kept) : nil
-    }
-
-    /// Copies as what they are copies of.
-    private static func originals(_ copies: [CacheEntry]) -> [CacheEntry] {
-        var entries = copies
-        for index in entries.indices { entries[index].version = entries[index].origin?.version }
-        return entries
+    /// The entries under a primary key, when memory has all of them: without waiting, one lock, no system call.
+    func entriesAtHand(for primaryKey: String) -> [CacheEntry]? {
+        guard let memory, copies.areRight else { return nil }
+        return copies.complete(memory.lookUp(primaryKey))
     }
 
     /// The entries of both: those of the store behind, and what that could not take.

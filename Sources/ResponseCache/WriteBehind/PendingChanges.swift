@@ -6,7 +6,7 @@ import FoundationEssentials
 /// among them, so that nothing that was stored after a removal is removed by it.
 struct PendingChanges {
     enum Change: Sendable {
-        case store(CacheEntry, Data)
+        case store(CacheEntry, Data, replacing: CacheReplacement)
         case update(CacheEntry)
         /// Only ``CacheEntry/lastUse`` counts.
         case touch(CacheEntry)
@@ -70,8 +70,8 @@ struct PendingChanges {
     /// Adds an answer with its body.
     ///
     /// - Returns: `false` when there is no room for it.
-    mutating func store(_ entry: CacheEntry, _ body: Data) -> Bool {
-        add(.store(entry.bare, body), entry.key)
+    mutating func store(_ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything) -> Bool {
+        add(.store(entry.bare, body, replacing: replacing), entry.key)
     }
 
     /// Replaces what is kept of an entry besides its body.
@@ -96,10 +96,12 @@ struct PendingChanges {
     ///
     /// - Returns: whether it waits still.
     mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
-        guard let slot = slot(of: key), case .store(var entry, let body) = slot.change else { return false }
+        guard let slot = slot(of: key), case .store(var entry, let body, let replacing) = slot.change else {
+            return false
+        }
         entry.lastUse = time
         // The one that is being written is written once more.
-        _ = add(.store(entry, body), key)
+        _ = add(.store(entry, body, replacing: replacing), key)
         return true
     }
 
@@ -267,7 +269,7 @@ struct PendingChanges {
         /// Whether the store need not be asked: the answer does not vary.
         var isComplete: Bool {
             changes.contains { change in
-                if case .store(let entry, _) = change { entry.key.variant.isEmpty } else { false }
+                if case .store(let entry, _, _) = change { entry.key.variant.isEmpty } else { false }
             }
         }
 
@@ -276,7 +278,7 @@ struct PendingChanges {
             var entries = entries.filter { entry in !removals.contains { $0.hides(entry) } }
             for change in changes {
                 switch change {
-                case .store(var entry, let body):
+                case .store(var entry, let body, _):
                     entries.removeAll { $0.key == entry.key }
                     entry.attachedBody = body
                     entry.note = Waiting()
@@ -304,14 +306,14 @@ struct PendingChanges {
 
     private static func entry(_ change: Change) -> CacheEntry {
         switch change {
-        case .store(let entry, _), .update(let entry), .touch(let entry): entry
+        case .store(let entry, _, _), .update(let entry), .touch(let entry): entry
         }
     }
 
     /// The bytes that a change holds, roughly.
     private static func size(_ change: Change) -> Int64 {
         switch change {
-        case .store(let entry, let body): entry.headByteCount + Int64(body.count) + 256
+        case .store(let entry, let body, _): entry.headByteCount + Int64(body.count) + 256
         case .update(let entry), .touch(let entry): entry.headByteCount + 256
         }
     }

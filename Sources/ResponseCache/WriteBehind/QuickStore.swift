@@ -40,7 +40,7 @@ extension DiskStore: QuickStore {
 extension TieredStore: QuickStore {
     var neverWaits: Bool { false }
 
-    func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesInMemory(for: primaryKey) }
+    func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesAtHand(for: primaryKey) }
 
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
         let quick = (upper as? MemoryStore, lower as? DiskStore)
@@ -51,9 +51,9 @@ extension TieredStore: QuickStore {
 }
 
 extension CacheStore {
-    /// Stores an entry with its whole body.
-    func put(_ entry: CacheEntry, _ body: Data) async throws {
-        let writer = try await writer(for: entry)
+    /// Stores an entry with its whole body, unless another was stored in place of what it may replace.
+    func put(_ entry: CacheEntry, _ body: Data, replacing: CacheReplacement) async throws {
+        let writer = try await writer(for: entry, replacing: replacing)
         if !body.isEmpty { try await writer.append(body) }
         try await writer.commit()
     }

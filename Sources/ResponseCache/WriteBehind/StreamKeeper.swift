@@ -29,13 +29,15 @@ package final class StreamKeeper: Sendable {
     }
 
     private let entry: CacheEntry
+    private let replacing: CacheReplacement
     private let behind: WriteBehind
     private let state = Mutex(State())
     /// Only in ``run()``, of which there is one at a time.
     private let writer = Mutex<(any CacheWriter)?>(nil)
 
-    init(_ entry: CacheEntry, _ behind: WriteBehind) {
+    init(_ entry: CacheEntry, _ replacing: CacheReplacement, _ behind: WriteBehind) {
         self.entry = entry
+        self.replacing = replacing
         self.behind = behind
     }
 
@@ -95,7 +97,7 @@ package final class StreamKeeper: Sendable {
 
     private func openWriter() async throws -> any CacheWriter {
         if let writer = writer.withLock({ $0 }) { return writer }
-        let made = try await behind.store.writer(for: entry)
+        let made = try await behind.store.writer(for: entry, replacing: replacing)
         writer.withLock { $0 = made }
         return made
     }

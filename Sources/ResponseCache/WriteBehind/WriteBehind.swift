@@ -59,7 +59,8 @@ package final class WriteBehind: Sendable {
     ///   - prepare: what is to be done before something is written that ``needPreparation()`` was called for.
     ///   - report: told of each fault of the store, with what it could not do.
     package init(
-        _ store: any CacheStore, _ settings: Settings, _ ledger: CacheLedger? = nil, now: @escaping @Sendable () -> Date,
+        _ store: any CacheStore, _ settings: Settings, _ ledger: CacheLedger? = nil,
+        now: @escaping @Sendable () -> Date,
         prepare: @escaping @Sendable () -> Void,
         report: @escaping @Sendable (_ fault: any Error, _ operation: String) -> Void
     ) {
@@ -141,18 +142,21 @@ package final class WriteBehind: Sendable {
 
     /// Has an answer stored.
     ///
+    /// - Parameter replacing: what it may take the place of; what somebody else has stored there since stays.
     /// - Returns: whether it is found from now on.
-    package func store(_ entry: CacheEntry, _ body: Data) async -> Bool {
-        guard !neverWaits else { return await keep(entry, body) }
-        let isTaken = change { $0.store(entry, body) }
+    package func store(
+        _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
+    ) async -> Bool {
+        guard !neverWaits else { return await keep(entry, body, replacing) }
+        let isTaken = change { $0.store(entry, body, replacing: replacing) }
         if !isTaken { ledger.refuse(entry.key.primary, .queueFull) }
         return isTaken
     }
 
     /// Stores an answer, and tells what came of it.
-    private func keep(_ entry: CacheEntry, _ body: Data) async -> Bool {
+    private func keep(_ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement) async -> Bool {
         do {
-            _ = try await store.put(entry, body)
+            try await store.put(entry, body, replacing: replacing)
             ledger.counters.countStored(body.count)
             return true
         } catch {
@@ -196,7 +200,9 @@ package final class WriteBehind: Sendable {
     }
 
     /// Begins to store a stream.
-    package func stream(_ entry: CacheEntry) -> StreamKeeper { StreamKeeper(entry, self) }
+    package func stream(_ entry: CacheEntry, replacing: CacheReplacement = .anything) -> StreamKeeper {
+        StreamKeeper(entry, replacing, self)
+    }
 
     /// Asks for the preparation before the next write.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
@@ -235,8 +241,8 @@ package final class WriteBehind: Sendable {
     private func perform(_ work: PendingChanges.Work) async {
         let succeeded: Bool
         switch work {
-        case .change(_, .store(let entry, let body)):
-            succeeded = await keep(entry, body)
+        case .change(_, .store(let entry, let body, let replacing)):
+            succeeded = await keep(entry, body, replacing)
         case .change(_, .update(let entry)):
             succeeded = await perform { try await $0.update(entry) }
         case .change(_, .touch(let entry)):

@@ -70,9 +70,9 @@ extension TemporaryDirectory {
     }
 }
 
-/// The three stores, for what they must have in common.
+/// The stores, for what they must have in common.
 enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case memory, disk, sealedDisk, tiered
+    case memory, disk, sealedDisk, tiered, memoryTiers
 
     var testDescription: String { rawValue }
 
@@ -84,6 +84,8 @@ enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case .sealedDisk: return try DiskStore.plain(folder, limit: limit, key: Data(repeating: 7, count: 32))
         case .tiered:
             return TieredStore(memory: MemoryStore(byteLimit: limit), disk: try DiskStore.plain(folder, limit: limit))
+        case .memoryTiers:
+            return TieredStore(MemoryStore(byteLimit: limit), over: MemoryStore(byteLimit: limit), copyLimit: limit / 8)
         }
     }
 }

@@ -1,0 +1,123 @@
+public import FoundationEssentials
+public import HTTPCore
+public import ResponseCache
+
+/// A store of the response cache with one fault, to see what an app does with it.
+///
+/// ```swift
+/// configuration.cacheStore = FaultyCacheStore(MemoryStore(), .slow(.seconds(5)))
+/// ```
+///
+/// It lists nothing (``CacheInspecting``), whatever the store behind can.
+public final class FaultyCacheStore: CacheStore {
+    /// What is wrong with it.
+    public enum Fault: Hashable, Sendable {
+        /// Each operation takes so much longer.
+        case slow(Duration)
+        /// Each operation throws.
+        case throwing(NetworkError.Kind)
+        /// It does or says something else than it should.
+        case lying(Lie)
+    }
+
+    /// What is not so.
+    public enum Lie: CaseIterable, Sendable {
+        /// A writer replaces whatever is there.
+        case replacement
+        /// Bodies lack their last byte.
+        case body
+        /// Under a key that nothing is stored under, the entries of another one are found.
+        case key
+        /// Tags select by something else.
+        case tags
+        /// Nothing is removed by a prefix.
+        case prefix
+        /// Uses are not noted.
+        case touch
+        /// All versions are the same.
+        case version
+    }
+
+    private let store: any CacheStore
+    private let fault: Fault
+
+    /// A store that stands before another one and spoils it.
+    public init(_ store: any CacheStore, _ fault: Fault) {
+        self.store = store
+        self.fault = fault
+    }
+
+    private func tells(_ lie: Lie) -> Bool { fault == .lying(lie) }
+
+    private func act() async throws {
+        switch fault {
+        case .slow(let duration): try await Task.sleep(for: duration)
+        case .throwing(let kind): throw NetworkError(kind, message: "the store was told to throw")
+        case .lying: break
+        }
+    }
+
+    /// The entries under a primary key.
+    public func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        try await act()
+        var entries = try await store.entries(for: primaryKey)
+        if tells(.key), entries.isEmpty { entries = try await store.inspecting?.entries(.all) ?? [] }
+        for index in entries.indices {
+            if tells(.body) { entries[index].attachedBody = entries[index].attachedBody.map { Data($0.dropLast()) } }
+            if tells(.version) { entries[index].version = StoredVersion(1) }
+        }
+        return entries
+    }
+
+    /// The body of an entry.
+    public func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        try await act()
+        return try await store.body(of: entry)
+    }
+
+    /// Begins to store a response.
+    public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        try await act()
+        let writer = try await store.writer(for: entry, replacing: tells(.replacement) ? .anything : replacing)
+        return tells(.version) ? SameVersionWriter(writer) : writer
+    }
+
+    /// Replaces what is kept of an entry besides its body.
+    public func update(_ entry: CacheEntry) async throws -> Bool {
+        try await act()
+        return try await store.update(entry)
+    }
+
+    /// Notes that an entry was used.
+    public func touch(_ key: CacheKey, at time: Date) async throws {
+        try await act()
+        if !tells(.touch) { try await store.touch(key, at: time) }
+    }
+
+    /// Removes what is selected.
+    public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        try await act()
+        if tells(.prefix), case .urlPrefix = selection { return CacheUsage() }
+        if tells(.tags), case .tag(let tag) = selection { return try await store.remove(.server(tag)) }
+        return try await store.remove(selection)
+    }
+
+    /// The store cannot.
+    public var inspecting: (any CacheInspecting)? { nil }
+}
+
+private final class SameVersionWriter: CacheWriter {
+    private let writer: any CacheWriter
+
+    init(_ writer: any CacheWriter) { self.writer = writer }
+
+    func append(_ data: Data) async throws { try await writer.append(data) }
+
+    func commit() async throws -> CacheCommit {
+        guard case .stored(var entry, let count) = try await writer.commit() else { return .superseded }
+        entry.version = StoredVersion(1)
+        return .stored(entry, variantCount: count)
+    }
+
+    func discard() async { await writer.discard() }
+}

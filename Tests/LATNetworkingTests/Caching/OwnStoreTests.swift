@@ -1,0 +1,131 @@
+import Foundation
+import HTTPCore
+import LATNetworking
+import LATTesting
+import ResponseCache
+import Synchronization
+import Testing
+
+/// A manager on a store of the app's own: what it tells the store, and what a bad one does to requests.
+@Suite(.timeLimit(.minutes(2))) struct OwnStoreTests {
+    @Test func storeIsToldWhatIsReplacedAndForHowLong() async throws {
+        let server = try MockServer.counting([
+            "Cache-Control": "max-age=60", "ETag": "\"1\"", "Cache-Tag": "news, front",
+        ])
+        let clock = TestClock()
+        let store = RecordingStore()
+        let manager = try CentralRequestManager.caching(.http, clock) { $0.cacheStore = store }
+        _ = try await manager.startRequest("GET", server.url())
+        let first = try #require(store.writes.first)
+        #expect(first.replacing == .anything && first.entry.tags == ["news", "front"])
+        // Sixty seconds, and a week in which it can be confirmed.
+        #expect(first.entry.retainUntil == clock.now.addingTimeInterval(60 + 7 * 86_400))
+        let version = try await store.entries(for: first.entry.key.primary).first?.version
+        clock.advance(by: 100)
+        #expect(try await manager.startRequest("GET", server.url()).text == "2")
+        #expect(store.writes.last?.replacing == .version(try #require(version)))
+        // Another process has stored a newer answer meanwhile: that one stays, and the caller has its own.
+        store.beforeCommit = { primary in try await store.put(primary, "newer") }
+        clock.advance(by: 100)
+        #expect(try await manager.startRequest("GET", server.url()).text == "3")
+        #expect(try await store.entries(for: first.entry.key.primary).first?.attachedBody == Data("newer".utf8))
+        _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
+    }
+
+    @Test func taggedAnswersGoTogether() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            .text(request.path).header("Cache-Control", "max-age=60")
+                .header("Surrogate-Key", "all \(request.path.dropFirst())")
+        }
+        let manager = try CentralRequestManager.caching(.http)
+        for path in ["/a", "/b", "/c"] { _ = try await manager.startRequest("GET", server.url(path)) }
+        #expect(try await manager.cache.remove(.tag("b")).entryCount == 1)
+        #expect(try await manager.startRequest("GET", server.url("/a")).source == .memoryCache)
+        #expect(try await manager.startRequest("GET", server.url("/b")).source == .network)
+        #expect(try await manager.cache.remove(.tag("all")).entryCount == 3)
+    }
+
+    @Test func storeThatListsNothingIsNamed() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.cacheStore = FaultyCacheStore(MemoryStore(), .lying(.touch))
+        }
+        #expect(try await manager.startRequest("GET", server.url()).text == "1")
+        #expect(try await manager.startRequest("GET", server.url()).source == .memoryCache)
+        let missing = CacheCapabilityMissing(store: "FaultyCacheStore", capability: "CacheInspecting")
+        for call in [
+            { _ = try await manager.cache.usage() }, { _ = try await manager.cache.entries() },
+            { _ = try await manager.cache.pin("/") },
+        ] as [() async throws -> Void] {
+            let error = await failure { try await call() }
+            #expect(error?.kind == .cache && error?.underlying as? CacheCapabilityMissing == missing)
+            #expect(error?.message.contains("FaultyCacheStore cannot do this") == true)
+        }
+        // Removal and invalidation need no list.
+        _ = try await manager.startRequest("POST", server.url())
+        #expect(try await manager.startRequest("GET", server.url()).source == .network)
+        try await manager.cache.removeAll()
+        #expect(try await manager.startRequest("GET", server.url()).source == .network)
+    }
+
+    @Test(arguments: FaultyCacheStore.Lie.allCases + [nil])
+    func badStoreGivesNoWrongAnswer(_ lie: FaultyCacheStore.Lie?) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            .text("this is \(request.path)").header("Cache-Control", "max-age=60")
+                .header("ETag", "\"\(request.path)\"")
+        }
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.cacheStore = FaultyCacheStore(MemoryStore(), lie.map { .lying($0) } ?? .throwing(.cache))
+            $0.cacheObserver = { _ in }
+        }
+        for _ in 0..<3 {
+            for path in ["/a", "/b", "/c"] {
+                #expect(try await manager.startRequest("GET", server.url(path)).text == "this is \(path)")
+            }
+        }
+    }
+}
+
+/// Notes what is written, and lets somebody else write in between.
+private final class RecordingStore: CacheStore {
+    private struct State {
+        var writes: [(entry: CacheEntry, replacing: CacheReplacement)] = []
+        var beforeCommit: (@Sendable (String) async throws -> Void)?
+    }
+
+    private let store = MemoryStore()
+    private let state = Mutex(State())
+
+    var writes: [(entry: CacheEntry, replacing: CacheReplacement)] { state.withLock(\.writes) }
+
+    /// Called with the primary key, once.
+    var beforeCommit: (@Sendable (String) async throws -> Void)? {
+        get { state.withLock { state in state.beforeCommit.take() } }
+        set { state.withLock { $0.beforeCommit = newValue } }
+    }
+
+    func put(_ primary: String, _ body: String) async throws {
+        guard let entry = try await store.entries(for: primary).first else { return }
+        let writer = try await store.writer(for: entry)
+        try await writer.append(Data(body.utf8))
+        try await writer.commit()
+    }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await store.entries(for: primaryKey) }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        state.withLock { $0.writes.append((entry, replacing)) }
+        try await beforeCommit?(entry.key.primary)
+        return try await store.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await store.remove(selection) }
+}

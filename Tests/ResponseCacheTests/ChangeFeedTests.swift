@@ -1,0 +1,239 @@
+import Foundation
+import HTTPCore
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import ResponseCache
+
+/// What others change on the disk, and what a tier does about it.
+@Suite(.timeLimit(.minutes(5))) struct ChangeFeedTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func disk(key: UInt8? = nil) throws -> DiskStore {
+        try .plain(directory.path(of: "cache"), key: key.map { Data(repeating: $0, count: 32) })
+    }
+
+    private func tiers(key: UInt8? = nil) throws -> TieredStore {
+        TieredStore(memory: MemoryStore(), disk: try disk(key: key))
+    }
+
+    /// The primary keys that memory has copies of.
+    private func copies(_ store: TieredStore) async throws -> Set<String> {
+        Set(try await store.upper.inspected().entries(.all).map(\.key.primary))
+    }
+
+    private func fill(_ store: TieredStore, _ keys: [String]) async throws {
+        for key in keys {
+            var entry = Make.entry(key, server: key)
+            entry.tags = ["tag-" + key]
+            try await store.put(entry)
+        }
+    }
+
+    @Test(arguments: [nil, 7] as [UInt8?]) func othersChangeTakesOneKey(_ key: UInt8?) async throws {
+        let (one, two) = (try tiers(key: key), try tiers(key: key))
+        try await fill(one, ["a", "b", "c", "d"])
+        for key in ["a", "b", "c", "d"] { _ = try await two.data(key) }
+        #expect(try await copies(two) == ["a", "b", "c", "d"])
+        try await one.put(Make.entry("a"), Data("new".utf8))
+        // At once, however many ask.
+        #expect(try await two.data("a") == Data("new".utf8))
+        while try await two.first("b")?.tier != .memory { await Task.yield() }
+        #expect(try await copies(two).isSuperset(of: ["b", "c", "d"]))
+        // By a tag, and by a row.
+        try await one.remove(.tag("tag-b"))
+        #expect(try await two.first("b") == nil)
+        try await one.remove(.server("c"))
+        #expect(try await two.first("c") == nil)
+        while try await two.first("d")?.tier != .memory { await Task.yield() }
+        #expect(try await copies(two).contains("d"))
+    }
+
+    @Test func everyLookUpSeesWhatWasCommittedBefore() async throws {
+        let (one, two) = (try tiers(), try tiers())
+        for number in 0..<60 {
+            try await one.put(Make.entry("a"), Data("\(number)".utf8))
+            #expect(try await two.data("a") == Data("\(number)".utf8))
+            if number % 3 == 0 { #expect(try await two.data("a") == Data("\(number)".utf8)) }
+        }
+    }
+
+    @Test func ownChangesAreNoNews() async throws {
+        let store = try disk()
+        let feed = store.invalidations()
+        for number in 0..<20 { try await store.put(Make.entry("k\(number)")) }
+        try await store.remove(.all)
+        #expect(feed.isQuiet)
+        feed.finish()
+        var iterator = feed.makeAsyncIterator()
+        #expect(await iterator.next() == nil)
+    }
+
+    @Test func feedGivesWhatOthersChanged() async throws {
+        let (one, two) = (try disk(), try disk())
+        try await one.put(Make.entry("first"))
+        #expect(try await two.has("first"))
+        let feed = two.invalidations()
+        #expect(feed.isQuiet)
+        try await one.put(Make.entry("a"))
+        try await one.remove(.urlPrefix("http://h/first"))
+        try await one.remove(.tag("nobody has it"))
+        #expect(!feed.isQuiet)
+        var iterator = feed.makeAsyncIterator()
+        #expect(await iterator.next() == .primaryKey("a"))
+        #expect(await iterator.next() == .urlPrefix("http://h/first"))
+        // The last one counts as dealt with once the next is asked for.
+        #expect(!feed.isQuiet)
+        feed.finish()
+        #expect(await iterator.next() == nil)
+    }
+
+    @Test func whoIsFarBehindTakesAllForChanged() async throws {
+        let (one, two) = (try disk(), try disk())
+        try await one.put(Make.entry("first"))
+        #expect(try await two.has("first"))
+        let feed = two.invalidations()
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<1_100 { group.addTask { try await one.update(Make.entry("first")) } }
+            try await group.waitForAll()
+        }
+        #expect(!feed.isQuiet)
+        var iterator = feed.makeAsyncIterator()
+        #expect(await iterator.next() == .all)
+    }
+
+    @Test func logOfChangesStaysBounded() async throws {
+        let store = try disk()
+        try await store.put(Make.entry("a"))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<6_000 { group.addTask { _ = try await store.update(Make.entry("a")) } }
+            try await group.waitForAll()
+        }
+        let index = try SQLiteConnection(
+            path: directory.path(of: "cache/index-2.sqlite"), mode: .reading, busyTimeout: .seconds(5))
+        let count = try #require(try index.number("SELECT count(*) FROM changes"))
+        #expect(count <= CacheIndex.changeLimit + 1_000)
+        #expect(try index.number("SELECT max(id) FROM changes") == 6_001)
+    }
+
+    @Test func sealedLogTellsNothing() async throws {
+        let store = try disk(key: 7)
+        try await store.put(Make.entry("needle-in-clear"))
+        try await store.remove(.url("http://h/needle-in-clear"))
+        try await store.flush()
+        for name in directory.contents {
+            #expect(directory.read(name)?.firstRange(of: Data("needle-in-clear".utf8)) == nil, "\(name)")
+        }
+    }
+
+    @Test func strangersWithAnotherKeyAreHeardWhenTheyRemoveAll() async throws {
+        let (one, two) = (try disk(key: 1), try tiers(key: 2))
+        try await fill(two, ["a"])
+        #expect(try await two.first("a")?.tier == .memory)
+        try await one.remove(.all)
+        #expect(try await two.first("a") == nil)
+    }
+
+    // MARK: Tiers of any two
+
+    @Test func tierFollowsAnyFeed() async throws {
+        let far = FeedStore()
+        let store = TieredStore(MemoryStore(), over: far)
+        try await fill(store, ["a", "b"])
+        #expect(try await store.first("a")?.tier == .memory && far.lookUpCount == 0)
+        far.feeds.send(.primaryKey("a"))
+        _ = try await store.first("a")
+        #expect(far.lookUpCount == 1)
+        // Only that one went.
+        #expect(try await !store.upper.entries(for: "b").isEmpty)
+        #expect(store.inspecting == nil && store.invalidating != nil)
+        await #expect(throws: NetworkError.self) { try await store.usage() }
+    }
+
+    @Test func copiesOfAnEarlierTierAreNotTrusted() async throws {
+        let near = try disk()
+        let far = MemoryStore()
+        try await TieredStore(near, over: far).put(Make.entry("a"), Data("old".utf8))
+        #expect(try await near.has("a"))
+        // Nobody follows what is changed now.
+        try await far.put(Make.entry("a"), Data("new".utf8))
+        #expect(try await TieredStore(near, over: far).data("a") == Data("new".utf8))
+    }
+
+    @Test func variantBeyondMemoryIsFoundBesideAnother() async throws {
+        let store = TieredStore(MemoryStore(), over: MemoryStore(), copyLimit: 1_000)
+        try await store.put(Make.entry("a", variant: "en"))
+        try await store.put(Make.entry("a", variant: "de"), Make.body(5_000))
+        #expect(Set(try await store.entries(for: "a").map(\.key.variant)) == ["en", "de"])
+    }
+
+    @Test func brokenUpperStoreIsPassedOver() async throws {
+        let store = TieredStore(FaultyCacheStore(MemoryStore(), .throwing(.cache)), over: MemoryStore())
+        try await fill(store, ["a"])
+        #expect(try await store.has("a"))
+        try await store.remove(.tag("tag-a"))
+        #expect(try await store.first("a") == nil)
+    }
+
+    /// Readers copy while writers store: what is found in the end is what was stored last.
+    @Test func copiesAreRightAfterARace() async throws {
+        let lower = MemoryStore()
+        for round in 0..<40 {
+            let store = TieredStore(MemoryStore(), over: lower)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for worker in 0..<6 {
+                    group.addTask {
+                        for number in 0..<20 {
+                            switch worker {
+                            case 0, 1: try await store.put(Make.entry("a"), Data("\(worker) \(number)".utf8))
+                            case 2 where number % 7 == 0: try await store.remove(.primaryKey("a"))
+                            default: _ = try await store.data("a")
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await store.data("a") == lower.data("a"), "round \(round)")
+        }
+    }
+}
+
+/// A store on another machine, as far as a tier can see: it tells of changes by others, and lists nothing.
+private final class FeedStore: CacheStore, CacheInvalidating {
+    let feeds = CacheInvalidations.Group()
+    private let store = MemoryStore()
+    private let count = Counter()
+
+    var lookUpCount: Int { count.value }
+
+    func invalidations() -> CacheInvalidations { feeds.begin() }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        count.add()
+        return try await store.entries(for: primaryKey)
+    }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        try await store.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await store.remove(selection) }
+}
+
+private final class Counter: Sendable {
+    private let count = Mutex(0)
+
+    var value: Int { count.withLock { $0 } }
+
+    func add() { count.withLock { $0 += 1 } }
+}
