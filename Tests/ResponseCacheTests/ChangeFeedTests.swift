@@ -113,7 +113,7 @@ import Testing
             try await group.waitForAll()
         }
         let index = try SQLiteConnection(
-            path: directory.path(of: "cache/index-2.sqlite"), mode: .reading, busyTimeout: .seconds(5))
+            path: DiskLayout(directory.path(of: "cache")).index, mode: .reading, busyTimeout: .seconds(5))
         let count = try #require(try index.number("SELECT count(*) FROM changes"))
         #expect(count <= CacheIndex.changeLimit + 1_000)
         #expect(try index.number("SELECT max(id) FROM changes") == 6_001)

@@ -3,13 +3,14 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// The cookies of an engine, and the file they are kept in.
 ///
 /// The engine's thread takes cookies in and gives them out; it never waits for the file, which a queue of the store's own
 /// writes.
-final class CookieStore: Sendable {
+final class CookieStore: EndsWithProcess {
     private struct State {
         var table = CookieTable()
         /// The engine has ended.
@@ -68,7 +69,7 @@ final class CookieStore: Sendable {
                 state.table.set(cookie, now: now)
             }
         }
-        if file != nil { CookieStoresAtExit.add(self) }
+        if file != nil { ProcessEnd.tell(self) }
     }
 
     // MARK: The engine's side
@@ -145,6 +146,8 @@ final class CookieStore: Sendable {
         queue.sync { _ = save() }
     }
 
+    func processEnds() { writeNow() }
+
     /// Writes the file when what belongs into it has changed. On the queue.
     @discardableResult
     private func save() -> NetworkError? {
@@ -174,32 +177,5 @@ final class CookieStore: Sendable {
         }
         if isFirst { warn("\(message); cookies are kept in memory") }
         return NetworkError(.storage, message: "\(message); see to the folder and try again")
-    }
-}
-
-/// Has the files written when the process ends by `exit` or by returning from `main`.
-private enum CookieStoresAtExit {
-    private struct Reference {
-        weak var store: CookieStore?
-    }
-
-    private static let stores = Mutex<[Reference]>([])
-    /// Registered once, in this process: a child that was forked has none of its threads.
-    private static let process: pid_t = {
-        atexit { CookieStoresAtExit.writeAll() }
-        return getpid()
-    }()
-
-    static func add(_ store: CookieStore) {
-        _ = process
-        stores.withLock { stores in
-            stores.removeAll { $0.store == nil }
-            stores.append(Reference(store: store))
-        }
-    }
-
-    private static func writeAll() {
-        guard process == getpid() else { return }
-        for store in stores.withLock({ $0.compactMap(\.store) }) { store.writeNow() }
     }
 }

@@ -1,5 +1,7 @@
+import Dispatch
 package import FoundationEssentials
 package import HTTPCore
+import Platform
 import Synchronization
 
 /// A store whose changes are made after the requests that they belong to, and that no request waits for beyond a limit.
@@ -7,7 +9,7 @@ import Synchronization
 /// What waits to be written is found like what is written. It waits in memory, at most ``Settings/queueByteLimit`` of it:
 /// what comes when that is full is not stored, and counted. A removal is never dropped: what it is to remove counts as
 /// absent from the moment that it is asked for, also while the store fails to do it.
-package final class WriteBehind: Sendable {
+package final class WriteBehind: EndsWithProcess {
     /// The store.
     package let store: any CacheStore
     private let quick: (any QuickStore)?
@@ -72,6 +74,7 @@ package final class WriteBehind: Sendable {
         self.report = report
         quick = store as? any QuickStore
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
+        if !neverWaits { ProcessEnd.tell(self) }
     }
 
     private var neverWaits: Bool { quick?.neverWaits ?? false }
@@ -337,6 +340,17 @@ package final class WriteBehind: Sendable {
     /// Returns when all that has been asked for until now has been tried, or after a while.
     package func settle(within limit: Duration) async {
         _ = try? await patience.run(within: limit) { await self.settle() }
+    }
+
+    /// A program that makes one request and ends keeps its answer.
+    package func processEnds() {
+        guard !isIdle.load(ordering: .acquiring) else { return }
+        let isSettled = DispatchSemaphore(value: 0)
+        Task {
+            await settle()
+            isSettled.signal()
+        }
+        _ = isSettled.wait(timeout: .now() + 1)
     }
 
     // MARK: Streams

@@ -45,7 +45,7 @@ struct CacheCommand: Command {
 
     static let details = """
           report     how much is stored, and of which domains, servers and users
-          explain    what the cache would do with a GET of a URL now, and why; sends nothing
+          explain    what it would do with a GET of a URL, and why; sends nothing
           clear      removes what one of the options selects
 
         Examples
@@ -55,8 +55,8 @@ struct CacheCommand: Command {
           lat cache clear --older-than 12h
 
         A cache that is encrypted is reported by its size only, and cleared with --all
-        or --older-than: the rest needs the key. --all also clears the values that an app
-        keeps beside its responses.
+        or --older-than: the rest needs the key. --all also clears the values that an
+        app keeps beside its responses.
 
         Exit codes: 0 ok, 2 the command line or the folder cannot be used.
         """

@@ -16,6 +16,7 @@ import Testing
         let store = RecordingStore()
         let manager = try CentralRequestManager.caching(.http, clock) { $0.cacheStore = store }
         _ = try await manager.startRequest("GET", server.url())
+        try await manager.cache.flush()
         let first = try #require(store.writes.first)
         #expect(first.replacing == .anything && first.entry.tags == ["news", "front"])
         // Sixty seconds, and a week in which it can be confirmed.
@@ -23,11 +24,13 @@ import Testing
         let version = try await store.entries(for: first.entry.key.primary).first?.version
         clock.advance(by: 100)
         #expect(try await manager.startRequest("GET", server.url()).text == "2")
+        try await manager.cache.flush()
         #expect(store.writes.last?.replacing == .version(try #require(version)))
         // Another process has stored a newer answer meanwhile: that one stays, and the caller has its own.
         store.beforeCommit = { primary in try await store.put(primary, "newer") }
         clock.advance(by: 100)
         #expect(try await manager.startRequest("GET", server.url()).text == "3")
+        try await manager.cache.flush()
         #expect(try await store.entries(for: first.entry.key.primary).first?.attachedBody == Data("newer".utf8))
         _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
     }
