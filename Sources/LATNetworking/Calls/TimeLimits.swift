@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 extension CallClock {

@@ -1,5 +1,6 @@
 import CurlTransport
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Keeps the requests that are under way within limits (``LimitQueue``), and away from hosts that fail

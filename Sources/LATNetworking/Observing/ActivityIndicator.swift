@@ -1,5 +1,6 @@
 import Glibc
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Shows somewhere that work goes on: a HUD, a status line.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Repeats a request as its policy says (``RetryState``), and as long as the manager's budget lasts.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import Platform
 
 extension Simulation {
     /// The address at a server that stands in for the real one; `nil` when there is no such server.

@@ -1,15 +1,15 @@
-import FoundationEssentials
+internal import FoundationEssentials
 
 /// The name of a file from what a server or a URL says, made harmless: a pure function.
-enum FileName {
+package enum FileName {
     /// A name may have 255 bytes; the rest is for what is put behind it while the download goes on.
-    static let longest = 200
+    package static let longest = 200
     /// When nothing else is left.
-    static let fallback = "download"
+    package static let fallback = "download"
 
     /// The name that `Content-Disposition` gives, whatever the disposition (RFC 6266); `filename*` wins over `filename`
     /// (§4.3). `nil` when it gives none.
-    static func disposition(_ field: String?) -> String? {
+    package static func disposition(_ field: String?) -> String? {
         guard let field else { return nil }
         let parameters = Self.parameters(of: field)
         if let extended = parameters.first(where: { $0.name == "filename*" }).flatMap({ decodedExtended($0.value) }) {
@@ -19,7 +19,7 @@ enum FileName {
     }
 
     /// The last segment of a URL's path, percent-decoded; ``fallback`` when it has none.
-    static func url(_ url: String) -> String {
+    package static func url(_ url: String) -> String {
         let bytes = Array(url.utf8)
         let end = bytes.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? bytes.count
         var path = String(decoding: bytes[..<end], as: UTF8.self)
@@ -34,7 +34,7 @@ enum FileName {
     /// One name of a file, and nothing that a shell, a terminal or a directory could take for more: what comes after the
     /// last slash or backslash, without control characters and signs that turn the writing direction, without dots and
     /// blanks at its beginning, and short enough. `nil` when nothing is left.
-    static func sanitized(_ text: String) -> String? {
+    package static func sanitized(_ text: String) -> String? {
         let last = text.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.last ?? ""
         var scalars = String.UnicodeScalarView()
         for scalar in last.unicodeScalars where !isForbidden(scalar) { scalars.append(scalar) }
@@ -71,7 +71,7 @@ enum FileName {
     // MARK: Content-Disposition
 
     /// The parameters after the disposition, names in lower case, quoted values without their quotes (RFC 9110 §5.6.6).
-    static func parameters(of field: String) -> [(name: String, value: String)] {
+    package static func parameters(of field: String) -> [(name: String, value: String)] {
         var parameters: [(name: String, value: String)] = []
         var scanner = Array(field.unicodeScalars)[...]
         _ = take(&scanner) { $0 != ";" }

@@ -70,16 +70,6 @@ extension CentralRequestManager.Cache {
         return try await manager.explain(call, from: request.cachePolicy == nil ? .manager : .call)
     }
 
-    /// Tells what the cache would do with an entity's request now, and why.
-    public func explain(_ entity: some EntityRequest) async throws -> CacheExplanation {
-        let manager = try living()
-        let plan = try entity.call.plan()
-        let call = try manager.call(plan)
-        let source: CacheExplanation.PolicySource =
-            plan.options.cachePolicy != nil ? .call : call.request.cachePolicy != nil ? .row : .manager
-        return try await manager.explain(call, from: source)
-    }
-
     func living() throws -> CentralRequestManager {
         guard let manager = manager() else {
             throw NetworkError(.cache, message: "the manager of this cache is gone; keep it for as long as its cache")
@@ -89,7 +79,7 @@ extension CentralRequestManager.Cache {
 }
 
 extension CentralRequestManager {
-    fileprivate func explain(
+    func explain(
         _ call: Call, from source: CacheExplanation.PolicySource
     ) async throws -> CacheExplanation {
         let request = try await corridor.requestAtCache(call)

@@ -1,6 +1,3 @@
-import Cryptography
-import FoundationEssentials
-
 /// The bytes of a sealed message: a head that everybody can read and nobody change, and the encrypted content.
 ///
 ///     offset  bytes  what
@@ -17,37 +14,57 @@ import FoundationEssentials
 ///
 /// The associated data is the head as it stands, then the request's method, a line feed, its path and query as on the
 /// wire, a line feed, and of a reply the status in digits and a line feed.
-struct SealedMessage: Equatable {
-    enum Kind: UInt8 {
+package struct SealedMessage: Equatable {
+    package enum Kind: UInt8 {
         case request = 1
         case reply = 2
     }
 
-    var cipher: AuthenticatedCipher
-    var kind: Kind
-    var keyID: String
-    var contentType: String
+    package var cipher: AuthenticatedCipher
+    package var kind: Kind
+    package var keyID: String
+    package var contentType: String
     /// Milliseconds since 1970.
-    var time: Int64
-    var nonce: [UInt8]
+    package var time: Int64
+    package var nonce: [UInt8]
     /// Of a reply: the nonce of its request.
-    var requestNonce: [UInt8] = []
+    package var requestNonce: [UInt8] = []
+
+    /// A message of its parts.
+    package init(
+        cipher: AuthenticatedCipher, kind: Kind, keyID: String, contentType: String, time: Int64, nonce: [UInt8],
+        requestNonce: [UInt8] = []
+    ) {
+        self.cipher = cipher
+        self.kind = kind
+        self.keyID = keyID
+        self.contentType = contentType
+        self.time = time
+        self.nonce = nonce
+        self.requestNonce = requestNonce
+    }
 
     private static let mark = Array("LATS".utf8)
     private static let version: UInt8 = 1
 
     /// What a message is bound to beside its head.
-    struct Binding {
-        var method: String
-        var target: String
+    package struct Binding {
+        let method: String
+        let target: String
         /// Of a reply.
-        var status: Int?
+        let status: Int?
 
-        var bytes: [UInt8] { Array("\(method)\n\(target)\n\(status.map { "\($0)\n" } ?? "")".utf8) }
+        package init(method: String, target: String, status: Int? = nil) {
+            self.method = method
+            self.target = target
+            self.status = status
+        }
+
+        package var bytes: [UInt8] { Array("\(method)\n\(target)\n\(status.map { "\($0)\n" } ?? "")".utf8) }
     }
 
     /// The head. Names longer than 255 bytes are refused before.
-    var head: [UInt8] {
+    package var head: [UInt8] {
         var bytes = Self.mark + [Self.version, cipher.number, kind.rawValue]
         bytes.append(UInt8(truncatingIfNeeded: keyID.utf8.count))
         bytes += keyID.utf8
@@ -62,7 +79,7 @@ struct SealedMessage: Equatable {
     /// Takes a message apart.
     ///
     /// - Returns: the head's values, and how many bytes the head has.
-    static func parse(_ bytes: [UInt8]) throws(SealingFault) -> (message: SealedMessage, headCount: Int) {
+    package static func parse(_ bytes: [UInt8]) throws(SealingFault) -> (message: SealedMessage, headCount: Int) {
         var rest = bytes[...]
         func take(_ count: Int) throws(SealingFault) -> [UInt8] {
             guard rest.count >= count else { throw .truncated }
@@ -108,7 +125,7 @@ extension AuthenticatedCipher {
 }
 
 /// Why a message cannot be opened. Nothing of its content is told.
-enum SealingFault: Error, Equatable, CustomStringConvertible {
+package enum SealingFault: Error, Equatable, CustomStringConvertible {
     case notSealed
     case truncated
     case malformed
@@ -121,7 +138,7 @@ enum SealingFault: Error, Equatable, CustomStringConvertible {
     case replayed
     case otherRequest
 
-    var description: String {
+    package var description: String {
         switch self {
         case .notSealed: "it is not sealed; does the server seal its replies, with this key?"
         case .truncated: "it is cut short"
@@ -144,10 +161,10 @@ enum SealingFault: Error, Equatable, CustomStringConvertible {
 /// Messages whose time is too far from now are refused, so that only those of the last while have to be remembered.
 /// When there are more of these than there is room for, the oldest are forgotten and everything as old as they is
 /// refused.
-struct ReplayWindow: Sendable {
+package struct ReplayWindow: Sendable {
     /// How far a message's time may be from now, in milliseconds.
     let maxAge: Int64
-    let capacity: Int
+    package let capacity: Int
 
     private var nonces: Set<[UInt8]> = []
     /// By time, oldest first, from ``start`` on.
@@ -156,15 +173,15 @@ struct ReplayWindow: Sendable {
     /// Messages of this time and before are refused.
     private var floor = Int64.min
 
-    init(maxAge: Int64, capacity: Int) {
+    package init(maxAge: Int64, capacity: Int) {
         self.maxAge = maxAge
         self.capacity = max(1, capacity)
     }
 
-    var count: Int { entries.count - start }
+    package var count: Int { entries.count - start }
 
     /// Whether a message of a time is young enough to be looked at.
-    func checkAge(_ time: Int64, now: Int64) throws(SealingFault) {
+    package func checkAge(_ time: Int64, now: Int64) throws(SealingFault) {
         let (difference, overflow) = now.subtractingReportingOverflow(time)
         guard !overflow, difference.magnitude <= UInt64(maxAge) else {
             throw .age(seconds: overflow ? .max : difference / 1000)
@@ -173,7 +190,7 @@ struct ReplayWindow: Sendable {
     }
 
     /// Takes in a message whose tag was right.
-    mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
+    package mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
         try checkAge(time, now: now)
         guard nonces.insert(nonce).inserted else { throw .replayed }
         // Messages come nearly in the order of their times, so that the place is near the end.
