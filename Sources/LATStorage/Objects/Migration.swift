@@ -2,7 +2,7 @@ import CSQLite
 import FoundationEssentials
 import HTTPCore
 
-/// A change of stored types that the store cannot settle by itself: fields that were renamed, removed or retyped.
+/// A change of stored types that the store cannot settle by itself: fields that were renamed or retyped.
 ///
 /// ```swift
 /// let store = try ObjectStore(path: path, migrations: [
@@ -18,7 +18,7 @@ import HTTPCore
 ///
 /// Each runs once per file, in one transaction with the others that are due, when a store is opened; when it throws the
 /// file stays as it was and the store does not open. Types are named as their tables: the type may be gone by then.
-/// New fields need no migration.
+/// New fields need no migration, and those that are gone none either; one that removes them gives the space back.
 public struct Migration: Sendable {
     let name: String
     let change: @Sendable (Migrator) throws -> Void

@@ -16,10 +16,10 @@ import HTTPCore
 ///
 /// A type is a table, a field a column of its own: text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
 /// values as what they are, everything with fields or elements of its own as JSON that can be queried too
-/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert and gains a column when the type
-/// gains a
-/// field; what a program cannot settle by itself, a field that is gone or of another type, is an error until the store
-/// is given a ``Migration``.
+/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert, and gains a column with the first
+/// value of a field that is new; reading changes nothing, and columns that a type does not know are left alone, so that
+/// versions of a program that know more fields or fewer can use one file in turns. What a program cannot settle by
+/// itself, a field with another name or of another type, is an error until the store is given a ``Migration``.
 ///
 /// Calls block the thread for as long as SQLite takes, microseconds mostly; ``run(_:)`` moves many of them off the
 /// threads of Swift's tasks. A store may be used from any number of tasks, and its file by any number of processes:

@@ -6,23 +6,60 @@ import Synchronization
 /// What is known of a type in a store. A change of its table makes another.
 final class TypeEntry: Sendable {
     let layout: TableLayout
-    /// Whether the type has been asked for every name in the table.
-    let isChecked = Atomic<Bool>(false)
-    private let places = Mutex<[PathKey: ResolvedPlace]>([:])
+    let prototype: Prototype
+    /// SQLite's count of changes of the schema, before the layout was read.
+    let version: Int64
+    /// The fields that the type asks for, and whether it can do without a value.
+    let fields: [String: Bool]
+    /// Whether every field of the type has a column, so that no change of the schema matters.
+    let isComplete: Bool
 
-    /// `@unchecked Sendable`: key paths never change.
-    private struct PathKey: Hashable, @unchecked Sendable {
-        let path: AnyKeyPath
+    init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isComplete: Bool) {
+        self.layout = layout
+        self.prototype = prototype
+        self.version = version
+        self.fields = fields
+        self.isComplete = isComplete
     }
 
-    init(_ layout: TableLayout) { self.layout = layout }
+    /// Finds out about a type by making a value of it.
+    convenience init<Object: Decodable>(
+        _ type: Object.Type, _ layout: TableLayout, _ prototype: Prototype, version: Int64, row: KnownRow
+    ) {
+        var fields: [String: Bool] = [:]
+        var own: Set<String> = []
+        var isMade = false
+        for changed in [nil, ""] where !isMade {
+            let source = SampleSource(row: row, changed: changed, columns: layout.columns.map(\.name))
+            isMade = (try? SampleDecoder(source: source).make(type)) != nil
+            fields.merge(source.fields) { $0 || $1 }
+            own.formUnion(source.known)
+        }
+        let isComplete = isMade && fields.keys.allSatisfy { layout.index(of: $0) != nil }
+        self.init(
+            layout.owned { own.contains($0) || fields[$0] != nil }, prototype, version: version, fields: fields,
+            isComplete: isComplete)
+    }
 
-    func place(of path: AnyKeyPath, or resolve: () throws -> ResolvedPlace) throws -> ResolvedPlace {
-        let key = PathKey(path: path)
-        if let place = places.withLock({ $0[key] }) { return place }
-        let place = try resolve()
-        places.withLock { $0[key] = place }
-        return place
+    /// The same for a type that also has these fields.
+    func owning(_ names: Set<String>) -> TypeEntry {
+        TypeEntry(
+            layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
+            fields: fields, isComplete: isComplete)
+    }
+
+    /// Columns that the table does not have, and without which the value of the prototype would be read.
+    var absent: [Column] { prototype.columns.filter { layout.index(of: $0.name) == nil } }
+
+    /// What a field that has no value is read as, `nil` for as it is.
+    func standIn(for name: String, hasColumn: Bool) -> StoredValue? {
+        hasColumn && fields[name] != false ? nil : prototype.values[name]
+    }
+
+    /// The names of fields for a message.
+    var shownFields: String {
+        let others = fields.keys.filter { layout.index(of: $0) == nil }.sorted()
+        return (layout.columns.map(\.name) + others).prefix(20).map { Identifier.shown($0) }.joined(separator: ", ")
     }
 }
 
@@ -40,11 +77,17 @@ final class StoreCore: @unchecked Sendable {
     private let readers = Mutex<[Reader]>([])
     private let isClosed = Atomic<Bool>(false)
     private let entries = Mutex<[ObjectIdentifier: TypeEntry]>([:])
+    private let fields = Mutex<[PathKey: Field]>([:])
     private let names = Mutex<[String: (type: ObjectIdentifier, name: String)]>([:])
 
     /// `@unchecked Sendable`: only who took it out of ``StoreCore/readers`` uses it.
     private struct Reader: @unchecked Sendable {
         let connection: Connection
+    }
+
+    /// `@unchecked Sendable`: key paths never change.
+    private struct PathKey: Hashable, @unchecked Sendable {
+        let path: AnyKeyPath
     }
 
     /// More that nobody uses are closed.
@@ -178,6 +221,15 @@ final class StoreCore: @unchecked Sendable {
     func entry(of type: ObjectIdentifier) -> TypeEntry? { entries.withLock { $0[type] } }
 
     func keep(_ entry: TypeEntry, for type: ObjectIdentifier) { entries.withLock { $0[type] = entry } }
+
+    /// The field that a key path leads to, found once.
+    func field(of path: AnyKeyPath, or find: () throws -> Field) throws -> Field {
+        let key = PathKey(path: path)
+        if let field = fields.withLock({ $0[key] }) { return field }
+        let field = try find()
+        fields.withLock { $0[key] = field }
+        return field
+    }
 
     /// The table of a type.
     ///

@@ -9,8 +9,9 @@
 public protocol StoredType {
     /// The name of the table. Default: the type's name without what it lies in, `Item`.
     static var storedName: String { get }
-    /// A value whose fields stand in where rows from before a field was there have none. Default `nil`: such a field
-    /// reads as `nil` when it is optional, and is an error when it is not.
+    /// A value whose fields stand in where a row has none: in rows from before a field was there, and for a field that
+    /// is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an error
+    /// when it is not.
     static var storedPrototype: Self? { get }
 }
 

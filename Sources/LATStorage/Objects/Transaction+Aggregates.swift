@@ -63,7 +63,7 @@ extension Transaction {
     private func extreme<Object: Storable, Value: Decodable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
     ) throws -> Value? where Object.ID: Codable & Sendable {
-        let (stored, _) = try aggregate(function, place, condition)
+        let stored = try aggregate(function, place, condition)
         return stored == .null ? nil : try read(Value.self, stored, Object.self)
     }
 
@@ -79,13 +79,13 @@ extension Transaction {
             if let sum = sum as? Value { return sum }
             return try read(Value.self, ColumnCoding.unsigned(UInt64(sum.description) ?? 0, of: sum), Object.self)
         }
-        let (stored, _) = try aggregate("sum", place, condition)
+        let stored = try aggregate("sum", place, condition)
         return stored == .null ? .zero : try read(Value.self, stored, Object.self)
     }
 
     private func mean<Object: Storable>(_ place: Place, _ condition: Condition<Object>) throws -> Double?
     where Object.ID: Codable & Sendable {
-        try aggregate("avg", place, condition).0.real
+        try aggregate("avg", place, condition).real
     }
 
     private func read<Value: Decodable, Object>(

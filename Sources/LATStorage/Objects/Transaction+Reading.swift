@@ -15,7 +15,7 @@ extension Transaction {
         defer { statement.reset() }
         try bind(id, to: statement, layout, .fetch)
         guard try statement.step(layout.operation(.fetch)) else { return nil }
-        return try decode(type, RowDecoder(layout: layout, statement: statement.pointer), layout)
+        return try decode(type, RowDecoder(entry, statement), layout)
     }
 
     private func bind<ID: Encodable>(
@@ -34,6 +34,11 @@ extension Transaction {
         do {
             return try Object(from: decoder)
         } catch let error as DecodingError {
+            if case .keyNotFound(let field, let context) = error, context.codingPath.isEmpty,
+                layout.index(of: field.stringValue) == nil, !layout.strangers.isEmpty
+            {
+                throw TypeChange.renamed([field.stringValue], layout)
+            }
             let key = "\(Statement.value(Int32(layout.key), of: decoder.statement))"
             throw NetworkError.storage(
                 .value, "read \(type) from \(layout.shown)",
@@ -63,13 +68,14 @@ extension Transaction {
     /// See ``ObjectStore/forEach(_:_:)``.
     public func forEach<Object: Storable>(_ query: Query<Object>, _ body: (Object) throws -> Void) throws
     where Object.ID: Codable & Sendable {
-        try select(query.condition, of: Object.self) { layout, writer in
+        try select(of: Object.self) { entry, writer in
+            let layout = entry.layout
             let sql = try layout.select + writer.sql(query)
             // Not one of the kept: the body may ask the same again.
             let statement = try self.connection.prepare(sql, operation: layout.operation(.scan), isLasting: false)
             defer { statement.finalize() }
             try statement.bind(writer.values, layout.operation(.scan))
-            let decoder = RowDecoder(layout: layout, statement: statement.pointer)
+            let decoder = RowDecoder(entry, statement)
             while try statement.step(layout.operation(.scan)) {
                 decoder.begin()
                 try body(self.decode(Object.self, decoder, layout))
@@ -88,9 +94,9 @@ extension Transaction {
         var count = 0
         var query = query
         query.order = []
-        try select(query.condition, of: Object.self) { layout, writer in
-            let rows = "SELECT 1 FROM \(Identifier.quoted(layout.table))\(try writer.sql(query))"
-            let value = try self.value("SELECT count(*) FROM (\(rows))", writer.values, layout)
+        try select(of: Object.self) { entry, writer in
+            let rows = "SELECT 1 FROM \(Identifier.quoted(entry.layout.table))\(try writer.sql(query))"
+            let value = try self.value("SELECT count(*) FROM (\(rows))", writer.values, entry.layout)
             if case .integer(let number) = value { count = Int(number) }
         }
         return count
@@ -101,15 +107,13 @@ extension Transaction {
     /// One number of all rows: `min`, `max`, `sum` or `avg` of a place.
     func aggregate<Object: Storable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
-    ) throws -> (StoredValue, FieldKind) where Object.ID: Codable & Sendable {
-        var result = (StoredValue.null, FieldKind.any)
-        try select(condition, of: Object.self) { layout, writer in
+    ) throws -> StoredValue where Object.ID: Codable & Sendable {
+        var result = StoredValue.null
+        try select(of: Object.self) { entry, writer in
             let expression = try writer.expression(place)
             let clause = try writer.clause(condition)
-            let sql = "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(layout.table))\(clause)"
-            let resolved = try writer.resolve(place)
-            let kind = resolved.path.isEmpty ? layout.columns[resolved.column].kind : .any
-            result = (try self.value(sql, writer.values, layout), kind)
+            let sql = "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(entry.layout.table))\(clause)"
+            result = try self.value(sql, writer.values, entry.layout)
         }
         return result
     }
@@ -118,7 +122,8 @@ extension Transaction {
     func values<Object: Storable>(
         of place: Place, _ condition: Condition<Object>, _ body: (StoredValue) throws -> Void
     ) throws where Object.ID: Codable & Sendable {
-        try select(condition, of: Object.self) { layout, writer in
+        try select(of: Object.self) { entry, writer in
+            let layout = entry.layout
             let expression = try writer.expression(place)
             let sql = "SELECT \(expression) FROM \(Identifier.quoted(layout.table))\(try writer.clause(condition))"
             let statement = try self.connection.prepare(sql, operation: layout.operation(.scan), isLasting: false)
@@ -139,33 +144,31 @@ extension Transaction {
 
     /// Runs a body with what it needs to write a statement. Not at all where no row can be meant.
     private func select<Object: Storable>(
-        _ condition: Condition<Object>, of type: Object.Type,
-        _ body: (TableLayout, inout ConditionWriter) throws -> Void
+        of type: Object.Type, _ body: (TypeEntry, inout ConditionWriter) throws -> Void
     ) throws where Object.ID: Codable & Sendable {
         try check("query \(type)")
         guard let entry = try entry(for: type) else { return }
-        var writer = ConditionWriter(layout: entry.layout) { try self.resolve($0, of: type, entry) }
+        var writer = ConditionWriter(entry: entry) { try self.resolve($0, of: type, entry) }
         do {
-            try body(entry.layout, &writer)
-        } catch is FieldResolver<Object>.NoRows {
+            try body(entry, &writer)
+        } catch is FieldFinder<Object>.NoRows {
         }
     }
 
     private func resolve<Object: Storable>(
         _ place: Place, of type: Object.Type, _ entry: TypeEntry
-    ) throws -> ResolvedPlace {
+    ) throws -> Field where Object.ID: Codable & Sendable {
         switch place {
         case .field(let field):
-            guard let column = entry.layout.index(of: field.name) else {
-                throw NetworkError.storage(
-                    .query, "query \(entry.layout.shown)",
-                    "there is no field \(Identifier.shown(field.name)); there are "
-                        + entry.layout.columns.prefix(20).map { Identifier.shown($0.name) }.joined(separator: ", "))
-            }
-            return ResolvedPlace(column: column, path: field.path)
+            if entry.layout.index(of: field.name) != nil || entry.fields[field.name] != nil { return field }
+            throw NetworkError.storage(
+                .query, "query \(entry.layout.shown)",
+                "there is no field \(Identifier.shown(field.name)); there are \(entry.shownFields)")
         case .path(let path):
-            return try entry.place(of: path) {
-                try FieldResolver<Object>(layout: entry.layout, connection: connection).resolve(path)
+            return try core.field(of: path) {
+                guard let path = path as? PartialKeyPath<Object> else { throw FieldFinder<Object>.NoRows() }
+                return try FieldFinder<Object>(entry: entry, row: firstRow(entry.layout, entry.prototype))
+                    .field(of: path)
             }
         }
     }
@@ -175,7 +178,8 @@ extension Transaction {
     where Object.ID: Codable & Sendable {
         var count = 0
         try refuseWhenFailed()
-        try select(condition, of: type) { layout, writer in
+        try select(of: type) { entry, writer in
+            let layout = entry.layout
             let sql = "DELETE FROM \(Identifier.quoted(layout.table))\(try writer.clause(condition))"
             let statement = try self.connection.statement(sql, operation: layout.operation(.delete))
             defer { statement.reset() }

@@ -2,11 +2,13 @@ import HTTPCore
 
 /// What a type and its table do not agree on.
 enum TypeChange {
-    static func removed(_ names: [String], _ layout: TableLayout) -> NetworkError {
-        let shown = names.map { Identifier.shown($0) }.joined(separator: ", ")
+    /// Fields that no row has, while rows have others that the type does not know: a field was renamed, most likely.
+    static func renamed(_ names: [String], _ layout: TableLayout) -> NetworkError {
+        func list(_ names: [String]) -> String { names.map { Identifier.shown($0) }.joined(separator: ", ") }
         return .storage(
             .schema, "use \(layout.shown)",
-            "the type no longer has \(shown), which rows hold; give the store a Migration that removes or renames it")
+            "the type asks for \(list(names)), which no row has, and does not know \(list(layout.strangers)), which "
+                + "rows hold; give the store a Migration that renames or removes it, or the type a storedPrototype")
     }
 
     static func retyped(_ field: RetypedField, _ layout: TableLayout?) -> NetworkError {
@@ -32,17 +34,22 @@ enum TypeChange {
     }
 }
 
-/// The fields of ``StoredType/storedPrototype``.
-struct Prototype {
-    let fields: [(column: Column, value: StoredValue)]
+/// The fields of ``StoredType/storedPrototype`` that have a value.
+struct Prototype: Sendable {
+    let columns: [Column]
+    let values: [String: StoredValue]
 
     init(of type: Any.Type) throws {
-        func encoded<Object: StoredType>(_ type: Object.Type) throws -> [(column: Column, value: StoredValue)] {
+        func fields<Object: StoredType>(_ type: Object.Type) throws -> [(column: Column, value: StoredValue)] {
             guard let prototype = type.storedPrototype, let value = prototype as? any Encodable else { return [] }
-            let encoder = RowEncoder(layout: nil, statement: nil, checksNames: false)
+            let encoder = RowEncoder()
             try value.encode(to: encoder)
             return encoder.missing
         }
-        fields = if let type = type as? any StoredType.Type { try encoded(type) } else { [] }
+        let found = try (type as? any StoredType.Type).map { try fields($0) } ?? []
+        columns = found.map(\.column)
+        values = Dictionary(found.map { ($0.column.name, $0.value) }) { $1 }
     }
+
+    func column(_ name: String) -> Column? { columns.first { $0.name == name } }
 }

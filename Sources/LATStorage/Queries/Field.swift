@@ -1,7 +1,8 @@
-/// A field by its name, where a key path does not do: a renamed field, a member of a dictionary, a property of a class.
+/// A field by its name, where a key path does not do: an element of an array, a member of a dictionary, a field that no
+/// property is.
 ///
 /// ```swift
-/// try store.fetch(User.self, where: Field("full_name") == "Ada")
+/// try store.fetch(User.self, where: Field("full_name") == "Ada")              // as it is encoded
 /// try store.fetch(User.self, where: Field("address", "city") == "Turku")     // inside a value that is stored as JSON
 /// try store.fetch(User.self, where: Field("tags", 0) == "new")                // the first element of an array
 /// ```

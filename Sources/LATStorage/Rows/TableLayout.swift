@@ -5,6 +5,8 @@ import HTTPCore
 struct Column: Hashable, Sendable {
     var name: String
     var kind: FieldKind
+    /// Whether the type that is stored has the field; columns of other versions of it are left alone.
+    var isOwn = true
 }
 
 /// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes
@@ -25,8 +27,6 @@ final class TableLayout: Sendable {
     private let fetch: String
     /// `SELECT` and the columns `FROM` the table.
     let select: String
-    /// All names in quotes, in order.
-    let list: String
 
     init(table: String, columns: [Column], key: Int) {
         self.table = table
@@ -36,12 +36,12 @@ final class TableLayout: Sendable {
         let name = Identifier.quoted(table)
         let names = columns.map { Identifier.quoted($0.name) }
         let list = names.joined(separator: ", ")
-        let places = (1...max(1, columns.count)).map { "?\($0)" }.joined(separator: ", ")
-        let others = names.indices.filter { $0 != key }
+        let own = names.indices.filter { $0 == key || columns[$0].isOwn }
+        let others = own.filter { $0 != key }
         let condition = "\(names.isEmpty ? "" : names[key]) = ?\(key + 1)"
-        self.list = list
         select = "SELECT \(list) FROM \(name)"
-        insert = "INSERT INTO \(name) (\(list)) VALUES (\(places))"
+        let places = own.map { "?\($0 + 1)" }.joined(separator: ", ")
+        insert = "INSERT INTO \(name) (\(own.map { names[$0] }.joined(separator: ", "))) VALUES (\(places))"
         let excluded = others.map { "\(names[$0]) = excluded.\(names[$0])" }.joined(separator: ", ")
         let conflict = "ON CONFLICT (\(names.isEmpty ? "" : names[key])) DO "
         upsert = "\(insert) \(conflict)\(others.isEmpty ? "NOTHING" : "UPDATE SET " + excluded)"
@@ -52,6 +52,19 @@ final class TableLayout: Sendable {
     }
 
     func index(of name: String) -> Int? { indices[name] }
+    func column(_ name: String) -> Column? { indices[name].map { columns[$0] } }
+
+    /// The names of columns that are no fields of the type.
+    var strangers: [String] { columns.filter { !$0.isOwn }.map(\.name) }
+
+    /// The same table for a type that has only some of the fields.
+    func owned(_ isOwn: (String) -> Bool) -> TableLayout {
+        TableLayout(
+            table: table,
+            columns: columns.map {
+                Column(name: $0.name, kind: $0.kind, isOwn: $0.name == Self.ownKey || isOwn($0.name))
+            }, key: key)
+    }
 
     /// Whether the id is in a column that is no field of the type.
     var hasOwnKey: Bool { columns[key].name == Self.ownKey }

@@ -162,6 +162,14 @@ final class Connection {
         return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
     }
 
+    /// SQLite's count of changes of the schema, by whomever.
+    func schemaVersion() throws -> Int64 {
+        let operation = "look for changes of the schema"
+        let statement = try statement("PRAGMA schema_version", operation: operation)
+        defer { statement.reset() }
+        return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
+    }
+
     /// How many rows the last statement changed.
     var changes: Int { Int(sqlite3_changes64(handle)) }
 
