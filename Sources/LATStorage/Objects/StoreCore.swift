@@ -13,6 +13,8 @@ final class TypeEntry: Sendable {
     let fields: [String: Bool]
     /// Whether every field of the type has a column, so that no change of the schema matters.
     let isComplete: Bool
+    /// Columns that the table does not have, and without which the value of the prototype would be read.
+    let absent: [Column]
 
     init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isComplete: Bool) {
         self.layout = layout
@@ -20,6 +22,7 @@ final class TypeEntry: Sendable {
         self.version = version
         self.fields = fields
         self.isComplete = isComplete
+        absent = prototype.columns.filter { layout.index(of: $0.name) == nil }
     }
 
     /// Finds out about a type by making a value of it.
@@ -47,9 +50,6 @@ final class TypeEntry: Sendable {
             layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
             fields: fields, isComplete: isComplete)
     }
-
-    /// Columns that the table does not have, and without which the value of the prototype would be read.
-    var absent: [Column] { prototype.columns.filter { layout.index(of: $0.name) == nil } }
 
     /// What a field that has no value is read as, `nil` for as it is.
     func standIn(for name: String, hasColumn: Bool) -> StoredValue? {

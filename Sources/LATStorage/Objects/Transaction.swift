@@ -15,7 +15,7 @@ import HTTPCore
 ///
 /// It is over when the closure is: later calls throw ``StorageFailure/Reason/closed``. It belongs to the thread it was
 /// given to.
-public final class Transaction {
+public final class Transaction: ObjectAccess {
     let core: StoreCore
     let connection: Connection
     let isWriting: Bool
@@ -79,6 +79,11 @@ public final class Transaction {
         }
     }
 
+    /// Runs a body with this transaction.
+    public func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result {
+        try body(self)
+    }
+
     // MARK: What is known of a type
 
     /// The type's table, `nil` when there is none yet. Looking changes nothing.
@@ -103,15 +108,11 @@ public final class Transaction {
         KnownRow { [connection] in
             var values = prototype.values
             let operation = "look at a row of \(layout.shown)"
-            guard
-                let statement = try? connection.prepare(
-                    layout.select + " LIMIT 1", operation: operation, isLasting: false)
-            else { return values }
-            defer { statement.finalize() }
-            guard (try? statement.step(operation)) == true else { return values }
-            for (index, column) in layout.columns.enumerated() {
-                let value = statement.value(index)
-                if value != .null || values[column.name] == nil { values[column.name] = value }
+            try? connection.run(layout.select + " LIMIT 1", operation: operation) { statement in
+                for (index, column) in layout.columns.enumerated() {
+                    let value = statement.value(index)
+                    if value != .null || values[column.name] == nil { values[column.name] = value }
+                }
             }
             return values
         }
@@ -137,12 +138,9 @@ public final class Transaction {
         try TableLayout.add(missing, to: table, on: connection)
         for column in missing {
             guard let value = entry.prototype.values[column.name] else { continue }
-            let operation = "fill the field \(Identifier.shown(column.name)) of \(Identifier.shown(table))"
-            let sql = "UPDATE \(Identifier.quoted(table)) SET \(Identifier.quoted(column.name)) = ?1"
-            let statement = try connection.prepare(sql, operation: operation, isLasting: false)
-            defer { statement.finalize() }
-            try statement.bind(value, at: 1, operation)
-            _ = try statement.step(operation)
+            try connection.run(
+                "UPDATE \(Identifier.quoted(table)) SET \(Identifier.quoted(column.name)) = ?1", [value],
+                operation: "fill the field \(Identifier.shown(column.name)) of \(Identifier.shown(table))")
         }
         guard let layout = try TableLayout.read(table, from: connection) else {
             throw NetworkError.storage(

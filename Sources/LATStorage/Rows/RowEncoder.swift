@@ -63,10 +63,6 @@ final class RowEncoder: Encoder {
         return Int32(truncatingIfNeeded: index + 1)
     }
 
-    func check(_ code: Int32, _ name: String) throws {
-        if code != SQLITE_OK { throw UnboundField(name: name, code: code) }
-    }
-
     func note(_ name: String, _ kind: FieldKind, _ value: StoredValue) {
         if let index = missing.firstIndex(where: { $0.column.name == name }) {
             missing[index] = (Column(name: name, kind: kind), value)
@@ -75,29 +71,13 @@ final class RowEncoder: Encoder {
         }
     }
 
+    /// Binds a field, or notes it. What is `nil` is NULL already.
     func put(_ value: StoredValue, _ kind: FieldKind, _ name: String) throws {
         if value == .null { return }
         let parameter = try parameter(name, kind)
         guard parameter > 0, let statement else { return note(name, kind, value) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
-    }
-
-    func put(integer value: Int64, _ kind: FieldKind, _ name: String) throws {
-        let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, .integer(value)) }
-        try check(sqlite3_bind_int64(statement, parameter, value), name)
-    }
-
-    func put(real value: Double, _ kind: FieldKind, _ name: String) throws {
-        let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, .real(value)) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
-    }
-
-    func put(text value: String, _ name: String) throws {
-        let parameter = try parameter(name, .text)
-        guard parameter > 0, let statement else { return note(name, .text, .text(value)) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
+        let code = Statement.bind(value, at: parameter, to: statement)
+        if code != SQLITE_OK { throw UnboundField(name: name, code: code) }
     }
 
     /// Whether a field is known to be JSON, so that it need not be tried as one value.
@@ -123,38 +103,19 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     let row: RowEncoder
     var codingPath: [any CodingKey] { [] }
 
-    /// Where nothing is bound there is NULL.
     func encodeNil(forKey key: Key) throws {}
     func encode(_ value: Bool, forKey key: Key) throws {
-        try row.put(integer: value ? 1 : 0, .boolean, key.stringValue)
+        try row.put(.integer(value ? 1 : 0), .boolean, key.stringValue)
     }
-    func encode(_ value: String, forKey key: Key) throws { try row.put(text: value, key.stringValue) }
-    func encode(_ value: Double, forKey key: Key) throws { try row.put(real: value, .real, key.stringValue) }
-    func encode(_ value: Float, forKey key: Key) throws { try row.put(real: Double(value), .real, key.stringValue) }
-    func encode(_ value: Int, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: Int64, forKey key: Key) throws { try row.put(integer: value, .integer, key.stringValue) }
-    func encode(_ value: Int32, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: Int16, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: Int8, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: UInt32, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: UInt16, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: UInt8, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
+    func encode(_ value: String, forKey key: Key) throws { try row.put(.text(value), .text, key.stringValue) }
+    func encode(_ value: Double, forKey key: Key) throws { try row.put(.real(value), .real, key.stringValue) }
+    func encode(_ value: Int, forKey key: Key) throws { try row.put(.integer(Int64(value)), .integer, key.stringValue) }
 
-    /// Answers for the scalar overloads that are not above, too.
+    /// Answers for the other scalars, too.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
         let name = key.stringValue
         if T.self == Date.self, let date = value as? Date {
-            return try row.put(real: date.timeIntervalSinceReferenceDate, .date, name)
+            return try row.put(.real(date.timeIntervalSinceReferenceDate), .date, name)
         }
         do {
             if row.isNested(name), ColumnCoding.kind(of: T.self) == .any {

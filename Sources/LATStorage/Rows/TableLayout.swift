@@ -99,18 +99,14 @@ final class TableLayout: Sendable {
     /// The layout that the file has; `nil` when there is no such table.
     static func read(_ table: String, from connection: Connection) throws -> TableLayout? {
         let operation = "look at the table \(Identifier.shown(table))"
-        let statement = try connection.statement(
-            "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", operation: operation)
-        defer { statement.reset() }
-        try statement.bind(.text(table), at: 1, operation)
         var columns: [Column] = []
         var key: Int?
-        while try statement.step(operation) {
-            if sqlite3_column_int64(statement.pointer, 2) == 1 { key = columns.count }
-            columns.append(
-                Column(
-                    name: Statement.text(0, of: statement.pointer),
-                    kind: FieldKind(declared: Statement.text(1, of: statement.pointer))))
+        try connection.run(
+            "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", [.text(table)], operation: operation
+        ) { row in
+            if row.value(2) == .integer(1) { key = columns.count }
+            let declared = Statement.text(1, of: row.pointer)
+            columns.append(Column(name: Statement.text(0, of: row.pointer), kind: FieldKind(declared: declared)))
         }
         if columns.isEmpty { return nil }
         guard let key else {

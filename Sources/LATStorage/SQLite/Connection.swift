@@ -149,6 +149,19 @@ final class Connection {
         return statement
     }
 
+    /// Runs a statement with its values, and hands over each of its rows.
+    func run(
+        _ sql: String, _ values: [StoredValue] = [], operation: String, row: (Statement) throws -> Void = { _ in }
+    ) throws {
+        var statement = try statement(sql, operation: operation)
+        let isKept = !statement.isBusy
+        // Asked for again while its rows are read.
+        if !isKept { statement = try prepare(sql, operation: operation, isLasting: false) }
+        defer { isKept ? statement.reset() : statement.finalize() }
+        try statement.bind(values, operation)
+        while try statement.step(operation) { try row(statement) }
+    }
+
     /// Runs statements that give no rows that matter.
     func execute(_ sql: String, operation: String) throws {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
@@ -157,17 +170,14 @@ final class Connection {
 
     /// The first number of the first row; 0 without one.
     func scalar(_ sql: String, operation: String) throws -> Int64 {
-        let statement = try prepare(sql, operation: operation, isLasting: false)
-        defer { statement.finalize() }
-        return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
+        var value: Int64?
+        try run(sql, operation: operation) { value = value ?? sqlite3_column_int64($0.pointer, 0) }
+        return value ?? 0
     }
 
     /// SQLite's count of changes of the schema, by whomever.
     func schemaVersion() throws -> Int64 {
-        let operation = "look for changes of the schema"
-        let statement = try statement("PRAGMA schema_version", operation: operation)
-        defer { statement.reset() }
-        return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
+        try scalar("PRAGMA schema_version", operation: "look for changes of the schema")
     }
 
     /// How many rows the last statement changed.
