@@ -163,6 +163,57 @@ enum New {
         #expect(try new.fetch(New.Note.self, where: \.stars == 1).map(\.text) == ["c"])
     }
 
+    /// A type that cannot be made of anything: only rows that are there are decoded.
+    struct Sheet: Codable, Identifiable, Sendable, Equatable {
+        var id: Int
+        var rows: ClosedRange<Int>
+        var title: String?
+
+        init(id: Int, rows: ClosedRange<Int>, title: String? = nil) {
+            (self.id, self.rows, self.title) = (id, rows, title)
+        }
+        private enum CodingKeys: CodingKey { case id, first, last, title }
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            id = try container.decode(Int.self, forKey: .id)
+            rows = try container.decode(Int.self, forKey: .first)...container.decode(Int.self, forKey: .last)
+            title = try container.decodeIfPresent(String.self, forKey: .title)
+        }
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(id, forKey: .id)
+            try container.encode(rows.lowerBound, forKey: .first)
+            try container.encode(rows.upperBound, forKey: .last)
+            try container.encodeIfPresent(title, forKey: .title)
+        }
+    }
+
+    @Test func aTypeThatTrustsItsRowsIsGivenNoOthers() throws {
+        let first = try ObjectStore(path: path)
+        try first.insert(Sheet(id: 1, rows: 1...2))
+        let store = try ObjectStore(path: path)
+        try store.upsert(Sheet(id: 2, rows: 3...9, title: "x"))
+        #expect(try first.fetch(Sheet.self, where: Field("first") > 1 && Field("title") == "x").map(\.id) == [2])
+        try store.delete(Sheet.self, where: .all)
+        #expect(try first.count(Sheet.self, where: Field("last") == 9) == 0)
+        try first.upsert(Sheet(id: 1, rows: 3...4))
+        #expect(try store.fetch(Sheet.self) == [Sheet(id: 1, rows: 3...4)])
+    }
+
+    @Test func fieldsOfAnEmptyTableAreKnown() throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(Old.Note(id: 1, text: "a"))
+        try store.delete(Old.Note.self, id: 1)
+        let new = try ObjectStore(path: path)
+        #expect(try new.count(New.Note.self, where: Field("stars") == 1) == 0)
+        #expect(throws: NetworkError.self) { try new.count(New.Note.self, where: Field("nope") == 1) }
+        try new.transaction { transaction in
+            try transaction.upsert(New.Note(id: 1, text: "a", stars: 1))
+            try transaction.upsert(New.Note(id: 1, text: "a"))
+            #expect(try transaction.fetch(New.Note.self, id: 1)?.stars == nil)
+        }
+    }
+
     @Test func processesOfBothVersionsLoseNothing() throws {
         let store = try ObjectStore(path: path)
         try store.insert(contentsOf: (0..<20).map { Old.Note(id: $0, text: "0") })

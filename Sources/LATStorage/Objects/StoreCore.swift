@@ -11,44 +11,41 @@ final class TypeEntry: Sendable {
     let version: Int64
     /// The fields that the type asks for, and whether it can do without a value.
     let fields: [String: Bool]
+    /// Whether ``fields`` are all of the type; without a row there is no telling.
+    let isCertain: Bool
     /// Whether every field of the type has a column, so that no change of the schema matters.
-    let isComplete: Bool
+    var isComplete: Bool { isCertain && names.count == layout.columns.count }
+    /// The names of columns and fields.
+    let names: [String]
     /// Columns that the table does not have, and without which the value of the prototype would be read.
     let absent: [Column]
 
-    init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isComplete: Bool) {
+    init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isCertain: Bool) {
         self.layout = layout
         self.prototype = prototype
         self.version = version
         self.fields = fields
-        self.isComplete = isComplete
+        self.isCertain = isCertain
+        names = layout.columns.map(\.name) + fields.keys.filter { layout.index(of: $0) == nil }.sorted()
         absent = prototype.columns.filter { layout.index(of: $0.name) == nil }
     }
 
-    /// Finds out about a type by making a value of it.
+    /// Finds out about a type by making a value of a row.
     convenience init<Object: Decodable>(
         _ type: Object.Type, _ layout: TableLayout, _ prototype: Prototype, version: Int64, row: KnownRow
     ) {
-        var fields: [String: Bool] = [:]
-        var own: Set<String> = []
-        var isMade = false
-        for changed in [nil, ""] where !isMade {
-            let source = SampleSource(row: row, changed: changed, columns: layout.columns.map(\.name))
-            isMade = (try? SampleDecoder(source: source).make(type)) != nil
-            fields.merge(source.fields) { $0 || $1 }
-            own.formUnion(source.known)
-        }
-        let isComplete = isMade && fields.keys.allSatisfy { layout.index(of: $0) != nil }
+        let source = SampleSource(row: row, columns: layout.columns.map(\.name))
+        let isMade = (try? Object(from: SampleDecoder(source: source))) != nil
         self.init(
-            layout.owned { own.contains($0) || fields[$0] != nil }, prototype, version: version, fields: fields,
-            isComplete: isComplete)
+            layout.owned { source.known.contains($0) || source.fields[$0] != nil }, prototype, version: version,
+            fields: source.fields, isCertain: isMade)
     }
 
     /// The same for a type that also has these fields.
     func owning(_ names: Set<String>) -> TypeEntry {
         TypeEntry(
             layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
-            fields: fields, isComplete: isComplete)
+            fields: fields, isCertain: isCertain)
     }
 
     /// What a field that has no value is read as, `nil` for as it is.
@@ -57,10 +54,7 @@ final class TypeEntry: Sendable {
     }
 
     /// The names of fields for a message.
-    var shownFields: String {
-        let others = fields.keys.filter { layout.index(of: $0) == nil }.sorted()
-        return (layout.columns.map(\.name) + others).prefix(20).map { Identifier.shown($0) }.joined(separator: ", ")
-    }
+    var shownFields: String { names.prefix(20).map { Identifier.shown($0) }.joined(separator: ", ") }
 }
 
 /// The connections of a store and what it knows of the types in it.
@@ -162,7 +156,7 @@ final class StoreCore: @unchecked Sendable {
             return result
         } catch {
             // SQLite may have rolled back by itself.
-            if connection.handle != nil, connection.isInTransaction {
+            if connection.isInTransaction {
                 try? connection.execute("ROLLBACK", operation: "roll back")
             }
             throw error

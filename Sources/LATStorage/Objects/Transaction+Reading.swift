@@ -124,15 +124,18 @@ extension Transaction {
     ) throws -> Field where Object.ID: Codable & Sendable {
         switch place {
         case .field(let field):
-            if entry.layout.index(of: field.name) != nil || entry.fields[field.name] != nil { return field }
+            if entry.names.contains(field.name) { return field }
+            // Without a row the type has not told all its fields.
+            let source = SampleSource(row: KnownRow { [:] }, columns: [field.name])
+            _ = try? Object(from: SampleDecoder(source: source))
+            if source.known.contains(field.name) { return field }
             throw NetworkError.storage(
                 .query, "query \(entry.layout.shown)",
                 "there is no field \(Identifier.shown(field.name)); there are \(entry.shownFields)")
         case .path(let path):
             return try core.field(of: path) {
-                guard let path = path as? PartialKeyPath<Object> else { throw FieldFinder<Object>.NoRows() }
-                return try FieldFinder<Object>(entry: entry, row: firstRow(entry.layout, entry.prototype))
-                    .field(of: path)
+                let row = firstRow(entry.layout, entry.prototype)
+                return try FieldFinder<Object>(entry: entry, row: row).field(of: path)
             }
         }
     }

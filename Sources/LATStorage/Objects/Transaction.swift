@@ -48,7 +48,7 @@ public final class Transaction: ObjectAccess {
         guard !connection.isInTransaction else { return }
         throw NetworkError.storage(
             .closed, "go on with the transaction",
-            "SQLite has rolled it back after the failure before; let that error end the transaction")
+            "it was rolled back by the failure before, or the store is closed; let that error end the transaction")
     }
 
     func noteChange(_ table: String) { changed.insert(table) }
@@ -71,7 +71,7 @@ public final class Transaction: ObjectAccess {
             try connection.execute("RELEASE \(name)", operation: "end an inner transaction")
             return result
         } catch {
-            if connection.handle != nil, connection.isInTransaction {
+            if connection.isInTransaction {
                 try? connection.execute("ROLLBACK TO \(name); RELEASE \(name)", operation: "roll back")
             }
             (changed, pending) = (changedBefore, pendingBefore)
@@ -89,13 +89,13 @@ public final class Transaction: ObjectAccess {
     /// The type's table, `nil` when there is none yet. Looking changes nothing.
     func entry<Object: Storable>(for type: Object.Type) throws -> TypeEntry? {
         let identifier = ObjectIdentifier(type)
-        if let entry = pending[identifier] { return entry }
+        if let entry = pending[identifier], entry.isCertain { return entry }
         let known = core.entry(of: identifier)
         // What is known may be newer than what a snapshot sees.
         let isSnapshot = !isWriting && connection.isInTransaction
         if let known, known.isComplete, !isSnapshot { return known }
         let version = try connection.schemaVersion()
-        if let known, known.version == version { return known }
+        if let known, known.isCertain, known.version == version { return known }
         guard let layout = try TableLayout.read(core.table(of: type), from: connection) else { return nil }
         let prototype = try known?.prototype ?? Prototype(of: type)
         let entry = TypeEntry(type, layout, prototype, version: version, row: firstRow(layout, prototype))

@@ -65,7 +65,8 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
     let row: KnownRow
     private var layout: TableLayout { entry.layout }
 
-    func field(of path: PartialKeyPath<Object>) throws -> Field {
+    func field(of path: AnyKeyPath) throws -> Field {
+        guard let path = path as? PartialKeyPath<Object> else { throw unknown(path) }
         let offset = MemoryLayout<Object>.offset(of: path)
         // What is worked out from a field may be the field for most values: more samples where it could be.
         let samples = samples(offset == nil ? 64 : 24)
@@ -93,7 +94,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
         return named
     }
 
-    private func unknown(_ path: PartialKeyPath<Object>) -> NetworkError {
+    private func unknown(_ path: AnyKeyPath) -> NetworkError {
         .storage(
             .query, "query \(layout.shown)",
             "\(path) is no field of its own, or which one cannot be told; write Field(\"name\") with one of "
@@ -108,7 +109,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
         }
         if samples.count > 3 || row.values.isEmpty { return samples }
         // The type checks what it is made of: a row, changed in one place.
-        return layout.columns.flatMap { column in (0..<4).compactMap { sample($0, changed: column.name) } }
+        return entry.names.flatMap { name in (0..<4).compactMap { sample($0, changed: name) } }
     }
 
     private func sample(_ number: Int, changed: String?) -> Sample? {

@@ -42,7 +42,10 @@ struct SampleDecoder: Decoder {
     var isNil: Bool { source.keeps(path) ? source.isNil(path) : path.count > Self.depthLimit || bits % 3 == 0 }
 
     func value<T: Decodable>(_ type: T.Type) throws -> T {
-        if source.keeps(path), let known = source.known(type, at: path) { return known }
+        if source.keeps(path) {
+            if let known = source.known(type, at: path) { return known }
+            if source.changed == "" { throw SampleSource.Unknown() }
+        }
         if let scalar = scalar(type) ?? (type as? any CaseIterable.Type).flatMap({ oneCase($0) }) as? T {
             return scalar
         }
@@ -117,6 +120,9 @@ struct SampleDecoder: Decoder {
 
 /// What the samples of a type are made of, and what the type asks for meanwhile.
 final class SampleSource {
+    /// The row does not have what the type asks for, and nothing is to be made up.
+    struct Unknown: Error {}
+
     /// Which sample it is.
     let number: Int
     let row: KnownRow
@@ -130,7 +136,7 @@ final class SampleSource {
     /// Every field that was asked for, those inside of others too.
     private(set) var paths: Set<[String]> = []
 
-    init(number: Int = 0, row: KnownRow, changed: String?, columns: [String]) {
+    init(number: Int = 0, row: KnownRow, changed: String? = "", columns: [String]) {
         self.number = number
         self.row = row
         self.changed = changed
@@ -148,10 +154,12 @@ final class SampleSource {
 
     /// The names that a type with keys of any name is told.
     func names(at path: [String], count: Int) -> [String] {
-        path.isEmpty ? columns : (0..<count).map { "\(number * 8 + $0)" }
+        path.isEmpty ? columns.filter { !isAbsent([$0]) } : (0..<count).map { "\(number * 8 + $0)" }
     }
 
     func keeps(_ path: [String]) -> Bool { changed.map { path.first != $0 } ?? false }
+
+    func isAbsent(_ path: [String]) -> Bool { keeps(path) && isNil(path) }
 
     func isNil(_ path: [String]) -> Bool { path.first.flatMap { row.values[$0] } ?? .null == .null }
 
@@ -194,8 +202,7 @@ private struct SampleKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProto
     }
 
     func contains(_ key: Key) -> Bool {
-        _ = member(key, isOptional: true)
-        return true
+        !decoder.source.isAbsent(member(key, isOptional: true).path)
     }
 
     func decodeNil(forKey key: Key) throws -> Bool { member(key, isOptional: true).isNil }

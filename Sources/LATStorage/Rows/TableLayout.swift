@@ -20,11 +20,7 @@ final class TableLayout: Sendable {
     /// Which column is the primary key.
     let key: Int
     private let indices: [String: Int]
-    private let insert: String
-    private let upsert: String
-    private let update: String
-    private let delete: String
-    private let fetch: String
+    fileprivate let statements: [Connection.Purpose: String]
     /// `SELECT` and the columns `FROM` the table.
     let select: String
 
@@ -35,20 +31,23 @@ final class TableLayout: Sendable {
         indices = Dictionary(columns.enumerated().map { ($0.element.name, $0.offset) }) { first, _ in first }
         let name = Identifier.quoted(table)
         let names = columns.map { Identifier.quoted($0.name) }
-        let list = names.joined(separator: ", ")
+        let id = names[key]
         let own = names.indices.filter { $0 == key || columns[$0].isOwn }
         let others = own.filter { $0 != key }
-        let condition = "\(names.isEmpty ? "" : names[key]) = ?\(key + 1)"
-        select = "SELECT \(list) FROM \(name)"
-        let places = own.map { "?\($0 + 1)" }.joined(separator: ", ")
-        insert = "INSERT INTO \(name) (\(own.map { names[$0] }.joined(separator: ", "))) VALUES (\(places))"
-        let excluded = others.map { "\(names[$0]) = excluded.\(names[$0])" }.joined(separator: ", ")
-        let conflict = "ON CONFLICT (\(names.isEmpty ? "" : names[key])) DO "
-        upsert = "\(insert) \(conflict)\(others.isEmpty ? "NOTHING" : "UPDATE SET " + excluded)"
-        let changed = (others.isEmpty ? [key] : others).map { "\(names.isEmpty ? "" : names[$0]) = ?\($0 + 1)" }
-        update = "UPDATE \(name) SET \(changed.joined(separator: ", ")) WHERE \(condition)"
-        delete = "DELETE FROM \(name) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
-        fetch = "\(select) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
+        func list(_ indices: [Int], _ item: (Int) -> String) -> String { indices.map(item).joined(separator: ", ") }
+        let select = "SELECT \(names.joined(separator: ", ")) FROM \(name)"
+        let insert = "INSERT INTO \(name) (\(list(own) { names[$0] })) VALUES (\(list(own) { "?\($0 + 1)" }))"
+        let excluded =
+            others.isEmpty ? "NOTHING" : "UPDATE SET " + list(others) { "\(names[$0]) = excluded.\(names[$0])" }
+        let changed = list(others.isEmpty ? [key] : others) { "\(names[$0]) = ?\($0 + 1)" }
+        statements = [
+            .insert: insert,
+            .upsert: "\(insert) ON CONFLICT (\(id)) DO \(excluded)",
+            .update: "UPDATE \(name) SET \(changed) WHERE \(id) = ?\(key + 1)",
+            .delete: "DELETE FROM \(name) WHERE \(id) = ?1",
+            .fetch: "\(select) WHERE \(id) = ?1",
+        ]
+        self.select = select
     }
 
     func index(of name: String) -> Int? { indices[name] }
@@ -69,27 +68,7 @@ final class TableLayout: Sendable {
     /// Whether the id is in a column that is no field of the type.
     var hasOwnKey: Bool { columns[key].name == Self.ownKey }
 
-    func sql(_ purpose: Connection.Purpose) -> String {
-        switch purpose {
-        case .insert: insert
-        case .upsert: upsert
-        case .update: update
-        case .delete: delete
-        case .fetch: fetch
-        case .scan: select
-        }
-    }
-
-    func operation(_ purpose: Connection.Purpose) -> String {
-        switch purpose {
-        case .insert: "insert into \(shown)"
-        case .upsert: "upsert into \(shown)"
-        case .update: "update \(shown)"
-        case .delete: "delete from \(shown)"
-        case .fetch: "fetch from \(shown)"
-        case .scan: "read \(shown)"
-        }
-    }
+    func operation(_ purpose: Connection.Purpose) -> String { "\(purpose.rawValue) \(shown)" }
 
     /// The table's name for messages.
     var shown: String { Identifier.shown(table) }
@@ -140,8 +119,7 @@ final class TableLayout: Sendable {
 }
 
 extension Connection {
-    /// The statement of a layout, prepared once.
     func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
-        try statement(purpose, of: layout, sql: layout.sql(purpose), operation: layout.operation(purpose))
+        try statement(layout.statements[purpose] ?? layout.select, operation: layout.operation(purpose))
     }
 }
