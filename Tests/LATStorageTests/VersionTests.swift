@@ -102,6 +102,56 @@ enum New {
         #expect(try new.fetch(New.Note.self).map(\.id) == [2, 3])
     }
 
+    /// Whatever the order of their turns, each version changes its own fields alone.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func turnsInAnyOrder(seed: UInt64) throws {
+        var dice = Dice(seed)
+        var (old, new) = (try ObjectStore(path: path), try ObjectStore(path: path))
+        var model: [Int: New.Note] = [:]
+        for step in 0..<300 {
+            let id = Int.random(in: 0..<8, using: &dice)
+            let text = "\(step)"
+            var note = New.Note(id: id, text: text)
+            // Later and later, so that the columns come one after the other.
+            if step > 60, Bool.random(using: &dice) { note.stars = step }
+            if step > 120, Bool.random(using: &dice) { note.home = .init(city: text) }
+            var edited = model[id] ?? New.Note(id: id, text: "")
+            edited.text = text
+            switch Int.random(in: 0..<8, using: &dice) {
+            case 0 where model[id] == nil:
+                try old.insert(Old.Note(id: id, text: text))
+                model[id] = edited
+            case 0, 1:
+                try old.upsert(Old.Note(id: id, text: text))
+                model[id] = edited
+            case 2 where model[id] != nil:
+                try old.update(Old.Note(id: id, text: text))
+                model[id] = edited
+            case 3 where model[id] != nil:
+                try new.update(note)
+                model[id] = note
+            case 4, 5:
+                try new.upsert(note)
+                model[id] = note
+            case 6:
+                _ =
+                    try Bool.random(using: &dice)
+                    ? old.delete(Old.Note.self, id: id) : new.delete(New.Note.self, id: id)
+                model[id] = nil
+            default:
+                if Bool.random(using: &dice) {
+                    new = try ObjectStore(path: path)
+                } else {
+                    old = try ObjectStore(path: path)
+                }
+            }
+            #expect(Set(try new.fetch(New.Note.self)) == Set(model.values))
+            #expect(try new.fetch(New.Note.self, id: id) == model[id])
+            #expect(try old.fetch(Old.Note.self, id: id)?.text == model[id]?.text)
+            #expect(
+                try new.count(New.Note.self, where: \.stars == nil) == model.values.count { $0.stars == nil })
+        }
+    }
+
     /// A store that is open sees the columns that another one adds.
     @Test func anOpenStoreSeesNewColumns() throws {
         let (first, second) = (try ObjectStore(path: path), try ObjectStore(path: path))

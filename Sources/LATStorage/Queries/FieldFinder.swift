@@ -8,7 +8,7 @@ import HTTPCore
 /// only for the stored property of its own name. A property that no field, or more than one, could be is an error that
 /// says what to write instead; a wrong field is never taken.
 struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
-    /// No value of the type can be made while there is no row, and so none that a query could find.
+    /// Values of the type cannot be made while there is no row, and so there is none that a query could find.
     struct NoRows: Error {}
 
     private struct Sample {
@@ -69,11 +69,8 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
         guard let path = path as? PartialKeyPath<Object> else { throw unknown(path) }
         let offset = MemoryLayout<Object>.offset(of: path)
         // What is worked out from a field may be the field for most values: more samples where it could be.
-        let samples = samples(offset == nil ? 64 : 24)
-        guard let first = samples.first else {
-            if row.values.isEmpty { throw NoRows() }
-            throw unknown(path)
-        }
+        let samples = try samples(offset == nil ? 64 : 24)
+        guard let first = samples.first else { throw unknown(path) }
         var fields = samples.reduce(into: Set<Field>()) { $0.formUnion($1.fields) }
         for sample in samples where !fields.isEmpty {
             guard let value = sample.object[keyPath: path] as? any Encodable,
@@ -101,13 +98,10 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
                 + "\(entry.shownFields), or make it CaseIterable if it is an enum")
     }
 
-    private func samples(_ count: Int) -> [Sample] {
-        var samples: [Sample] = []
-        for number in 0..<count {
-            guard let sample = sample(number, changed: nil) else { break }
-            samples.append(sample)
-        }
-        if samples.count > 3 || row.values.isEmpty { return samples }
+    private func samples(_ count: Int) throws -> [Sample] {
+        let samples = (0..<count).compactMap { sample($0, changed: nil) }
+        if samples.count > count / 2 { return samples }
+        if row.values.isEmpty { throw NoRows() }
         // The type checks what it is made of: a row, changed in one place.
         return entry.names.flatMap { name in (0..<4).compactMap { sample($0, changed: name) } }
     }
@@ -121,6 +115,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
     /// The names of the stored properties that lead to a place in a struct; `nil` when no property begins there.
     private static func names(at offset: Int, _ type: Any.Type, in value: Any) -> [String]? {
         func layout<T>(_: T) -> (size: Int, alignment: Int) { (MemoryLayout<T>.size, MemoryLayout<T>.alignment) }
+        if value is any CustomReflectable { return nil }
         var start = 0
         for child in Mirror(reflecting: value).children {
             let (size, alignment) = layout(child.value)
