@@ -3,60 +3,6 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// What is known of a type in a store. A change of its table makes another.
-final class TypeEntry: Sendable {
-    let layout: TableLayout
-    let prototype: Prototype
-    /// SQLite's count of changes of the schema, before the layout was read.
-    let version: Int64
-    /// The fields that the type asks for, and whether it can do without a value.
-    let fields: [String: Bool]
-    /// Whether ``fields`` are all of the type; without a row there is no telling.
-    let isCertain: Bool
-    /// Whether every field of the type has a column, so that no change of the schema matters.
-    var isComplete: Bool { isCertain && names.count == layout.columns.count }
-    /// The names of columns and fields.
-    let names: [String]
-    /// Columns that the table does not have, and without which the value of the prototype would be read.
-    let absent: [Column]
-
-    init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isCertain: Bool) {
-        self.layout = layout
-        self.prototype = prototype
-        self.version = version
-        self.fields = fields
-        self.isCertain = isCertain
-        names = layout.columns.map(\.name) + fields.keys.filter { layout.index(of: $0) == nil }.sorted()
-        absent = prototype.columns.filter { layout.index(of: $0.name) == nil }
-    }
-
-    /// Finds out about a type by making a value of a row.
-    convenience init<Object: Decodable>(
-        _ type: Object.Type, _ layout: TableLayout, _ prototype: Prototype, version: Int64, row: KnownRow
-    ) {
-        let source = SampleSource(row: row, columns: layout.columns.map(\.name))
-        let isMade = (try? Object(from: SampleDecoder(source: source))) != nil
-        self.init(
-            layout.owned { source.known.contains($0) || source.fields[$0] != nil }, prototype, version: version,
-            fields: source.fields, isCertain: isMade)
-    }
-
-    /// The same for a type that also has these fields.
-    func owning(_ names: Set<String>) -> TypeEntry {
-        TypeEntry(
-            layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
-            fields: fields, isCertain: isCertain)
-    }
-
-    /// What a field that has no value is read as, `nil` for as it is.
-    func standIn(for name: String, hasColumn: Bool) -> StoredValue? {
-        hasColumn && fields[name] != false ? nil : prototype.values[name]
-    }
-
-    /// The names of fields for a message.
-    var shownFields: String { names.prefix(20).map { Identifier.shown($0) }.joined(separator: ", ") }
-}
-
 /// The connections of a store and what it knows of the types in it.
 ///
 /// `@unchecked Sendable`: ``writer`` is used only under ``writing``, each reader only by the call that took it.
