@@ -102,10 +102,16 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
         return sqlite3_column_double(row.statement, column)
     }
 
-    func decode(_ type: Int.Type, forKey key: Key) throws -> Int {
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try integer(type, key) }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try integer(type, key) }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try integer(type, key) }
+
+    private func integer<Number: FixedWidthInteger & Decodable>(_ type: Number.Type, _ key: Key) throws -> Number {
         let column = row.column(key.stringValue)
-        guard sqlite3_column_type(row.statement, column) == SQLITE_INTEGER else { return try slow(type, column, key) }
-        return Int(truncatingIfNeeded: sqlite3_column_int64(row.statement, column))
+        guard sqlite3_column_type(row.statement, column) == SQLITE_INTEGER,
+            let number = Number(exactly: sqlite3_column_int64(row.statement, column))
+        else { return try slow(type, column, key) }
+        return number
     }
 
     /// Answers for the other scalars, too.

@@ -109,7 +109,10 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     }
     func encode(_ value: String, forKey key: Key) throws { try row.put(.text(value), .text, key.stringValue) }
     func encode(_ value: Double, forKey key: Key) throws { try row.put(.real(value), .real, key.stringValue) }
-    func encode(_ value: Int, forKey key: Key) throws { try row.put(.integer(Int64(value)), .integer, key.stringValue) }
+    func encode(_ value: Float, forKey key: Key) throws { try encode(Double(value), forKey: key) }
+    func encode(_ value: Int, forKey key: Key) throws { try encode(Int64(value), forKey: key) }
+    func encode(_ value: Int64, forKey key: Key) throws { try row.put(.integer(value), .integer, key.stringValue) }
+    func encode(_ value: Int32, forKey key: Key) throws { try encode(Int64(value), forKey: key) }
 
     /// Answers for the other scalars, too.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
