@@ -34,6 +34,9 @@ private enum Three {
         var level: Int
     }
 }
+private enum Renamed {
+    struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: String; var title: String }
+}
 private enum Four {
     struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: Int; var title: String? }
 }
@@ -50,15 +53,11 @@ private enum Four {
     @Test func aNewOptionalFieldReadsAsNilAndIsQueriedAtOnce() throws {
         let store = try ObjectStore(path: path)
         #expect(try store.fetch(Two.Item.self, where: \.note == nil).count == 3)
+        #expect(try store.fetch(Two.Item.self, where: \.note == "n").isEmpty)
         #expect(try store.fetch(Two.Item.self, id: 1) == Two.Item(id: 1, name: "1", old: "o"))
         let date = Date()
         try store.upsert(Two.Item(id: 1, name: "1", old: "o", note: "n", when: date))
         #expect(try store.fetch(Two.Item.self, where: \.when == date).map(\.note) == ["n"])
-        // For the older program the fields are gone: it must not write rows without them.
-        let error = #expect(throws: NetworkError.self) {
-            try ObjectStore(path: path).upsert(One.Item(id: 1, name: "", old: ""))
-        }
-        #expect(error?.storageFailure?.reason == .schema)
     }
 
     @Test func aNewFieldGetsThePrototypesValueInOldRows() throws {
@@ -74,16 +73,53 @@ private enum Four {
         #expect(error?.message.contains("level") == true && error?.message.contains("storedPrototype") == true)
     }
 
-    @Test func goneAndRetypedFieldsAreErrorsThatSayWhich() throws {
+    @Test func aRetypedFieldIsAnErrorThatSaysWhich() throws {
         let store = try ObjectStore(path: path)
         for use in [{ _ = try store.fetch(Four.Item.self) }, { try store.insert(Four.Item(id: 9, name: 1)) }]
             as [() throws -> Void]
         {
             let error = #expect(throws: NetworkError.self) { try use() }
-            #expect(error?.storageFailure?.reason == .schema)
-            #expect(error?.message.contains("\"old\"") == true && error?.message.contains("Migration") == true)
+            #expect(error?.message.contains("name") == true && error?.message.contains("Migration") == true)
         }
         #expect(try ObjectStore(path: path).fetch(Two.Item.self).count == 3)
+    }
+
+    @Test func aRenamedFieldAsksForAMigration() throws {
+        let store = try ObjectStore(path: path)
+        let uses: [() throws -> Void] = [
+            { _ = try store.fetch(Renamed.Item.self) }, { _ = try store.fetch(Renamed.Item.self, id: 1) },
+            { try store.insert(Renamed.Item(id: 9, name: "n", title: "t")) },
+        ]
+        for use in uses {
+            let error = #expect(throws: NetworkError.self) { try use() }
+            #expect(error?.storageFailure?.reason == .schema)
+            #expect(error?.message.contains("\"title\"") == true && error?.message.contains("\"old\"") == true)
+            #expect(error?.message.contains("Migration") == true)
+        }
+        #expect(try ObjectStore(path: path).fetch(One.Item.self).count == 3)
+        let migrated = try ObjectStore(
+            path: path, migrations: [Migration("m") { try $0.renameField("old", of: "Item", to: "title") }])
+        try migrated.insert(Renamed.Item(id: 9, name: "n", title: "t"))
+        #expect(
+            try migrated.fetch(Renamed.Item.self, sortedBy: [.ascending(\.id)]).map(\.title) == ["o", "o", "o", "t"])
+    }
+
+    @Test func aMigrationThatThrowsLeavesTheFileAsItWas() throws {
+        struct Stop: Error {}
+        let failing = Migration("m") { migrator in
+            try migrator.renameField("old", of: "Item", to: "title")
+            try migrator.changeField("name", of: "Item", to: Int.self) { _ in .integer(1) }
+            try migrator.renameType("Item", to: "Thing")
+            throw Stop()
+        }
+        let running = try ObjectStore(path: path)
+        #expect(try running.count(One.Item.self) == 3)
+        #expect(throws: Stop.self) { try ObjectStore(path: path, migrations: [failing]) }
+        for store in [running, try ObjectStore(path: path)] {
+            #expect(try store.fetch(One.Item.self, where: \.old == "o").count == 3)
+            try store.upsert(One.Item(id: 1, name: "new", old: "o"))
+            #expect(try store.fetch(One.Item.self, id: 1)?.name == "new")
+        }
     }
 
     @Test func migrationsRunOnceInOneTransaction() throws {

@@ -58,6 +58,8 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
                 ChildProcess.say(".")
             }
         case "insert": try ObjectStore(path: arguments[0]).insert(User(Int(arguments[1]) ?? 0))
+        case "old notes": try VersionTests.raiseNotes(arguments[0], areNew: false)
+        case "new notes": try VersionTests.raiseNotes(arguments[0], areNew: true)
         case "prefer":
             let preferences = Preferences(path: arguments[0])
             for _ in 0..<50 {

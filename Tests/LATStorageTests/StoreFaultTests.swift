@@ -84,6 +84,33 @@ import Testing
         #expect(try ObjectStore(path: path).fetch(User.self).map(\.id) == [1])
     }
 
+    @Test func closingWhileRowsAreReadEndsInOrder() throws {
+        for store in [try ObjectStore(path: path), try ObjectStore.inMemory()] {
+            try store.insert(contentsOf: (0..<200).map { User($0) })
+            try? store.forEach(Query<User>()) { _ in store.close() }
+            let error = #expect(throws: NetworkError.self) { try store.count(User.self) }
+            #expect(error?.storageFailure?.reason == .closed)
+        }
+        #expect(try ObjectStore(path: path).count(User.self) == 200)
+    }
+
+    @Test func readingInsideOfReadingTheSame() throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(contentsOf: (0..<5).map { User($0) })
+        let count = try store.transaction { transaction in
+            var count = 0
+            try transaction.forEach(Query<User>()) { _ in
+                try transaction.forEach(Query<User>()) { _ in count += 1 }
+            }
+            // More statements than are kept.
+            for number in 0..<200 {
+                count += try transaction.count(User.self, where: .in(\.id, Array(1_000...1_000 + number)))
+            }
+            return count
+        }
+        #expect(count == 25)
+    }
+
     @Test func aFullStoreKeepsWhatWasThereAndGoesOn() throws {
         let store = try ObjectStore(path: path, maximumByteCount: 400_000)
         try store.insert(User(1))

@@ -9,8 +9,7 @@ import Synchronization
 /// times.
 final class ChangeHub: Sendable {
     private struct State {
-        var next = 0
-        var observers: [Int: (table: String, signal: AsyncStream<Void>.Continuation)] = [:]
+        var tables: [String: LatestValue<Void>] = [:]
         var watch: FolderWatch?
         var isClosed = false
     }
@@ -23,63 +22,40 @@ final class ChangeHub: Sendable {
 
     init(path: String) { self.path = path }
 
-    /// Signals for a table, from now on; more than one while nobody looks are one.
-    func signals(for table: String, core: StoreCore) -> (AsyncStream<Void>, Subscription) {
-        let (stream, signal) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let (number, isFirst) = state.withLock { state -> (Int, Bool) in
-            if state.isClosed {
-                signal.finish()
-                return (-1, false)
-            }
-            state.next += 1
-            state.observers[state.next] = (table, signal)
-            return (state.next, state.watch == nil)
+    /// A signal at once and after every change of a table; more than one while nobody looks are one.
+    func signals(for table: String, core: StoreCore) -> AsyncStream<Void> {
+        let hub = state.withLock { state in
+            if let hub = state.tables[table] { return hub }
+            let hub = LatestValue<Void>(()) { [weak self] in self?.endWatchWhenIdle() }
+            if state.isClosed { hub.finish() } else { state.tables[table] = hub }
+            return hub
         }
-        if isFirst, !core.isInMemory { startWatch(core) }
-        return (stream, Subscription { [weak self] in self?.remove(number) })
+        let signals = hub.values()
+        if !core.isInMemory { startWatch(core) }
+        return signals
     }
 
-    /// Ends an observation when it goes.
-    final class Subscription: Sendable {
-        private let end: @Sendable () -> Void
-
-        init(_ end: @escaping @Sendable () -> Void) { self.end = end }
-
-        deinit { end() }
-    }
-
-    /// Tells who waits for one of these tables.
-    func report(_ tables: Set<String>) {
-        if tables.isEmpty { return }
-        let signals = state.withLock { state in
-            state.observers.values.filter { tables.contains($0.table) }.map(\.signal)
+    /// Tells who waits for one of these tables; `nil` for any.
+    func report(_ tables: Set<String>?) {
+        if tables?.isEmpty == true { return }
+        let hubs = state.withLock { state in
+            state.tables.filter { tables?.contains($0.key) ?? true }.values
         }
-        for signal in signals { signal.yield() }
-    }
-
-    private func reportAll() {
-        let signals = state.withLock { $0.observers.values.map(\.signal) }
-        for signal in signals { signal.yield() }
+        for hub in hubs { hub.send(()) }
     }
 
     func close() {
-        let (signals, watch) = state.withLock { state in
-            defer {
-                state.isClosed = true
-                state.observers = [:]
-                state.watch = nil
-            }
-            return (state.observers.values.map(\.signal), state.watch)
+        let (hubs, watch) = state.withLock { state in
+            defer { state = State(isClosed: true) }
+            return (state.tables.values, state.watch)
         }
         watch?.end()
-        for signal in signals { signal.finish() }
+        for hub in hubs { hub.finish() }
     }
 
-    private func remove(_ number: Int) {
+    private func endWatchWhenIdle() {
         let watch = state.withLock { state -> FolderWatch? in
-            state.observers[number]?.signal.finish()
-            state.observers[number] = nil
-            guard state.observers.isEmpty else { return nil }
+            if state.tables.values.contains(where: \.hasReaders) { return nil }
             defer { state.watch = nil }
             return state.watch
         }
@@ -89,6 +65,7 @@ final class ChangeHub: Sendable {
     // MARK: Other processes
 
     private func startWatch(_ core: StoreCore) {
+        if state.withLock({ $0.isClosed || $0.watch != nil }) { return }
         let parts = PathParts(path)
         let version = Atomic64(0)
         core.withIdleWriter { version.value.store(Self.version($0), ordering: .relaxed) }
@@ -102,16 +79,18 @@ final class ChangeHub: Sendable {
                 let now = Self.version(connection)
                 isForeign = version.value.exchange(now, ordering: .relaxed) != now
             }
-            if isForeign { self.reportAll() }
+            if isForeign { self.report(nil) }
             let look = Int(count.value.wrappingAdd(1, ordering: .relaxed).oldValue)
             return look < Self.looks.count ? Self.looks[look] : nil
         }
         let surplus = state.withLock { state -> FolderWatch? in
-            if state.isClosed || state.observers.isEmpty || state.watch != nil { return watch }
+            if state.isClosed || state.watch != nil { return watch }
             state.watch = watch
             return nil
         }
         surplus?.end()
+        // The reader may have left meanwhile.
+        endWatchWhenIdle()
     }
 
     private static func version(_ connection: Connection) -> Int64 {

@@ -2,7 +2,7 @@ import CSQLite
 import FoundationEssentials
 import HTTPCore
 
-/// A change of stored types that the store cannot settle by itself: fields that were renamed, removed or retyped.
+/// A change of stored types that the store cannot settle by itself: fields that were renamed or retyped.
 ///
 /// ```swift
 /// let store = try ObjectStore(path: path, migrations: [
@@ -18,7 +18,7 @@ import HTTPCore
 ///
 /// Each runs once per file, in one transaction with the others that are due, when a store is opened; when it throws the
 /// file stays as it was and the store does not open. Types are named as their tables: the type may be gone by then.
-/// New fields need no migration.
+/// New fields need no migration, and those that are gone none either; one that removes them gives the space back.
 public struct Migration: Sendable {
     let name: String
     let change: @Sendable (Migrator) throws -> Void
@@ -50,24 +50,19 @@ public final class Migrator {
             "CREATE TABLE IF NOT EXISTS lat_store_migrations (name TEXT PRIMARY KEY NOT NULL, time REAL NOT NULL)",
             operation: operation)
         for migration in migrations {
-            let statement = try connection.statement(
-                "INSERT OR IGNORE INTO lat_store_migrations (name, time) VALUES (?1, ?2)", operation: operation)
-            try statement.bind(.text(migration.name), at: 1, operation)
-            try statement.bind(.real(Date().timeIntervalSinceReferenceDate), at: 2, operation)
-            _ = try statement.step(operation)
-            statement.reset()
+            try connection.run(
+                "INSERT OR IGNORE INTO lat_store_migrations (name, time) VALUES (?1, ?2)",
+                [.text(migration.name), .real(Date().timeIntervalSinceReferenceDate)], operation: operation)
             if connection.changes > 0 { try migration.change(Migrator(transaction)) }
         }
     }
 
     /// The names of the types that are stored.
     public func types() throws -> [String] {
-        let operation = "list the types"
-        let statement = try connection.prepare(
-            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", operation: operation, isLasting: false)
-        defer { statement.finalize() }
         var names: [String] = []
-        while try statement.step(operation) { names.append(Statement.text(0, of: statement.pointer)) }
+        try connection.run(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", operation: "list the types"
+        ) { names.append(Statement.text(0, of: $0.pointer)) }
         return names.filter { !$0.hasPrefix(TableLayout.ownPrefix) && !$0.hasPrefix("sqlite_") }
     }
 
@@ -130,20 +125,11 @@ public final class Migrator {
         guard let row = ["rowid", "_rowid_", "oid"].first(where: { !taken.contains($0) }) else {
             throw NetworkError.storage(.schema, operation, "fields are called rowid, _rowid_ and oid; rename one first")
         }
-        let reading = try connection.prepare(
-            "SELECT \(row), \(Identifier.quoted(field)) FROM \(table)", operation: operation, isLasting: false)
-        defer { reading.finalize() }
-        let writing = try connection.prepare(
-            "UPDATE \(table) SET \(Identifier.quoted(temporary)) = ?1 WHERE \(row) = ?2", operation: operation,
-            isLasting: false)
-        defer { writing.finalize() }
-        while try reading.step(operation) {
-            try writing.bind(change(reading.value(1)), at: 1, operation)
-            try writing.bind(reading.value(0), at: 2, operation)
-            _ = try writing.step(operation)
-            writing.reset()
+        let reading = "SELECT \(row), \(Identifier.quoted(field)) FROM \(table)"
+        let writing = "UPDATE \(table) SET \(Identifier.quoted(temporary)) = ?1 WHERE \(row) = ?2"
+        try connection.run(reading, operation: operation) { old in
+            try connection.run(writing, [change(old.value(1)), old.value(0)], operation: operation)
         }
-        reading.finalize()
         try removeField(field, of: type)
         try renameField(temporary, of: type, to: field)
     }

@@ -16,10 +16,10 @@ import HTTPCore
 ///
 /// A type is a table, a field a column of its own: text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
 /// values as what they are, everything with fields or elements of its own as JSON that can be queried too
-/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert and gains a column when the type
-/// gains a
-/// field; what a program cannot settle by itself, a field that is gone or of another type, is an error until the store
-/// is given a ``Migration``.
+/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert, and gains a column with the first
+/// value of a field that is new; reading changes nothing, and columns that a type does not know are left alone, so that
+/// versions of a program that know more fields or fewer can use one file in turns. What a program cannot settle by
+/// itself, a field with another name or of another type, is an error until the store is given a ``Migration``.
 ///
 /// Calls block the thread for as long as SQLite takes, microseconds mostly; ``run(_:)`` moves many of them off the
 /// threads of Swift's tasks. A store may be used from any number of tasks, and its file by any number of processes:
@@ -27,7 +27,7 @@ import HTTPCore
 /// process, `kill -9` included; that it survives a loss of power is the choice `isDurable`.
 ///
 /// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage``; ``NetworkError/storageFailure`` says which.
-public final class ObjectStore: Sendable {
+public final class ObjectStore: ObjectAccess, Sendable {
     /// What happens when the file is damaged, or no database.
     public enum Corruption: Hashable, Sendable {
         /// Opening throws ``StorageFailure/Reason/corrupt``; the file stays as it is.
@@ -104,16 +104,21 @@ public final class ObjectStore: Sendable {
     public func verify() throws {
         try core.read { transaction in
             let operation = "verify \(path)"
-            let statement = try transaction.connection.prepare(
-                "PRAGMA integrity_check(1)", operation: operation, isLasting: false)
-            defer { statement.finalize() }
-            guard try statement.step(operation), let found = statement.value(0).text, found != "ok" else { return }
-            throw NetworkError.storage(
-                .corrupt, operation, "\(found); restore the file, or open it with corruption: .setAside to begin anew")
+            try transaction.connection.run("PRAGMA integrity_check(1)", operation: operation) { row in
+                guard let found = row.value(0).text, found != "ok" else { return }
+                throw NetworkError.storage(
+                    .corrupt, operation,
+                    "\(found); restore the file, or open it with corruption: .setAside to begin anew")
+            }
         }
     }
 
     // MARK: Turns
+
+    /// Runs a body in a transaction, or with a connection that reads.
+    public func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result {
+        try isWriting ? core.write(body) : core.read(body)
+    }
 
     /// Runs changes that are kept together or not at all.
     ///

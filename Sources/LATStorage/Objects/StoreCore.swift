@@ -3,29 +3,6 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// What is known of a type in a store. A change of its table makes another.
-final class TypeEntry: Sendable {
-    let layout: TableLayout
-    /// Whether the type has been asked for every name in the table.
-    let isChecked = Atomic<Bool>(false)
-    private let places = Mutex<[PathKey: ResolvedPlace]>([:])
-
-    /// `@unchecked Sendable`: key paths never change.
-    private struct PathKey: Hashable, @unchecked Sendable {
-        let path: AnyKeyPath
-    }
-
-    init(_ layout: TableLayout) { self.layout = layout }
-
-    func place(of path: AnyKeyPath, or resolve: () throws -> ResolvedPlace) throws -> ResolvedPlace {
-        let key = PathKey(path: path)
-        if let place = places.withLock({ $0[key] }) { return place }
-        let place = try resolve()
-        places.withLock { $0[key] = place }
-        return place
-    }
-}
-
 /// The connections of a store and what it knows of the types in it.
 ///
 /// `@unchecked Sendable`: ``writer`` is used only under ``writing``, each reader only by the call that took it.
@@ -40,11 +17,17 @@ final class StoreCore: @unchecked Sendable {
     private let readers = Mutex<[Reader]>([])
     private let isClosed = Atomic<Bool>(false)
     private let entries = Mutex<[ObjectIdentifier: TypeEntry]>([:])
+    private let fields = Mutex<[PathKey: Field]>([:])
     private let names = Mutex<[String: (type: ObjectIdentifier, name: String)]>([:])
 
     /// `@unchecked Sendable`: only who took it out of ``StoreCore/readers`` uses it.
     private struct Reader: @unchecked Sendable {
         let connection: Connection
+    }
+
+    /// `@unchecked Sendable`: key paths never change.
+    private struct PathKey: Hashable, @unchecked Sendable {
+        let path: AnyKeyPath
     }
 
     /// More that nobody uses are closed.
@@ -119,7 +102,7 @@ final class StoreCore: @unchecked Sendable {
             return result
         } catch {
             // SQLite may have rolled back by itself.
-            if connection.handle != nil, connection.isInTransaction {
+            if connection.isInTransaction {
                 try? connection.execute("ROLLBACK", operation: "roll back")
             }
             throw error
@@ -178,6 +161,15 @@ final class StoreCore: @unchecked Sendable {
     func entry(of type: ObjectIdentifier) -> TypeEntry? { entries.withLock { $0[type] } }
 
     func keep(_ entry: TypeEntry, for type: ObjectIdentifier) { entries.withLock { $0[type] = entry } }
+
+    /// The field that a key path leads to, found once.
+    func field(of path: AnyKeyPath, or find: () throws -> Field) throws -> Field {
+        let key = PathKey(path: path)
+        if let field = fields.withLock({ $0[key] }) { return field }
+        let field = try find()
+        fields.withLock { $0[key] = field }
+        return field
+    }
 
     /// The table of a type.
     ///

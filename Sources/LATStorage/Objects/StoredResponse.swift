@@ -61,17 +61,14 @@ extension Transaction {
         try check(operation)
         try refuseWhenFailed()
         try connection.execute(Self.responseTable, operation: operation)
-        let statement = try connection.statement(
+        try connection.run(
             "INSERT OR REPLACE INTO lat_store_responses (key, time, status, url, headers, body) "
-                + "VALUES (?1, ?2, ?3, ?4, ?5, ?6)", operation: operation)
-        defer { statement.reset() }
-        try statement.bind(
+                + "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             [
                 .text(response.key), .real(response.time.timeIntervalSinceReferenceDate),
                 response.status.map { .integer(Int64($0)) } ?? .null, response.url.map { .text($0) } ?? .null,
                 .text(ColumnCoding.json(response.headers)), .blob(response.data),
-            ], operation)
-        _ = try statement.step(operation)
+            ], operation: operation)
     }
 
     /// Rows of responses; none while the table is not there.
@@ -82,11 +79,8 @@ extension Transaction {
         let isThere = try connection.scalar(
             "SELECT count(*) FROM sqlite_master WHERE name = 'lat_store_responses'", operation: operation)
         guard isThere > 0 else { return [] }
-        let statement = try connection.statement(sql, operation: operation)
-        defer { statement.reset() }
-        try statement.bind(values, operation)
         var rows: [Value] = []
-        while try statement.step(operation) { rows.append(try row(statement)) }
+        try connection.run(sql, values, operation: operation) { rows.append(try row($0)) }
         return rows
     }
 }

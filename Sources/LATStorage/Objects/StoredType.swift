@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// What a stored type may say about itself. None of it is needed to store one.
 ///
 /// ```swift
@@ -9,8 +11,9 @@
 public protocol StoredType {
     /// The name of the table. Default: the type's name without what it lies in, `Item`.
     static var storedName: String { get }
-    /// A value whose fields stand in where rows from before a field was there have none. Default `nil`: such a field
-    /// reads as `nil` when it is optional, and is an error when it is not.
+    /// A value whose fields stand in where a row has none: in rows from before a field was there, and for a field that
+    /// is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an error
+    /// when it is not.
     static var storedPrototype: Self? { get }
 }
 
@@ -27,5 +30,113 @@ extension TableLayout {
 
     static func table(of type: Any.Type) -> String {
         (type as? any StoredType.Type)?.storedName ?? String(describing: type)
+    }
+}
+
+/// The fields of ``StoredType/storedPrototype`` that have a value.
+struct Prototype: Sendable {
+    let columns: [Column]
+    let values: [String: StoredValue]
+
+    init(of type: Any.Type) throws {
+        func fields<Object: StoredType>(_ type: Object.Type) throws -> [(column: Column, value: StoredValue)] {
+            guard let prototype = type.storedPrototype, let value = prototype as? any Encodable else { return [] }
+            let encoder = RowEncoder()
+            try value.encode(to: encoder)
+            return encoder.missing
+        }
+        let found = try (type as? any StoredType.Type).map { try fields($0) } ?? []
+        columns = found.map(\.column)
+        values = Dictionary(found.map { ($0.column.name, $0.value) }) { $1 }
+    }
+
+    func column(_ name: String) -> Column? { columns.first { $0.name == name } }
+}
+
+/// What is known of a type in a store. A change of its table makes another.
+final class TypeEntry: Sendable {
+    let layout: TableLayout
+    let prototype: Prototype
+    /// SQLite's count of changes of the schema, before the layout was read.
+    let version: Int64
+    /// The fields that the type asks for, and whether it can do without a value.
+    let fields: [String: Bool]
+    /// Whether ``fields`` are all of the type; without a row there is no telling.
+    let isCertain: Bool
+    /// Whether every field of the type has a column, so that no change of the schema matters.
+    var isComplete: Bool { isCertain && names.count == layout.columns.count }
+    /// The names of columns and fields.
+    let names: [String]
+    /// Columns that the table does not have, and without which the value of the prototype would be read.
+    let absent: [Column]
+
+    init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isCertain: Bool) {
+        self.layout = layout
+        self.prototype = prototype
+        self.version = version
+        self.fields = fields
+        self.isCertain = isCertain
+        names = layout.columns.map(\.name) + fields.keys.filter { layout.index(of: $0) == nil }.sorted()
+        absent = prototype.columns.filter { layout.index(of: $0.name) == nil }
+    }
+
+    /// Finds out about a type by making a value of a row.
+    convenience init<Object: Decodable>(
+        _ type: Object.Type, _ layout: TableLayout, _ prototype: Prototype, version: Int64, row: KnownRow
+    ) {
+        let source = SampleSource(row: row, columns: layout.columns.map(\.name))
+        let isMade = (try? Object(from: SampleDecoder(source: source))) != nil
+        self.init(
+            layout.owned { source.known.contains($0) || source.fields[$0] != nil }, prototype, version: version,
+            fields: source.fields, isCertain: isMade)
+    }
+
+    /// The same for a type that also has these fields.
+    func owning(_ names: Set<String>) -> TypeEntry {
+        TypeEntry(
+            layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
+            fields: fields, isCertain: isCertain)
+    }
+
+    /// What a field that has no value is read as, `nil` for as it is.
+    func standIn(for name: String, hasColumn: Bool) -> StoredValue? {
+        hasColumn && fields[name] != false ? nil : prototype.values[name]
+    }
+
+    /// The names of fields for a message.
+    var shownFields: String { names.prefix(20).map { Identifier.shown($0) }.joined(separator: ", ") }
+}
+
+/// What a type and its table do not agree on.
+enum TypeChange {
+    /// Fields that no row has, while rows have others that the type does not know: a field was renamed, most likely.
+    static func renamed(_ names: [String], _ layout: TableLayout) -> NetworkError {
+        func list(_ names: [String]) -> String { names.map { Identifier.shown($0) }.joined(separator: ", ") }
+        return .storage(
+            .schema, "use \(layout.shown)",
+            "the type asks for \(list(names)), which no row has, and does not know \(list(layout.strangers)), which "
+                + "rows hold; give the store a Migration that renames or removes it, or the type a storedPrototype")
+    }
+
+    static func retyped(_ field: RetypedField, _ layout: TableLayout?) -> NetworkError {
+        .storage(
+            .schema, "use \(layout?.shown ?? "the table")",
+            "the field \(Identifier.shown(field.column.name)) is \(field.found.rawValue) in the type and "
+                + "\(field.column.kind.rawValue) in the file; give the store a Migration that changes it")
+    }
+
+    /// Refuses names that no column can have.
+    static func validate(_ names: [String], of table: String) throws {
+        let operation = "store the type of \(Identifier.shown(table))"
+        for name in names where name.utf8.contains(0) {
+            throw NetworkError.storage(
+                .schema, operation, "the field \(Identifier.shown(name)) has a NUL in its name; rename it in CodingKeys"
+            )
+        }
+        if names.contains(TableLayout.ownKey) {
+            throw NetworkError.storage(
+                .schema, operation,
+                "a field is called \(TableLayout.ownKey), as the store's own; rename it in CodingKeys")
+        }
     }
 }

@@ -35,27 +35,21 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
     public struct Iterator: AsyncIteratorProtocol {
         private let store: ObjectStore
         private let query: Query<Object>
-        private let subscription: ChangeHub.Subscription
         private var signals: AsyncStream<Void>.Iterator
-        private var isFirst = true
 
         init(store: ObjectStore, query: Query<Object>) {
             self.store = store
             self.query = query
             // Before the first look, so that nothing falls between the two.
-            let (stream, subscription) = store.core.changes.signals(
-                for: TableLayout.table(of: Object.self), core: store.core)
-            self.subscription = subscription
-            signals = stream.makeAsyncIterator()
+            let table = TableLayout.table(of: Object.self)
+            signals = store.core.changes.signals(for: table, core: store.core).makeAsyncIterator()
         }
 
         /// The next result; `nil` after cancellation, or when the store was closed.
         ///
         /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage``.
         public mutating func next() async throws -> [Object]? {
-            if !isFirst, await signals.next() == nil { return nil }
-            isFirst = false
-            if Task.isCancelled { return nil }
+            guard await signals.next() != nil, !Task.isCancelled else { return nil }
             let query = query
             return try await store.run { try $0.fetch(query) }
         }

@@ -2,72 +2,14 @@ import FoundationEssentials
 import HTTPCore
 
 extension Transaction {
-    /// See ``ObjectStore/minimum(of:where:)``.
-    public func minimum<Object: Storable, Value: Codable & Comparable>(
-        of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value? where Object.ID: Codable & Sendable {
-        try extreme("min", Place(path), condition)
-    }
-
-    /// See ``ObjectStore/minimum(of:where:)``.
-    public func minimum<Object: Storable, Value: Codable & Comparable>(
-        of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value? where Object.ID: Codable & Sendable {
-        try extreme("min", Place(path), condition)
-    }
-
-    /// See ``ObjectStore/maximum(of:where:)``.
-    public func maximum<Object: Storable, Value: Codable & Comparable>(
-        of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value? where Object.ID: Codable & Sendable {
-        try extreme("max", Place(path), condition)
-    }
-
-    /// See ``ObjectStore/maximum(of:where:)``.
-    public func maximum<Object: Storable, Value: Codable & Comparable>(
-        of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value? where Object.ID: Codable & Sendable {
-        try extreme("max", Place(path), condition)
-    }
-
-    /// See ``ObjectStore/sum(of:where:)``.
-    public func sum<Object: Storable, Value: Codable & Numeric>(
-        of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value where Object.ID: Codable & Sendable {
-        try total(Place(path), condition)
-    }
-
-    /// See ``ObjectStore/sum(of:where:)``.
-    public func sum<Object: Storable, Value: Codable & Numeric>(
-        of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Value where Object.ID: Codable & Sendable {
-        try total(Place(path), condition)
-    }
-
-    /// See ``ObjectStore/average(of:where:)``.
-    public func average<Object: Storable, Value: Codable & Numeric>(
-        of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Double? where Object.ID: Codable & Sendable {
-        try mean(Place(path), condition)
-    }
-
-    /// See ``ObjectStore/average(of:where:)``.
-    public func average<Object: Storable, Value: Codable & Numeric>(
-        of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
-    ) throws -> Double? where Object.ID: Codable & Sendable {
-        try mean(Place(path), condition)
-    }
-
-    // MARK: How
-
-    private func extreme<Object: Storable, Value: Decodable>(
+    func extreme<Object: Storable, Value: Decodable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
     ) throws -> Value? where Object.ID: Codable & Sendable {
-        let (stored, _) = try aggregate(function, place, condition)
+        let stored = try aggregate(function, place, condition)
         return stored == .null ? nil : try read(Value.self, stored, Object.self)
     }
 
-    private func total<Object: Storable, Value: Codable & Numeric>(
+    func total<Object: Storable, Value: Codable & Numeric>(
         _ place: Place, _ condition: Condition<Object>
     ) throws -> Value where Object.ID: Codable & Sendable {
         // SQLite would make doubles of decimals and of what is above Int64.max.
@@ -79,13 +21,8 @@ extension Transaction {
             if let sum = sum as? Value { return sum }
             return try read(Value.self, ColumnCoding.unsigned(UInt64(sum.description) ?? 0, of: sum), Object.self)
         }
-        let (stored, _) = try aggregate("sum", place, condition)
+        let stored = try aggregate("sum", place, condition)
         return stored == .null ? .zero : try read(Value.self, stored, Object.self)
-    }
-
-    private func mean<Object: Storable>(_ place: Place, _ condition: Condition<Object>) throws -> Double?
-    where Object.ID: Codable & Sendable {
-        try aggregate("avg", place, condition).0.real
     }
 
     private func read<Value: Decodable, Object>(

@@ -5,8 +5,7 @@ import HTTPCore
 extension Transaction {
     // MARK: One
 
-    /// See ``ObjectStore/fetch(_:id:)``.
-    public func fetch<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Object?
+    func row<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Object?
     where Object.ID: Codable & Sendable {
         try check("fetch \(type)")
         guard let entry = try entry(for: type) else { return nil }
@@ -15,7 +14,7 @@ extension Transaction {
         defer { statement.reset() }
         try bind(id, to: statement, layout, .fetch)
         guard try statement.step(layout.operation(.fetch)) else { return nil }
-        return try decode(type, RowDecoder(layout: layout, statement: statement.pointer), layout)
+        return try decode(type, RowDecoder(entry, statement), layout)
     }
 
     private func bind<ID: Encodable>(
@@ -34,6 +33,11 @@ extension Transaction {
         do {
             return try Object(from: decoder)
         } catch let error as DecodingError {
+            if case .keyNotFound(let field, let context) = error, context.codingPath.isEmpty,
+                layout.index(of: field.stringValue) == nil, !layout.strangers.isEmpty
+            {
+                throw TypeChange.renamed([field.stringValue], layout)
+            }
             let key = "\(Statement.value(Int32(layout.key), of: decoder.statement))"
             throw NetworkError.storage(
                 .value, "read \(type) from \(layout.shown)",
@@ -44,128 +48,94 @@ extension Transaction {
 
     // MARK: Many
 
-    /// See ``ObjectStore/fetch(_:where:sortedBy:limit:offset:)``.
-    public func fetch<Object: Storable>(
-        _ type: Object.Type, where condition: Condition<Object> = .all, sortedBy order: [Sorting<Object>] = [],
-        limit: Int? = nil, offset: Int = 0
-    ) throws -> [Object] where Object.ID: Codable & Sendable {
-        try fetch(Query(where: condition, sortedBy: order, limit: limit, offset: offset))
-    }
-
-    /// See ``ObjectStore/fetch(_:)``.
-    public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object]
+    func rows<Object: Storable>(_ query: Query<Object>, _ body: (Object) throws -> Void) throws
     where Object.ID: Codable & Sendable {
-        var objects: [Object] = []
-        try forEach(query) { objects.append($0) }
-        return objects
-    }
-
-    /// See ``ObjectStore/forEach(_:_:)``.
-    public func forEach<Object: Storable>(_ query: Query<Object>, _ body: (Object) throws -> Void) throws
-    where Object.ID: Codable & Sendable {
-        try select(query.condition, of: Object.self) { layout, writer in
-            let sql = try layout.select + writer.sql(query)
-            // Not one of the kept: the body may ask the same again.
-            let statement = try self.connection.prepare(sql, operation: layout.operation(.scan), isLasting: false)
-            defer { statement.finalize() }
-            try statement.bind(writer.values, layout.operation(.scan))
-            let decoder = RowDecoder(layout: layout, statement: statement.pointer)
-            while try statement.step(layout.operation(.scan)) {
-                decoder.begin()
-                try body(self.decode(Object.self, decoder, layout))
-            }
+        var decoder: RowDecoder?
+        try run(for: Object.self) { entry, writer in
+            try entry.layout.select + writer.sql(query)
+        } row: { entry, statement in
+            let row = decoder ?? RowDecoder(entry, statement)
+            decoder = row
+            row.begin()
+            try body(self.decode(Object.self, row, entry.layout))
         }
     }
 
-    /// See ``ObjectStore/count(_:where:)``.
-    public func count<Object: Storable>(_ type: Object.Type, where condition: Condition<Object> = .all) throws -> Int
-    where Object.ID: Codable & Sendable {
-        try count(Query(where: condition))
-    }
-
-    /// See ``ObjectStore/count(_:)``.
-    public func count<Object: Storable>(_ query: Query<Object>) throws -> Int where Object.ID: Codable & Sendable {
+    func rowCount<Object: Storable>(_ query: Query<Object>) throws -> Int where Object.ID: Codable & Sendable {
         var count = 0
         var query = query
         query.order = []
-        try select(query.condition, of: Object.self) { layout, writer in
-            let rows = "SELECT 1 FROM \(Identifier.quoted(layout.table))\(try writer.sql(query))"
-            let value = try self.value("SELECT count(*) FROM (\(rows))", writer.values, layout)
-            if case .integer(let number) = value { count = Int(number) }
+        try run(for: Object.self) { entry, writer in
+            try "SELECT count(*) FROM (SELECT 1 FROM \(Identifier.quoted(entry.layout.table))\(writer.sql(query)))"
+        } row: { _, row in
+            if case .integer(let number) = row.value(0) { count = Int(number) }
         }
         return count
     }
 
-    // MARK: Aggregates
-
     /// One number of all rows: `min`, `max`, `sum` or `avg` of a place.
     func aggregate<Object: Storable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
-    ) throws -> (StoredValue, FieldKind) where Object.ID: Codable & Sendable {
-        var result = (StoredValue.null, FieldKind.any)
-        try select(condition, of: Object.self) { layout, writer in
-            let expression = try writer.expression(place)
-            let clause = try writer.clause(condition)
-            let sql = "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(layout.table))\(clause)"
-            let resolved = try writer.resolve(place)
-            let kind = resolved.path.isEmpty ? layout.columns[resolved.column].kind : .any
-            result = (try self.value(sql, writer.values, layout), kind)
-        }
+    ) throws -> StoredValue where Object.ID: Codable & Sendable {
+        var result = StoredValue.null
+        try values(of: place, through: function, condition) { result = $0 }
         return result
     }
 
-    /// Every value of a place, one after the other.
+    /// Every value of a place, one after the other, or what a function makes of all.
     func values<Object: Storable>(
-        of place: Place, _ condition: Condition<Object>, _ body: (StoredValue) throws -> Void
+        of place: Place, through function: String = "", _ condition: Condition<Object>,
+        _ body: (StoredValue) throws -> Void
     ) throws where Object.ID: Codable & Sendable {
-        try select(condition, of: Object.self) { layout, writer in
+        try run(for: Object.self) { entry, writer in
             let expression = try writer.expression(place)
-            let sql = "SELECT \(expression) FROM \(Identifier.quoted(layout.table))\(try writer.clause(condition))"
-            let statement = try self.connection.prepare(sql, operation: layout.operation(.scan), isLasting: false)
-            defer { statement.finalize() }
-            try statement.bind(writer.values, layout.operation(.scan))
-            while try statement.step(layout.operation(.scan)) { try body(statement.value(0)) }
+            let clause = try writer.clause(condition)
+            return "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(entry.layout.table))\(clause)"
+        } row: { _, row in
+            try body(row.value(0))
         }
-    }
-
-    private func value(_ sql: String, _ values: [StoredValue], _ layout: TableLayout) throws -> StoredValue {
-        let statement = try connection.statement(sql, operation: layout.operation(.scan))
-        defer { statement.reset() }
-        try statement.bind(values, layout.operation(.scan))
-        return try statement.step(layout.operation(.scan)) ? statement.value(0) : .null
     }
 
     // MARK: Conditions
 
-    /// Runs a body with what it needs to write a statement. Not at all where no row can be meant.
-    private func select<Object: Storable>(
-        _ condition: Condition<Object>, of type: Object.Type,
-        _ body: (TableLayout, inout ConditionWriter) throws -> Void
-    ) throws where Object.ID: Codable & Sendable {
+    /// Runs a statement about the table of a type. Not at all where no row can be meant.
+    ///
+    /// - Returns: Whether it was run.
+    @discardableResult
+    private func run<Object: Storable>(
+        _ purpose: Connection.Purpose = .scan, for type: Object.Type,
+        sql: (TypeEntry, inout ConditionWriter) throws -> String,
+        row: (TypeEntry, Statement) throws -> Void = { _, _ in }
+    ) throws -> Bool where Object.ID: Codable & Sendable {
         try check("query \(type)")
-        guard let entry = try entry(for: type) else { return }
-        var writer = ConditionWriter(layout: entry.layout) { try self.resolve($0, of: type, entry) }
+        guard let entry = try entry(for: type) else { return false }
+        var writer = ConditionWriter(entry: entry) { try self.resolve($0, of: type, entry) }
         do {
-            try body(entry.layout, &writer)
-        } catch is FieldResolver<Object>.NoRows {
+            let sql = try sql(entry, &writer)
+            try connection.run(sql, writer.values, operation: entry.layout.operation(purpose)) { try row(entry, $0) }
+            return true
+        } catch is FieldFinder<Object>.NoRows {
+            return false
         }
     }
 
     private func resolve<Object: Storable>(
         _ place: Place, of type: Object.Type, _ entry: TypeEntry
-    ) throws -> ResolvedPlace {
+    ) throws -> Field where Object.ID: Codable & Sendable {
         switch place {
         case .field(let field):
-            guard let column = entry.layout.index(of: field.name) else {
-                throw NetworkError.storage(
-                    .query, "query \(entry.layout.shown)",
-                    "there is no field \(Identifier.shown(field.name)); there are "
-                        + entry.layout.columns.prefix(20).map { Identifier.shown($0.name) }.joined(separator: ", "))
-            }
-            return ResolvedPlace(column: column, path: field.path)
+            if entry.names.contains(field.name) { return field }
+            // Without a row the type has not told all its fields.
+            let source = SampleSource(row: KnownRow { [:] }, columns: [field.name])
+            _ = try? Object(from: SampleDecoder(source: source))
+            if source.known.contains(field.name) { return field }
+            throw NetworkError.storage(
+                .query, "query \(entry.layout.shown)",
+                "there is no field \(Identifier.shown(field.name)); there are \(entry.shownFields)")
         case .path(let path):
-            return try entry.place(of: path) {
-                try FieldResolver<Object>(layout: entry.layout, connection: connection).resolve(path)
+            return try core.field(of: path) {
+                let row = firstRow(entry.layout, entry.prototype)
+                return try FieldFinder<Object>(entry: entry, row: row).field(of: path)
             }
         }
     }
@@ -173,17 +143,12 @@ extension Transaction {
     /// Deletes what a condition means.
     func deleteRows<Object: Storable>(_ type: Object.Type, _ condition: Condition<Object>) throws -> Int
     where Object.ID: Codable & Sendable {
-        var count = 0
         try refuseWhenFailed()
-        try select(condition, of: type) { layout, writer in
-            let sql = "DELETE FROM \(Identifier.quoted(layout.table))\(try writer.clause(condition))"
-            let statement = try self.connection.statement(sql, operation: layout.operation(.delete))
-            defer { statement.reset() }
-            try statement.bind(writer.values, layout.operation(.delete))
-            _ = try statement.step(layout.operation(.delete))
-            count = self.connection.changes
-            if count > 0 { self.noteChange(layout.table) }
+        let isRun = try run(.delete, for: type) { entry, writer in
+            try "DELETE FROM \(Identifier.quoted(entry.layout.table))\(writer.clause(condition))"
         }
+        let count = isRun ? connection.changes : 0
+        if count > 0 { noteChange(try core.table(of: type)) }
         return count
     }
 

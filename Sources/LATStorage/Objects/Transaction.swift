@@ -15,7 +15,7 @@ import HTTPCore
 ///
 /// It is over when the closure is: later calls throw ``StorageFailure/Reason/closed``. It belongs to the thread it was
 /// given to.
-public final class Transaction {
+public final class Transaction: ObjectAccess {
     let core: StoreCore
     let connection: Connection
     let isWriting: Bool
@@ -48,7 +48,7 @@ public final class Transaction {
         guard !connection.isInTransaction else { return }
         throw NetworkError.storage(
             .closed, "go on with the transaction",
-            "SQLite has rolled it back after the failure before; let that error end the transaction")
+            "it was rolled back by the failure before, or the store is closed; let that error end the transaction")
     }
 
     func noteChange(_ table: String) { changed.insert(table) }
@@ -71,7 +71,7 @@ public final class Transaction {
             try connection.execute("RELEASE \(name)", operation: "end an inner transaction")
             return result
         } catch {
-            if connection.handle != nil, connection.isInTransaction {
+            if connection.isInTransaction {
                 try? connection.execute("ROLLBACK TO \(name); RELEASE \(name)", operation: "roll back")
             }
             (changed, pending) = (changedBefore, pendingBefore)
@@ -79,72 +79,82 @@ public final class Transaction {
         }
     }
 
+    /// Runs a body with this transaction.
+    public func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result {
+        try body(self)
+    }
+
     // MARK: What is known of a type
 
-    /// The type's table, `nil` when there is none yet. What the type has gained is added to it.
+    /// The type's table, `nil` when there is none yet. Looking changes nothing.
     func entry<Object: Storable>(for type: Object.Type) throws -> TypeEntry? {
         let identifier = ObjectIdentifier(type)
-        if let entry = pending[identifier] ?? core.entry(of: identifier) { return entry }
-        let table = try core.table(of: type)
-        guard let layout = try TableLayout.read(table, from: connection) else { return nil }
-        let entry = try adapted(type, layout)
-        keep(entry, for: identifier)
+        if let entry = pending[identifier], entry.isCertain { return entry }
+        let known = core.entry(of: identifier)
+        // What is known may be newer than what a snapshot sees.
+        let isSnapshot = !isWriting && connection.isInTransaction
+        if let known, known.isComplete, !isSnapshot { return known }
+        let version = try connection.schemaVersion()
+        if let known, known.isCertain, known.version == version { return known }
+        guard let layout = try TableLayout.read(core.table(of: type), from: connection) else { return nil }
+        let prototype = try known?.prototype ?? Prototype(of: type)
+        let entry = TypeEntry(type, layout, prototype, version: version, row: firstRow(layout, prototype))
+        if isWriting || isSnapshot { pending[identifier] = entry } else { core.keep(entry, for: identifier) }
         return entry
     }
 
-    func keep(_ entry: TypeEntry, for type: ObjectIdentifier) {
-        if isWriting { pending[type] = entry } else { core.keep(entry, for: type) }
-    }
-
-    /// Compares what a row has with what the type asks for, and adds the fields that are new.
-    private func adapted<Object: Storable>(_ type: Object.Type, _ layout: TableLayout) throws -> TypeEntry {
-        let operation = "look at a row of \(layout.shown)"
-        let statement = try connection.prepare(layout.select + " LIMIT 1", operation: operation, isLasting: false)
-        defer { statement.finalize() }
-        guard try statement.step(operation) else { return TypeEntry(layout) }
-        let decoder = RowDecoder(layout: layout, statement: statement.pointer, checksNames: true)
-        // Whether the row can be read is for those to tell who want it.
-        _ = try? Object(from: decoder)
-        if !decoder.strangers.isEmpty { throw TypeChange.removed(decoder.strangers, layout) }
-        let prototype = try Prototype(of: type)
-        let missing = prototype.fields.map(\.column).filter { layout.index(of: $0.name) == nil }
-        let added = missing + decoder.missing.filter { column in !missing.contains { $0.name == column.name } }
-        guard !added.isEmpty else {
-            let entry = TypeEntry(layout)
-            entry.isChecked.store(true, ordering: .relaxed)
-            return entry
-        }
-        statement.finalize()
-        if isWriting { return try add(added, to: layout.table, prototype) }
-        // What a snapshot sees does not change: a column that is added now it would not have.
-        if connection.isInTransaction { return TypeEntry(layout) }
-        do {
-            return try core.write { try $0.add(added, to: layout.table, prototype) }
-        } catch is NetworkError {
-            // Nobody can add them now; to read, what the type asks for and the file does not have is absent.
-            return TypeEntry(layout)
+    /// The first row, with the prototype where it has nothing.
+    func firstRow(_ layout: TableLayout, _ prototype: Prototype) -> KnownRow {
+        KnownRow { [connection] in
+            var values = prototype.values
+            let operation = "look at a row of \(layout.shown)"
+            try? connection.run(layout.select + " LIMIT 1", operation: operation) { statement in
+                for (index, column) in layout.columns.enumerated() {
+                    let value = statement.value(index)
+                    if value != .null || values[column.name] == nil { values[column.name] = value }
+                }
+            }
+            return values
         }
     }
 
-    private func add(_ columns: [Column], to table: String, _ prototype: Prototype) throws -> TypeEntry {
+    /// Adds the columns that a value needs, or takes those that are there for the type's own.
+    private func widened<Object: Storable>(
+        _ type: Object.Type, _ entry: TypeEntry, for columns: [Column]
+    ) throws -> TypeEntry {
+        let needed = entry.absent + columns.filter { entry.prototype.values[$0.name] == nil }
+        guard needed.contains(where: { entry.layout.index(of: $0.name) == nil }) else {
+            return entry.owning(Set(needed.map(\.name)))
+        }
+        let table = entry.layout.table
         // Another process may have been first.
         let known = try TableLayout.read(table, from: connection)
-        let missing = columns.filter { known?.index(of: $0.name) == nil }
+        let missing = needed.filter { known?.index(of: $0.name) == nil }
         try TypeChange.validate(missing.map(\.name), of: table)
+        let required = missing.map(\.name).filter { entry.fields[$0] == false && entry.prototype.values[$0] == nil }
+        if !required.isEmpty, !entry.layout.strangers.isEmpty, try hasRows(entry.layout) {
+            throw TypeChange.renamed(required, entry.layout)
+        }
         try TableLayout.add(missing, to: table, on: connection)
-        for field in prototype.fields where missing.contains(where: { $0.name == field.column.name }) {
-            let operation = "fill the field \(Identifier.shown(field.column.name)) of \(Identifier.shown(table))"
-            let sql = "UPDATE \(Identifier.quoted(table)) SET \(Identifier.quoted(field.column.name)) = ?1"
-            let statement = try connection.prepare(sql, operation: operation, isLasting: false)
-            defer { statement.finalize() }
-            try statement.bind(field.value, at: 1, operation)
-            _ = try statement.step(operation)
+        for column in missing {
+            guard let value = entry.prototype.values[column.name] else { continue }
+            try connection.run(
+                "UPDATE \(Identifier.quoted(table)) SET \(Identifier.quoted(column.name)) = ?1", [value],
+                operation: "fill the field \(Identifier.shown(column.name)) of \(Identifier.shown(table))")
         }
         guard let layout = try TableLayout.read(table, from: connection) else {
             throw NetworkError.storage(
                 .schema, "add fields to \(Identifier.shown(table))", "the table is gone; try again")
         }
-        return TypeEntry(layout)
+        return try TypeEntry(
+            type, layout, entry.prototype, version: connection.schemaVersion(),
+            row: firstRow(layout, entry.prototype))
+    }
+
+    private func hasRows(_ layout: TableLayout) throws -> Bool {
+        try connection.scalar(
+            "SELECT EXISTS (SELECT 1 FROM \(Identifier.quoted(layout.table)))",
+            operation: "look for rows of \(layout.shown)") > 0
     }
 
     // MARK: Writing rows
@@ -160,10 +170,7 @@ public final class Transaction {
             while true {
                 if row == nil, let entry = current {
                     let statement = try connection.statement(purpose, entry.layout)
-                    let isChecked = entry.isChecked.load(ordering: .relaxed)
-                    let encoder = RowEncoder(
-                        layout: entry.layout, statement: statement.pointer, checksNames: !isChecked)
-                    row = (encoder, statement, entry)
+                    row = (RowEncoder(layout: entry.layout, statement: statement.pointer), statement, entry)
                 }
                 guard let (encoder, statement, entry) = row else {
                     current = try makeTable(for: value)
@@ -171,15 +178,12 @@ public final class Transaction {
                 }
                 encoder.begin()
                 try encode(value, by: encoder, entry.layout)
-                if encoder.missing.isEmpty {
-                    entry.isChecked.store(true, ordering: .relaxed)
+                if encoder.missing.isEmpty, entry.absent.isEmpty {
                     try execute(purpose, value, statement, entry.layout)
                     break
                 }
-                let missing = encoder.missing.map(\.column)
-                let wider = try add(missing, to: entry.layout.table, Prototype(of: type))
-                keep(wider, for: ObjectIdentifier(type))
-                current = wider
+                current = try widened(type, entry, for: encoder.missing.map(\.column))
+                pending[ObjectIdentifier(type)] = current
                 row = nil
             }
         }
@@ -203,7 +207,6 @@ public final class Transaction {
         } catch let error as EncodingError {
             throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error)")
         }
-        if !encoder.strangers.isEmpty, let layout { throw TypeChange.removed(encoder.strangers, layout) }
         if let name = encoder.handmade {
             throw NetworkError.storage(
                 .value, operation,
@@ -219,7 +222,7 @@ public final class Transaction {
     /// The first value of a type tells what the table must look like.
     private func makeTable<Object: Storable>(for value: Object) throws -> TypeEntry where Object.ID: Encodable {
         let table = try core.table(of: Object.self)
-        let encoder = RowEncoder(layout: nil, statement: nil, checksNames: false)
+        let encoder = RowEncoder()
         try encode(value, by: encoder, nil)
         let id = try ColumnCoding.stored(value.id)
         try TypeChange.validate(encoder.missing.map(\.column.name), of: table)
@@ -231,9 +234,10 @@ public final class Transaction {
         }
         let layout = TableLayout(table: table, columns: columns, key: key ?? 0)
         try layout.create(on: connection)
-        let entry = TypeEntry(layout)
-        entry.isChecked.store(true, ordering: .relaxed)
-        keep(entry, for: ObjectIdentifier(Object.self))
+        let row = Dictionary(encoder.missing.map { ($0.column.name, $0.value) }) { $1 }
+        let entry = try TypeEntry(
+            Object.self, layout, Prototype(of: Object.self), version: connection.schemaVersion(), row: KnownRow { row })
+        pending[ObjectIdentifier(Object.self)] = entry
         return entry
     }
 

@@ -13,6 +13,12 @@ struct PreferenceFile: Sendable {
         let seconds: Int
         let nanoseconds: Int
         let size: Int64
+
+        init(_ status: stat) {
+            inode = UInt64(status.st_ino)
+            (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+            size = Int64(status.st_size)
+        }
     }
 
     /// What was found.
@@ -41,9 +47,7 @@ struct PreferenceFile: Sendable {
     var stamp: Stamp? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
-        return Stamp(
-            inode: UInt64(status.st_ino), seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec,
-            size: Int64(status.st_size))
+        return Stamp(status)
     }
 
     /// - Throws: ``NetworkError`` when there is a file that cannot be read.
@@ -56,9 +60,7 @@ struct PreferenceFile: Sendable {
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw failure("read", errno, "try again") }
-        let stamp = Stamp(
-            inode: UInt64(status.st_ino), seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec,
-            size: Int64(status.st_size))
+        let stamp = Stamp(status)
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {

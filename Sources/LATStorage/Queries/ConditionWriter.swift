@@ -1,25 +1,19 @@
 import HTTPCore
 
-/// A place as SQL reaches it.
-struct ResolvedPlace: Hashable, Sendable {
-    /// The column in its layout.
-    var column: Int
-    /// The way into the JSON that it holds.
-    var path: [Field.Step] = []
-}
-
 /// Writes conditions as SQL. Names go in quotes, values never into the text.
 struct ConditionWriter {
-    let layout: TableLayout
+    let entry: TypeEntry
     /// Which field a place is.
-    let resolve: (Place) throws -> ResolvedPlace
+    let resolve: (Place) throws -> Field
     private(set) var values: [StoredValue] = []
 
     /// Above this many, values of one kind go as one JSON array: SQLite takes 32,766 parameters.
     private static let listLimit = 500
 
-    init(layout: TableLayout, resolve: @escaping (Place) throws -> ResolvedPlace) {
-        self.layout = layout
+    private var layout: TableLayout { entry.layout }
+
+    init(entry: TypeEntry, resolve: @escaping (Place) throws -> Field) {
+        self.entry = entry
         self.resolve = resolve
     }
 
@@ -44,14 +38,13 @@ struct ConditionWriter {
     /// The field, or what is inside of it.
     mutating func expression(_ place: Place) throws -> String { try expression(resolve(place)) }
 
-    private mutating func expression(_ place: ResolvedPlace) throws -> String {
-        let column = layout.columns[place.column]
-        var expression = Identifier.quoted(column.name)
+    private mutating func expression(_ place: Field) throws -> String {
+        var (expression, kind) = column(place.name)
         if place.path.isEmpty { return expression }
-        guard column.kind == .json || column.kind == .any else {
+        guard kind == .json || kind == .any else {
             throw NetworkError.storage(
                 .query, "query \(layout.shown)",
-                "the field \(Identifier.shown(column.name)) is one value with nothing inside; leave out the path")
+                "the field \(Identifier.shown(place.name)) is one value with nothing inside; leave out the path")
         }
         if let path = Self.jsonPath(place.path) { return "json_extract(\(expression), \(parameter(.text(path))))" }
         // JSON paths have no way to write every name; as a value every name is good.
@@ -64,6 +57,17 @@ struct ConditionWriter {
             expression = "(SELECT value FROM json_each(\(expression)) WHERE key = \(parameter(key)))"
         }
         return expression
+    }
+
+    /// The column, with what the type reads where it has no value; that alone where there is no column yet.
+    private mutating func column(_ name: String) -> (sql: String, kind: FieldKind) {
+        let column = layout.column(name) ?? entry.prototype.column(name)
+        guard let kind = column?.kind else { return ("NULL", .any) }
+        let quoted = layout.index(of: name) == nil ? nil : Identifier.quoted(name)
+        guard let standIn = entry.standIn(for: name, hasColumn: quoted != nil) else { return (quoted ?? "NULL", kind) }
+        let sql = quoted.map { "coalesce(\($0), \(parameter(standIn)))" } ?? parameter(standIn)
+        // Only a column has its collation by itself.
+        return (kind == .decimal ? "(\(sql) COLLATE \(DecimalOrder.name))" : sql, kind)
     }
 
     /// `$.address.lines[0]`, when all names are of letters, digits and `_`.
@@ -111,8 +115,13 @@ struct ConditionWriter {
         }
     }
 
-    private mutating func operand(_ operand: Operand, at place: ResolvedPlace) throws -> String {
-        if place.path.isEmpty { return parameter(try encoding { try operand.stored() }) }
+    private mutating func operand(_ operand: Operand, at place: Field) throws -> String {
+        if place.path.isEmpty {
+            let stored = try encoding { try operand.stored() }
+            // What is one value may stand in a column of JSON, too.
+            let isJSON = layout.column(place.name)?.kind == .json && stored != .null
+            return parameter(isJSON ? .text(try encoding { try operand.json() }) : stored)
+        }
         // The same way as the stored side: what JSON makes of it.
         return "json_extract(\(parameter(.text(try encoding { try operand.json() }))), '$')"
     }

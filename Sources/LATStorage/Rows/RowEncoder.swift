@@ -4,9 +4,9 @@ import HTTPCore
 
 /// Binds the fields of a value straight to the parameters of a statement: nothing is built in between.
 ///
-/// Parameter *n* + 1 belongs to column *n* of the layout. Fields that the layout does not have are noted in
-/// ``missing``;
-/// without a statement all are, which is how the first value of a type tells what its table must look like.
+/// Parameter *n* + 1 belongs to column *n* of the layout. Fields that are no columns of the type yet are noted in
+/// ``missing``; without a layout all are, which is how the first value of a type tells what its table must look like.
+/// What is `nil` is not told, and stays NULL.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?
     private let statement: OpaquePointer?
@@ -14,9 +14,6 @@ final class RowEncoder: Encoder {
     private var next = 0
     /// Fields without a column, and what they hold now.
     private(set) var missing: [(column: Column, value: StoredValue)] = []
-    /// Names that the type does not know any longer. Looked at once for every layout.
-    private(set) var strangers: [String] = []
-    private let checksNames: Bool
     private(set) var hasFields = false
     /// A field that the type fills through a container of its own: nobody says when that is full.
     private(set) var handmade: String?
@@ -24,10 +21,9 @@ final class RowEncoder: Encoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    init(layout: TableLayout?, statement: OpaquePointer?, checksNames: Bool) {
+    init(layout: TableLayout? = nil, statement: OpaquePointer? = nil) {
         self.layout = layout
         self.statement = statement
-        self.checksNames = checksNames
     }
 
     /// Ready for the next value.
@@ -38,7 +34,6 @@ final class RowEncoder: Encoder {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         hasFields = true
-        if checksNames, let layout { strangers = layout.strangers(to: type) }
         return KeyedEncodingContainer(RowKeyedEncodingContainer<Key>(row: self))
     }
 
@@ -63,12 +58,9 @@ final class RowEncoder: Encoder {
         }
         next = index + 1
         let column = layout.columns[index]
+        if !column.isOwn { return 0 }
         if column.kind != kind, !column.kind.takes(kind) { throw RetypedField(column: column, found: kind) }
         return Int32(truncatingIfNeeded: index + 1)
-    }
-
-    func check(_ code: Int32, _ name: String) throws {
-        if code != SQLITE_OK { throw UnboundField(name: name, code: code) }
     }
 
     func note(_ name: String, _ kind: FieldKind, _ value: StoredValue) {
@@ -79,34 +71,13 @@ final class RowEncoder: Encoder {
         }
     }
 
+    /// Binds a field, or notes it. What is `nil` is NULL already.
     func put(_ value: StoredValue, _ kind: FieldKind, _ name: String) throws {
+        if value == .null { return }
         let parameter = try parameter(name, kind)
         guard parameter > 0, let statement else { return note(name, kind, value) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
-    }
-
-    func put(integer value: Int64, _ kind: FieldKind, _ name: String) throws {
-        let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, .integer(value)) }
-        try check(sqlite3_bind_int64(statement, parameter, value), name)
-    }
-
-    func put(real value: Double, _ kind: FieldKind, _ name: String) throws {
-        let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, .real(value)) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
-    }
-
-    func put(text value: String, _ name: String) throws {
-        let parameter = try parameter(name, .text)
-        guard parameter > 0, let statement else { return note(name, .text, .text(value)) }
-        try check(Statement.bind(value, at: parameter, to: statement), name)
-    }
-
-    func putNil(_ kind: FieldKind, _ name: String) throws {
-        let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, .null) }
-        try check(sqlite3_bind_null(statement, parameter), name)
+        let code = Statement.bind(value, at: parameter, to: statement)
+        if code != SQLITE_OK { throw UnboundField(name: name, code: code) }
     }
 
     /// Whether a field is known to be JSON, so that it need not be tried as one value.
@@ -128,88 +99,36 @@ struct UnboundField: Error {
     let code: Int32
 }
 
-extension TableLayout {
-    /// The columns that a type has no key for. A type whose keys may be anything has none.
-    func strangers<Key: CodingKey>(to type: Key.Type) -> [String] {
-        columns.map(\.name).filter { $0 != Self.ownKey && Key(stringValue: $0) == nil }
-    }
-}
-
 private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let row: RowEncoder
     var codingPath: [any CodingKey] { [] }
 
-    func encodeNil(forKey key: Key) throws { try row.putNil(.any, key.stringValue) }
+    func encodeNil(forKey key: Key) throws {}
     func encode(_ value: Bool, forKey key: Key) throws {
-        try row.put(integer: value ? 1 : 0, .boolean, key.stringValue)
+        try row.put(.integer(value ? 1 : 0), .boolean, key.stringValue)
     }
-    func encode(_ value: String, forKey key: Key) throws { try row.put(text: value, key.stringValue) }
-    func encode(_ value: Double, forKey key: Key) throws { try row.put(real: value, .real, key.stringValue) }
-    func encode(_ value: Float, forKey key: Key) throws { try row.put(real: Double(value), .real, key.stringValue) }
-    func encode(_ value: Int, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: Int64, forKey key: Key) throws { try row.put(integer: value, .integer, key.stringValue) }
-    func encode(_ value: Int32, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: Int16, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: Int8, forKey key: Key) throws { try row.put(integer: Int64(value), .integer, key.stringValue) }
-    func encode(_ value: UInt32, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: UInt16, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
-    func encode(_ value: UInt8, forKey key: Key) throws {
-        try row.put(integer: Int64(value), .integer, key.stringValue)
-    }
+    func encode(_ value: String, forKey key: Key) throws { try row.put(.text(value), .text, key.stringValue) }
+    func encode(_ value: Double, forKey key: Key) throws { try row.put(.real(value), .real, key.stringValue) }
+    func encode(_ value: Float, forKey key: Key) throws { try encode(Double(value), forKey: key) }
+    func encode(_ value: Int, forKey key: Key) throws { try encode(Int64(value), forKey: key) }
+    func encode(_ value: Int64, forKey key: Key) throws { try row.put(.integer(value), .integer, key.stringValue) }
+    func encode(_ value: Int32, forKey key: Key) throws { try encode(Int64(value), forKey: key) }
 
-    /// Answers for the scalar overloads that are not above, too.
+    /// Answers for the other scalars, too.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
         let name = key.stringValue
         if T.self == Date.self, let date = value as? Date {
-            return try row.put(real: date.timeIntervalSinceReferenceDate, .date, name)
+            return try row.put(.real(date.timeIntervalSinceReferenceDate), .date, name)
         }
         do {
             if row.isNested(name), ColumnCoding.kind(of: T.self) == .any {
-                return try row.put(.text(ColumnCoding.json(value)), .json, name)
+                let text = try ColumnCoding.json(value)
+                return try row.put(text == "null" ? .null : .text(text), .json, name)
             }
             let (kind, stored) = try ColumnCoding.stored(value)
             try row.put(stored, kind, name)
         } catch let error as EncodingError {
             throw NestedFailure(name: name, reason: error)
-        }
-    }
-
-    // Without these a `nil` would leave no trace, and the first value of a type could not tell of the field.
-    func encodeIfPresent(_ value: Bool?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: String?, forKey key: Key) throws {
-        if let value { try row.put(text: value, key.stringValue) } else { try row.putNil(.text, key.stringValue) }
-    }
-    func encodeIfPresent(_ value: Double?, forKey key: Key) throws {
-        if let value { try encode(value, forKey: key) } else { try row.putNil(.real, key.stringValue) }
-    }
-    func encodeIfPresent(_ value: Int?, forKey key: Key) throws {
-        if let value { try encode(value, forKey: key) } else { try row.putNil(.integer, key.stringValue) }
-    }
-    func encodeIfPresent(_ value: Float?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: Int8?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: Int16?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: Int32?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: Int64?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: UInt?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: UInt8?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: UInt16?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: UInt32?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent(_ value: UInt64?, forKey key: Key) throws { try present(value, key) }
-    func encodeIfPresent<T: Encodable>(_ value: T?, forKey key: Key) throws { try present(value, key) }
-
-    private func present<T: Encodable>(_ value: T?, _ key: Key) throws {
-        if let value {
-            try encode(value, forKey: key)
-        } else {
-            try row.putNil(ColumnCoding.kind(of: T.self), key.stringValue)
         }
     }
 

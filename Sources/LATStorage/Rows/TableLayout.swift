@@ -5,6 +5,8 @@ import HTTPCore
 struct Column: Hashable, Sendable {
     var name: String
     var kind: FieldKind
+    /// Whether the type that is stored has the field; columns of other versions of it are left alone.
+    var isOwn = true
 }
 
 /// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes
@@ -18,15 +20,9 @@ final class TableLayout: Sendable {
     /// Which column is the primary key.
     let key: Int
     private let indices: [String: Int]
-    private let insert: String
-    private let upsert: String
-    private let update: String
-    private let delete: String
-    private let fetch: String
+    fileprivate let statements: [Connection.Purpose: String]
     /// `SELECT` and the columns `FROM` the table.
     let select: String
-    /// All names in quotes, in order.
-    let list: String
 
     init(table: String, columns: [Column], key: Int) {
         self.table = table
@@ -35,48 +31,44 @@ final class TableLayout: Sendable {
         indices = Dictionary(columns.enumerated().map { ($0.element.name, $0.offset) }) { first, _ in first }
         let name = Identifier.quoted(table)
         let names = columns.map { Identifier.quoted($0.name) }
-        let list = names.joined(separator: ", ")
-        let places = (1...max(1, columns.count)).map { "?\($0)" }.joined(separator: ", ")
-        let others = names.indices.filter { $0 != key }
-        let condition = "\(names.isEmpty ? "" : names[key]) = ?\(key + 1)"
-        self.list = list
-        select = "SELECT \(list) FROM \(name)"
-        insert = "INSERT INTO \(name) (\(list)) VALUES (\(places))"
-        let excluded = others.map { "\(names[$0]) = excluded.\(names[$0])" }.joined(separator: ", ")
-        let conflict = "ON CONFLICT (\(names.isEmpty ? "" : names[key])) DO "
-        upsert = "\(insert) \(conflict)\(others.isEmpty ? "NOTHING" : "UPDATE SET " + excluded)"
-        let changed = (others.isEmpty ? [key] : others).map { "\(names.isEmpty ? "" : names[$0]) = ?\($0 + 1)" }
-        update = "UPDATE \(name) SET \(changed.joined(separator: ", ")) WHERE \(condition)"
-        delete = "DELETE FROM \(name) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
-        fetch = "\(select) WHERE \(names.isEmpty ? "" : names[key]) = ?1"
+        let id = names[key]
+        let own = names.indices.filter { $0 == key || columns[$0].isOwn }
+        let others = own.filter { $0 != key }
+        func list(_ indices: [Int], _ item: (Int) -> String) -> String { indices.map(item).joined(separator: ", ") }
+        let select = "SELECT \(names.joined(separator: ", ")) FROM \(name)"
+        let insert = "INSERT INTO \(name) (\(list(own) { names[$0] })) VALUES (\(list(own) { "?\($0 + 1)" }))"
+        let excluded =
+            others.isEmpty ? "NOTHING" : "UPDATE SET " + list(others) { "\(names[$0]) = excluded.\(names[$0])" }
+        let changed = list(others.isEmpty ? [key] : others) { "\(names[$0]) = ?\($0 + 1)" }
+        statements = [
+            .insert: insert,
+            .upsert: "\(insert) ON CONFLICT (\(id)) DO \(excluded)",
+            .update: "UPDATE \(name) SET \(changed) WHERE \(id) = ?\(key + 1)",
+            .delete: "DELETE FROM \(name) WHERE \(id) = ?1",
+            .fetch: "\(select) WHERE \(id) = ?1",
+        ]
+        self.select = select
     }
 
     func index(of name: String) -> Int? { indices[name] }
+    func column(_ name: String) -> Column? { indices[name].map { columns[$0] } }
+
+    /// The names of columns that are no fields of the type.
+    var strangers: [String] { columns.filter { !$0.isOwn }.map(\.name) }
+
+    /// The same table for a type that has only some of the fields.
+    func owned(_ isOwn: (String) -> Bool) -> TableLayout {
+        TableLayout(
+            table: table,
+            columns: columns.map {
+                Column(name: $0.name, kind: $0.kind, isOwn: $0.name == Self.ownKey || isOwn($0.name))
+            }, key: key)
+    }
 
     /// Whether the id is in a column that is no field of the type.
     var hasOwnKey: Bool { columns[key].name == Self.ownKey }
 
-    func sql(_ purpose: Connection.Purpose) -> String {
-        switch purpose {
-        case .insert: insert
-        case .upsert: upsert
-        case .update: update
-        case .delete: delete
-        case .fetch: fetch
-        case .scan: select
-        }
-    }
-
-    func operation(_ purpose: Connection.Purpose) -> String {
-        switch purpose {
-        case .insert: "insert into \(shown)"
-        case .upsert: "upsert into \(shown)"
-        case .update: "update \(shown)"
-        case .delete: "delete from \(shown)"
-        case .fetch: "fetch from \(shown)"
-        case .scan: "read \(shown)"
-        }
-    }
+    func operation(_ purpose: Connection.Purpose) -> String { "\(purpose.rawValue) \(shown)" }
 
     /// The table's name for messages.
     var shown: String { Identifier.shown(table) }
@@ -86,18 +78,14 @@ final class TableLayout: Sendable {
     /// The layout that the file has; `nil` when there is no such table.
     static func read(_ table: String, from connection: Connection) throws -> TableLayout? {
         let operation = "look at the table \(Identifier.shown(table))"
-        let statement = try connection.statement(
-            "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", operation: operation)
-        defer { statement.reset() }
-        try statement.bind(.text(table), at: 1, operation)
         var columns: [Column] = []
         var key: Int?
-        while try statement.step(operation) {
-            if sqlite3_column_int64(statement.pointer, 2) == 1 { key = columns.count }
-            columns.append(
-                Column(
-                    name: Statement.text(0, of: statement.pointer),
-                    kind: FieldKind(declared: Statement.text(1, of: statement.pointer))))
+        try connection.run(
+            "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", [.text(table)], operation: operation
+        ) { row in
+            if row.value(2) == .integer(1) { key = columns.count }
+            let declared = Statement.text(1, of: row.pointer)
+            columns.append(Column(name: Statement.text(0, of: row.pointer), kind: FieldKind(declared: declared)))
         }
         if columns.isEmpty { return nil }
         guard let key else {
@@ -131,8 +119,7 @@ final class TableLayout: Sendable {
 }
 
 extension Connection {
-    /// The statement of a layout, prepared once.
     func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
-        try statement(purpose, of: layout, sql: layout.sql(purpose), operation: layout.operation(purpose))
+        try statement(layout.statements[purpose] ?? layout.select, operation: layout.operation(purpose))
     }
 }

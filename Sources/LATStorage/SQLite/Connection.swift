@@ -11,25 +11,23 @@ final class Connection {
         var maximumByteCount: Int64?
     }
 
-    /// Which of the statements of a table.
-    enum Purpose: Hashable {
-        case insert, upsert, update, delete, fetch, scan
-    }
-
-    private struct Key: Hashable {
-        let owner: ObjectIdentifier
-        let purpose: Purpose
+    /// What is done with a table, in words.
+    enum Purpose: String {
+        case insert = "insert into"
+        case upsert = "upsert into"
+        case update
+        case delete = "delete from"
+        case fetch = "fetch from"
+        case scan = "read"
     }
 
     let path: String
     private(set) var handle: OpaquePointer?
-    private var ofOwners: [Key: Statement] = [:]
-    /// Held, or another could come to lie where one was.
-    private var owners: [AnyObject] = []
-    private var ofTexts: [String: Statement] = [:]
-    private var recentTexts: [String] = []
+    private var statements: [String: Statement] = [:]
+    private var uses = 0
 
-    private static let textLimit = 64
+    /// Statements that are kept. Where more are used, those that were not for the longest time go.
+    private static let limit = 64
 
     init(path: String, options: Options) throws {
         self.path = path
@@ -59,12 +57,8 @@ final class Connection {
     deinit { close() }
 
     func close() {
-        for statement in ofOwners.values { statement.finalize() }
-        for statement in ofTexts.values { statement.finalize() }
-        ofOwners = [:]
-        owners = []
-        ofTexts = [:]
-        recentTexts = []
+        // One that is in use is finalized after that, and only then the file is closed.
+        statements = [:]
         sqlite3_close_v2(handle)
         handle = nil
     }
@@ -110,43 +104,38 @@ final class Connection {
 
     // MARK: Statements
 
-    func prepare(_ sql: String, operation: String, isLasting: Bool = true) throws -> Statement {
+    private func prepare(_ sql: String, operation: String) throws -> Statement {
         var pointer: OpaquePointer?
-        let flags = isLasting ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0
-        let code = sqlite3_prepare_v3(handle, sql, -1, flags, &pointer, nil)
+        let code = sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &pointer, nil)
         guard code == SQLITE_OK, let pointer else { throw failure(code, operation, sql: sql) }
         return Statement(pointer, sql: sql, connection: self)
     }
 
-    /// A statement of something that knows its SQL, prepared once.
-    func statement(
-        _ purpose: Purpose, of owner: AnyObject, sql: @autoclosure () -> String, operation: @autoclosure () -> String
-    ) throws -> Statement {
-        let key = Key(owner: ObjectIdentifier(owner), purpose: purpose)
-        if let statement = ofOwners[key] { return statement }
-        let statement = try prepare(sql(), operation: operation())
-        if !owners.contains(where: { $0 === owner }) { owners.append(owner) }
-        ofOwners[key] = statement
+    /// The statement of a text, prepared once.
+    func statement(_ sql: String, operation: @autoclosure () -> String) throws -> Statement {
+        uses += 1
+        let statement = try statements[sql] ?? prepare(sql, operation: operation())
+        if statement.lastUse == 0 {
+            if statements.count >= Self.limit, let oldest = statements.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
+                statements[oldest.key] = nil
+            }
+            statements[sql] = statement
+        }
+        statement.lastUse = uses
         return statement
     }
 
-    /// The statement of a text; those used last are kept.
-    func statement(_ sql: String, operation: String) throws -> Statement {
-        if let statement = ofTexts[sql] {
-            if recentTexts.last != sql, let index = recentTexts.firstIndex(of: sql) {
-                recentTexts.append(recentTexts.remove(at: index))
-            }
-            return statement
-        }
-        let statement = try prepare(sql, operation: operation)
-        // One that is being read stays: it goes with the connection.
-        if recentTexts.count >= Self.textLimit, let oldest = recentTexts.first, ofTexts[oldest]?.isBusy == false {
-            ofTexts.removeValue(forKey: oldest)?.finalize()
-            recentTexts.removeFirst()
-        }
-        ofTexts[sql] = statement
-        recentTexts.append(sql)
-        return statement
+    /// Runs a statement with its values, and hands over each of its rows.
+    func run(
+        _ sql: String, _ values: [StoredValue] = [], operation: String, row: (Statement) throws -> Void = { _ in }
+    ) throws {
+        var statement = try statement(sql, operation: operation)
+        // Asked for again while its rows are read.
+        if statement.isBusy { statement = try prepare(sql, operation: operation) }
+        defer { statement.reset() }
+        try statement.bind(values, operation)
+        while try statement.step(operation) { try row(statement) }
     }
 
     /// Runs statements that give no rows that matter.
@@ -157,14 +146,19 @@ final class Connection {
 
     /// The first number of the first row; 0 without one.
     func scalar(_ sql: String, operation: String) throws -> Int64 {
-        let statement = try prepare(sql, operation: operation, isLasting: false)
-        defer { statement.finalize() }
-        return try statement.step(operation) ? sqlite3_column_int64(statement.pointer, 0) : 0
+        var value: Int64?
+        try run(sql, operation: operation) { value = value ?? sqlite3_column_int64($0.pointer, 0) }
+        return value ?? 0
+    }
+
+    /// SQLite's count of changes of the schema, by whomever.
+    func schemaVersion() throws -> Int64 {
+        try scalar("PRAGMA schema_version", operation: "look for changes of the schema")
     }
 
     /// How many rows the last statement changed.
     var changes: Int { Int(sqlite3_changes64(handle)) }
 
-    /// Whether a transaction is open. SQLite ends one by itself on some failures, a full disk for one.
-    var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+    /// Whether a transaction is open. SQLite ends one by itself on some failures, a full disk for one; closing does.
+    var isInTransaction: Bool { handle.map { sqlite3_get_autocommit($0) == 0 } ?? false }
 }

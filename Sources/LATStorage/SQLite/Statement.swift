@@ -2,12 +2,13 @@ import CSQLite
 import FoundationEssentials
 import HTTPCore
 
-/// A prepared statement. Its connection finalizes it, or whoever prepared it for one use.
+/// A prepared statement, finalized with its last reference.
 final class Statement {
     let pointer: OpaquePointer
     let sql: String
     private unowned let connection: Connection
-    private var isFinal = false
+    /// The connection's count when it was asked for last, 0 for never.
+    var lastUse = 0
 
     init(_ pointer: OpaquePointer, sql: String, connection: Connection) {
         self.pointer = pointer
@@ -15,11 +16,7 @@ final class Statement {
         self.connection = connection
     }
 
-    func finalize() {
-        guard !isFinal else { return }
-        isFinal = true
-        sqlite3_finalize(pointer)
-    }
+    deinit { sqlite3_finalize(pointer) }
 
     /// Whether rows of it are being read.
     var isBusy: Bool { sqlite3_stmt_busy(pointer) != 0 }

@@ -1,0 +1,138 @@
+import FoundationEssentials
+import HTTPCore
+
+/// Finds the field that a key path of a plain type leads to, by samples: the field that is stored as what the property
+/// holds, in every one of them.
+///
+/// A field that is the same in all samples (an enum of which one case is known) is not told from others so. It is taken
+/// only for the stored property of its own name. A property that no field, or more than one, could be is an error that
+/// says what to write instead; a wrong field is never taken.
+struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
+    /// Values of the type cannot be made while there is no row, and so there is none that a query could find.
+    struct NoRows: Error {}
+
+    private struct Sample {
+        let object: Object
+        let asked: Set<[String]>
+        var columns: [String: StoredValue] = [:]
+        var json: [String: JSONValue] = [:]
+
+        init(_ object: Object, asked: Set<[String]>, hasOwnKey: Bool) throws {
+            self.object = object
+            self.asked = asked
+            let encoder = RowEncoder()
+            try object.encode(to: encoder)
+            for (column, value) in encoder.missing {
+                columns[column.name] = value
+                if column.kind == .json { json[column.name] = value.json }
+            }
+            if hasOwnKey { columns[TableLayout.ownKey] = try ColumnCoding.stored(object.id).value }
+        }
+
+        /// The columns, and the members of objects in them.
+        var fields: Set<Field> {
+            var fields = Set(columns.keys.map { Field($0) }).union(asked.map { Field($0) })
+            func walk(_ value: JSONValue, _ field: Field) {
+                guard case .object(let members) = value else { return }
+                for (name, member) in members {
+                    let inner = Field(field.name, path: field.path + [.name(name)])
+                    fields.insert(inner)
+                    walk(member, inner)
+                }
+            }
+            for (name, value) in json { walk(value, Field(name)) }
+            return fields
+        }
+
+        func inside(_ field: Field) -> JSONValue {
+            var node = json[field.name]
+            for case .name(let name) in field.path { node = node?[name] }
+            return node ?? .null
+        }
+
+        /// Whether the field holds what the property does.
+        func hold(_ stored: StoredValue, _ json: JSONValue?, in field: Field) -> Bool {
+            field.path.isEmpty ? (columns[field.name] ?? .null) == stored : inside(field) == json
+        }
+
+        func isSame(_ field: Field, as other: Sample) -> Bool {
+            field.path.isEmpty
+                ? columns[field.name] == other.columns[field.name] : inside(field) == other.inside(field)
+        }
+    }
+
+    let entry: TypeEntry
+    let row: KnownRow
+    private var layout: TableLayout { entry.layout }
+
+    func field(of path: AnyKeyPath) throws -> Field {
+        guard let path = path as? PartialKeyPath<Object> else { throw unknown(path) }
+        let offset = MemoryLayout<Object>.offset(of: path)
+        // What is worked out from a field may be the field for most values: more samples where it could be.
+        let samples = try samples(offset == nil ? 64 : 24)
+        guard let first = samples.first else { throw unknown(path) }
+        var fields = samples.reduce(into: Set<Field>()) { $0.formUnion($1.fields) }
+        for sample in samples where !fields.isEmpty {
+            guard let value = sample.object[keyPath: path] as? any Encodable,
+                let stored = try? ColumnCoding.stored(value).value
+            else { throw unknown(path) }
+            let json = try? JSONValue(parsing: Data(ColumnCoding.json(value).utf8))
+            fields = fields.filter { sample.hold(stored, json, in: $0) }
+        }
+        var deciding = fields.filter { field in samples.contains { !$0.isSame(field, as: first) } }
+        // An id that is worked out from a field has a column of its own, which holds the same.
+        if deciding.count > 1 { deciding.remove(Field(TableLayout.ownKey)) }
+        if deciding.count == 1, let field = deciding.first { return field }
+        guard deciding.isEmpty, let offset,
+            let names = Self.names(at: offset, type(of: path).valueType, in: first.object)
+        else { throw unknown(path) }
+        let named = Field(names)
+        guard fields.contains(named) else { throw unknown(path) }
+        return named
+    }
+
+    private func unknown(_ path: AnyKeyPath) -> NetworkError {
+        .storage(
+            .query, "query \(layout.shown)",
+            "\(path) is no field of its own, or which one cannot be told; write Field(\"name\") with one of "
+                + "\(entry.shownFields), or make it CaseIterable if it is an enum")
+    }
+
+    private func samples(_ count: Int) throws -> [Sample] {
+        let samples = (0..<count).compactMap { sample($0, changed: nil) }
+        if samples.count > count / 2 { return samples }
+        if row.values.isEmpty { throw NoRows() }
+        // The type checks what it is made of: a row, changed in one place.
+        return entry.names.flatMap { name in (0..<4).compactMap { sample($0, changed: name) } }
+    }
+
+    private func sample(_ number: Int, changed: String?) -> Sample? {
+        let source = SampleSource(number: number, row: row, changed: changed, columns: layout.columns.map(\.name))
+        guard let object = try? SampleDecoder(source: source).make(Object.self) else { return nil }
+        return try? Sample(object, asked: source.paths, hasOwnKey: layout.hasOwnKey)
+    }
+
+    /// The names of the stored properties that lead to a place in a struct; `nil` when no property begins there.
+    private static func names(at offset: Int, _ type: Any.Type, in value: Any) -> [String]? {
+        func layout<T>(_: T) -> (size: Int, alignment: Int) { (MemoryLayout<T>.size, MemoryLayout<T>.alignment) }
+        if value is any CustomReflectable { return nil }
+        var start = 0
+        for child in Mirror(reflecting: value).children {
+            let (size, alignment) = layout(child.value)
+            start = (start + alignment - 1) / alignment * alignment
+            if start..<start + size ~= offset, let name = child.label {
+                if start == offset, Swift.type(of: child.value) == type { return [name] }
+                return names(at: offset - start, type, in: child.value).map { [name] + $0 }
+            }
+            start += size
+        }
+        return nil
+    }
+}
+
+extension Field {
+    /// The way to a field, which has at least one name.
+    fileprivate init(_ names: [String]) {
+        self.init(names.first ?? "", path: names.dropFirst().map { .name($0) })
+    }
+}
