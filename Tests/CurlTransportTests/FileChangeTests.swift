@@ -11,18 +11,25 @@ import Testing
     /// More than the buffers of both systems take in, so that the sender has to wait in the middle of it.
     private static let size: Int64 = 48 << 20
 
-    /// Sends a file to a server that reads the head only, changes the file, and lets the server read on.
+    /// Sends a file to a server that reads its beginning only, changes the file, and lets the server read on.
     private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
         // Long ago: the clock of the file system is too coarse to tell two writes of one moment apart.
         var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
-        let headIsThere = Event()
+        let beginningIsThere = Event()
         let mayReadOn = DispatchSemaphore(value: 0)
         let server = try RawServer { connection in
-            _ = connection.read()
-            headIsThere.happen()
+            connection.takeInLittle()
+            // A form opens its file when the first byte of it is asked for.
+            var count = 0
+            while count < 100_000 {
+                let bytes = connection.read()
+                if bytes.isEmpty { break }
+                count += bytes.count
+            }
+            beginningIsThere.happen()
             mayReadOn.wait()
             while !connection.read().isEmpty {}
         }
@@ -30,7 +37,7 @@ import Testing
         let error = Box<NetworkError?>(nil)
         try await withTransport(testConfiguration { $0.timeout = .seconds(60) }) { transport async throws in
             let work = Task { try await transport.send(HTTPRequest("PUT", server.url(), body: body)) }
-            await headIsThere.wait()
+            await beginningIsThere.wait()
             change(path)
             mayReadOn.signal()
             let result = await work.result

@@ -59,6 +59,12 @@ struct RawConnection {
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<CInt>.size))
     }
 
+    /// The system takes in little that is not read, whatever its limits are.
+    func takeInLittle() {
+        var size: CInt = 65_536
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<CInt>.size))
+    }
+
     /// Reads until the client closes.
     func drain() { while !read().isEmpty {} }
 }
