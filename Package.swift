@@ -49,7 +49,8 @@ let package = Package(
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting"]),
-        .testTarget(name: "LATNetworkingTests", dependencies: ["LATNetworking", "Cryptography", "LATTesting", "Platform"]),
+        .testTarget(
+            name: "LATNetworkingTests", dependencies: ["LATNetworking", "Cryptography", "LATTesting", "Platform"]),
         .testTarget(
             name: "DomainTableTests",
             dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
