@@ -291,9 +291,8 @@ final class CacheIndex {
     /// What a key is looked for by: a number, so that the index of all keys is small and stays in memory. Keys that share
     /// one are told apart by their rows.
     static func slot(_ key: [UInt8]) -> Int64 {
-        // Of a digest eight bytes are as good as all.
-        let bytes = key.count == 32 ? key[..<8] : key[...]
-        return Int64(bitPattern: bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
+        // FNV-1a over all bytes: the keys of an app's own may begin alike.
+        Int64(bitPattern: key.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
     }
 
     /// Which storing is under a key; `nil` for none of ours.
