@@ -24,8 +24,9 @@ import Testing
         let name = "kill-\(segments)-\(UInt64.random(in: 0 ... .max)).bin"
         let source = try directory.writePattern(byteCount: KillRounds.size, to: "source")
         _ = try await manager.startRequest("PUT", "\(server)/dav/\(name)", body: .file(source))
-        // About a second and a half for the whole, whatever the number of connections.
-        let rate = KillRounds.size / Int64(segments)
+        // About three seconds for the whole, whatever the number of connections: so slow that a busy machine lets little pile
+        // up in the sockets unread.
+        let rate = KillRounds.size / Int64(segments) / 2
         let url = "\(server)/transfers/\(name)?rate=\(rate)"
         let digest = try await Self.digest(of: source)
 
@@ -42,14 +43,8 @@ import Testing
         // 5 % of the 200 MiB of the long form; what a journal is behind by does not shrink with the file.
         #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
         // What the server had put into the buffers of each socket was never read; it does not grow with the file.
-        let buffers = Double(segments * Self.socketBuffers) / Double(KillRounds.size)
+        let buffers = Double(segments * (4 << 20)) / Double(KillRounds.size)
         #expect(extra < 0.05 + buffers)
-    }
-
-    /// The most bytes that the system may hold of one connection, on both sides.
-    private static let socketBuffers: Int = ["wmem", "rmem"].reduce(0) { sum, name in
-        let limits = try? String(contentsOfFile: "/proc/sys/net/ipv4/tcp_\(name)", encoding: .utf8)
-        return sum + (limits?.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) } ?? 4 << 20)
     }
 
     private struct Tally {
