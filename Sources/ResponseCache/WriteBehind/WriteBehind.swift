@@ -125,7 +125,6 @@ package final class WriteBehind: EndsWithProcess {
             if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
                 return body
             }
-            state.withLock { $0.counts.lateBodies += 1 }
             ledger.counters.add(.lateLookups)
             report(Self.late("read", limit), "read in time")
         } catch {

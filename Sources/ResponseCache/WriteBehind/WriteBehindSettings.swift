@@ -14,8 +14,6 @@ extension WriteBehind {
     package struct Counts: Hashable, Sendable {
         /// Look-ups that were too late: the request went on as if nothing were stored.
         package var lateLookUps = 0
-        /// Bodies whose first byte was too late.
-        package var lateBodies = 0
         /// Answers that were not stored, and changes that were not made, as too much waited already.
         package var skippedWrites = 0
         /// What the store has refused or failed to do.
