@@ -43,6 +43,8 @@ extension EasyHandle {
     }
 
     private func setAuthorities(_ tls: TLSMaterial) {
+        // In place of the system's, so its folder does not count either.
+        var folder: String?
         if let authorities = tls.authorities {
             set(CURLOPT_CAINFO_BLOB, authorities)
             set(CURLOPT_PROXY_CAINFO_BLOB, authorities)
@@ -51,12 +53,14 @@ extension EasyHandle {
             set(CURLOPT_CAINFO, nil)
             set(CURLOPT_PROXY_CAINFO, nil)
             set(CURLOPT_CA_CACHE_TIMEOUT, 0)
+            // A libcurl that was built with a fallback (CURL_CA_FALLBACK) parses the system's file for each connection when it is
+            // given nothing. It is given a folder without certificates, for the store that ours takes the place of.
+            folder = "/dev/null"
         } else {
             return
         }
-        // In place of the system's, so its folder does not count either.
-        set(CURLOPT_CAPATH, nil)
-        set(CURLOPT_PROXY_CAPATH, nil)
+        set(CURLOPT_CAPATH, folder)
+        set(CURLOPT_PROXY_CAPATH, folder)
     }
 
     /// Sets up the `SSL_CTX` of a connection that is opened.
