@@ -1,7 +1,9 @@
 #ifndef LAT_CSQLITE_SHIMS_H
 #define LAT_CSQLITE_SHIMS_H
 
+#include <fcntl.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <sqlite3.h>
 
 // SQLITE_TRANSIENT is a cast of -1 to a function pointer, which Swift does not import.
@@ -47,6 +49,16 @@ static inline uint64_t lat_wal_checksum(const void *header) {
 
 // syncfs(2), which unistd.h has with _GNU_SOURCE only.
 extern int syncfs(int descriptor);
+
+// F_OFD_SETLK, which fcntl.h has with _GNU_SOURCE only.
+#define LAT_OFD_SETLK 37
+
+// Locks a byte of a file, or lets go of it, without waiting. The lock belongs to what open(2) gave (fcntl(2), "Open file
+// description locks"), and goes with it. -1 and EAGAIN while somebody else has it.
+static inline int lat_lock_byte(int descriptor, int64_t offset, int isLocked) {
+    struct flock lock = {.l_type = isLocked ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
+    return fcntl(descriptor, LAT_OFD_SETLK, &lock);
+}
 
 static inline int lat_syncfs(int descriptor) { return syncfs(descriptor); }
 

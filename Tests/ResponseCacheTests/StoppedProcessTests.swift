@@ -72,6 +72,30 @@ import Testing
         #expect(try await other.data("old") == Data("hello".utf8))
     }
 
+    @Test func aLeaseEndsWithItsProcess() async throws {
+        let store = try tiered()
+        try await store.put(Make.entry("a"))
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
+        let neighbour = try ChildProcess([program, folder, "lease"])
+        try #require(neighbour.waitUntilStopped())
+        let behind = behind(store)
+        guard case .others = await behind.lead("k", for: .seconds(60)) else {
+            Issue.record("a stopped process has no lease any more")
+            return
+        }
+        guard case .own(.some) = await behind.lead("other", for: .seconds(60)) else {
+            Issue.record("another name has no lease of its own")
+            return
+        }
+        neighbour.kill()
+        neighbour.wait()
+        guard case .own(.some) = await behind.lead("k", for: .seconds(60)) else {
+            Issue.record("the lease of a process that is no more is not given")
+            return
+        }
+    }
+
     @Test func aBusyIndexCostsABatchOneWait() async throws {
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"))

@@ -29,6 +29,8 @@ struct CacheOperations: Sendable {
         let url: CanonicalURL
         let primary: String
         let identity: RequestIdentity
+        /// Under which its answer is fetched.
+        var lease: CacheLease?
 
         /// Names the request that others may wait for.
         var flight: String { identity.credentials.map { primary + $0 } ?? primary }
@@ -105,7 +107,8 @@ struct CacheOperations: Sendable {
 
     func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
         let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
-        return found.filter { $0.isCredible(for: ticket.primary) }
+        let areCredible = found.indices.allSatisfy { found[$0].isCredible(for: ticket.primary) }
+        return areCredible ? found : found.filter { $0.isCredible(for: ticket.primary) }
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -157,6 +160,33 @@ struct CacheOperations: Sendable {
     func touchRarely(_ entry: CacheEntry) {
         guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
         touch(entry)
+    }
+
+    // MARK: Fetching
+
+    /// Fetches the answer of a look-up that has found none, once for all that ask meanwhile: here, and in other processes
+    /// where the store gives leases.
+    ///
+    /// - Parameters:
+    ///   - flight: those who wait here; `nil` for none.
+    ///   - look: looks once more, after somebody else has fetched.
+    func lead(
+        _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
+        fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> HTTPResponse {
+        try await flights.lead(ticket.flight, flight) {
+            var ticket = ticket
+            if let behind = storage.behind, behind.givesLeases {
+                switch await behind.lead(ticket.flight, for: timeout ?? .seconds(60)) {
+                case .own(let lease): ticket.lease = lease
+                case .late(let lease):
+                    if let response = try await look() { return (response, true) }
+                    ticket.lease = lease
+                case .others: break
+                }
+            }
+            return try await counted { try await fetch(ticket) }
+        }
     }
 
     // MARK: Counting
@@ -215,6 +245,7 @@ struct CacheOperations: Sendable {
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
+        entry.lease = ticket.lease
         entry.retainUntil = RetentionRule.end(of: entry, under: policy, servesStale: servesStaleWhenDisconnected)
         let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
         guard let behind = storage.behind else { return (response, false) }

@@ -57,28 +57,17 @@ struct CacheRoom: Room {
         var mayLookAgain = true
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
-            switch TimeToLiveRule.find(
-                request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
-                at: operations.storage.now())
-            {
-            case .usable(let entry):
-                if let response = try await operations.response(
-                    entry, to: request, isStale: false, timeToLive: timeToLive)
-                {
-                    operations.storage.ledger.counters.countLookup(response.source)
-                    return response
-                }
-            case .unusable(_, let expired):
-                if let expired { await operations.markExpired(expired) }
-            }
+            if let response = try await usable(request, ticket, timeToLive) { return response }
             guard mayWait else {
                 return try await operations.counted { try await fetch(request, ticket, chain) }.response
             }
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                return try await operations.flights.lead(ticket.flight, flight) {
-                    try await operations.counted { try await fetch(request, ticket, chain) }
+                return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
+                    try await usable(request, ticket, timeToLive)
+                } fetch: {
+                    try await fetch(request, $0, chain)
                 }
             case .alone:
                 return try await operations.flights.lead(ticket.flight, nil) {
@@ -87,6 +76,24 @@ struct CacheRoom: Room {
             case .follow(let flight):
                 mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
             }
+        }
+    }
+
+    /// What is stored and has not expired.
+    private func usable(
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive
+    ) async throws -> HTTPResponse? {
+        switch TimeToLiveRule.find(
+            request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
+            at: operations.storage.now())
+        {
+        case .usable(let entry):
+            let response = try await operations.response(entry, to: request, isStale: false, timeToLive: timeToLive)
+            if let response { operations.storage.ledger.counters.countLookup(response.source) }
+            return response
+        case .unusable(_, let expired):
+            if let expired { await operations.markExpired(expired) }
+            return nil
         }
     }
 

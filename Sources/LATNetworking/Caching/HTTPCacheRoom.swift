@@ -55,11 +55,7 @@ struct HTTPCacheRoom: Room {
                 operations.storage.ledger.counters.add(.misses)
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
-                if let response = try await response(answer, to: request) {
-                    operations.storage.ledger.counters.countLookup(response.source)
-                    if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
-                    return response
-                }
+                if let response = try await response(answer, to: request, ticket, chain) { return response }
                 // Its body is gone: another answer has been stored in its place, or it is lost, and there is nothing to
                 // ask about.
                 guard hasLostBody else {
@@ -80,8 +76,10 @@ struct HTTPCacheRoom: Room {
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                return try await operations.flights.lead(ticket.flight, flight) {
-                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
+                return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
+                    try await answer(to: request, ticket, chain)
+                } fetch: {
+                    try await exchange(forward, request, $0, chain)
                 }
             case .alone:
                 return try await operations.flights.lead(ticket.flight, nil) {
@@ -111,6 +109,28 @@ struct HTTPCacheRoom: Room {
     }
 
     // MARK: Answers
+
+    /// What is stored by now, where it is an answer.
+    private func answer(
+        to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> HTTPResponse? {
+        let entries = await operations.entries(ticket)
+        guard
+            case .answer(let answer) = CacheStrategy(
+                request, ticket.identity, entries: entries, at: operations.storage.now(), operations.mode)
+        else { return nil }
+        return try await response(answer, to: request, ticket, chain)
+    }
+
+    /// An answer of the rules, counted, and refreshed where they say so; `nil` when its body is gone.
+    private func response(
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> HTTPResponse? {
+        guard let response = try await response(answer, to: request) else { return nil }
+        operations.storage.ledger.counters.countLookup(response.source)
+        if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
+        return response
+    }
 
     private func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) async throws -> HTTPResponse? {
         var response = StoredAnswer.response(answer, to: request, operations.mode)
@@ -276,6 +296,13 @@ struct HTTPCacheRoom: Room {
         let chain = chain.on(Call(refreshing, details: chain.call.details))
         Task {
             var ending = FlightTable.Ending.notStored
+            var ticket = ticket
+            switch await operations.storage.behind?.lead(
+                ticket.flight, for: refreshing.timeout ?? .seconds(60), waits: false)
+            {
+            case .own(let lease)?, .late(let lease)?: ticket.lease = lease
+            case .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
+            }
             if case .forward(let forward) = CacheStrategy(
                 refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), operations.mode,
                 isRevalidating: true),
@@ -299,8 +326,9 @@ struct HTTPCacheRoom: Room {
 extension CacheStrategy.Answer {
     /// A stale response that stands in for an error.
     fileprivate static func stale(_ entry: CacheEntry, at now: Date) -> CacheStrategy.Answer {
-        let freshness = Freshness(of: entry, control: CacheControl(entry.headers), at: now)
-        var answer = CacheStrategy.Answer(entry: entry, age: freshness.age)
+        let control = CacheControl(entry.headers)
+        var answer = CacheStrategy.Answer(
+            entry: entry, control, age: Freshness(of: entry, control: control, at: now).age)
         answer.isStale = true
         return answer
     }

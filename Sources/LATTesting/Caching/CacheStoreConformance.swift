@@ -12,7 +12,7 @@ public import ResponseCache
 /// ```
 ///
 /// Each rule has a new store, which must be empty. A fault names the rule that is broken and what was seen. Rules that need
-/// ``CacheInspecting`` or ``CacheInvalidating`` are passed over for a store without it.
+/// ``CacheInspecting``, ``CacheInvalidating`` or ``CacheLeasing`` are passed over for a store without it.
 public enum CacheStoreConformance {
     /// A promise that was not kept.
     public struct Fault: Hashable, Sendable, CustomStringConvertible {
@@ -55,6 +55,8 @@ public enum CacheStoreConformance {
         case pins
         /// What is listed and counted is what is there (``CacheInspecting``).
         case inspection
+        /// A lease is had by one at a time, and ends with its holder (``CacheLeasing``).
+        case leases
         /// A look-up takes less than the budget, most of the time.
         case speed
     }

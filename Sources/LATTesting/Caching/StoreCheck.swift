@@ -40,6 +40,7 @@ final class StoreCheck: Sendable {
         case .refusal: try await checkRefusal()
         case .pins: try await checkPins()
         case .inspection: try await checkInspection()
+        case .leases: try await checkLeases()
         case .speed: try await checkSpeed()
         }
     }

@@ -13,6 +13,7 @@ final class DiskCore: Sendable {
     let rule: PruneRule
     let watch: ChangeWatch
     let evictions = EvictionCounter()
+    let leases: LeaseFile
     /// Tells our changes of the index from others'.
     let writer: Int64
 
@@ -80,6 +81,7 @@ final class DiskCore: Sendable {
     init(directory: String, rule: PruneRule, key: Data?) throws {
         layout = DiskLayout(directory)
         self.rule = rule
+        leases = LeaseFile(directory + "/leases")
         sealer = try EntrySealer(key: key)
         writer = try randomBytes(8).reduce(0) { $0 << 8 | Int64($1) } & .max
         watch = ChangeWatch(layout, sealer, writer: writer)

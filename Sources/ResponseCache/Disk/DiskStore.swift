@@ -24,7 +24,7 @@ public import HTTPCore
 ///
 /// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
 /// reports, and one for bodies.
-public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheEvictionCounting {
+public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
     /// How a folder is used.
     public struct Options: Sendable {
         /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
@@ -167,6 +167,12 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     /// is looked at, which costs some nanoseconds.
     public func invalidations() -> CacheInvalidations {
         core.watch.feeds.begin { [watch = core.watch] in watch.look() }
+    }
+
+    /// Asks to be the one of all processes on this folder that fetches. A lease ends at the latest with its process, so that
+    /// none lasts too long, whatever `duration` says. Where no folder is yet, nobody shares it.
+    public func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
+        core.leases.lease(name)
     }
 
     /// How much is stored.

@@ -17,6 +17,49 @@ public protocol CacheInvalidating: CacheStore {
     func invalidations() -> CacheInvalidations
 }
 
+/// A store that several processes share, and that lets one of them fetch what all of them miss.
+///
+/// A manager asks for the lease of a key before it fetches an answer that may be stored. While somebody else has it, the
+/// manager waits for that answer, as long as it would wait for a look-up, and then fetches it itself. A lease gives the
+/// right to fetch, and nothing depends on it but the number of requests.
+public protocol CacheLeasing: CacheStore {
+    /// Asks for the lease of a key. It answers at once. A store that holds nothing yet may give one to several.
+    ///
+    /// - Parameters:
+    ///   - name: what is to be fetched: a primary key, with more behind it where answers differ by their sender.
+    ///   - duration: how long it lasts at most, where the store cannot tell that its holder is lost.
+    /// - Returns: `nil` while somebody else has it.
+    func lease(_ name: String, for duration: Duration) async throws -> CacheLease?
+}
+
+/// The right to fetch what is missing. It lasts until ``end()``, or until nobody holds this any more.
+public final class CacheLease: Sendable {
+    /// Rises from one lease of a name to the next, whoever has it.
+    ///
+    /// A store that gives a lease to somebody else after the duration of ``CacheLeasing/lease(_:for:)`` takes no answer any
+    /// more that was fetched under the older one (``CacheEntry/lease``): the commit is ``CacheCommit/superseded``.
+    public let number: UInt64
+    private let release: Mutex<(@Sendable () -> Void)?>
+
+    /// A lease.
+    ///
+    /// - Parameter release: gives it back. Called once; it must not wait.
+    public init(number: UInt64, release: @escaping @Sendable () -> Void) {
+        self.number = number
+        self.release = Mutex(release)
+    }
+
+    deinit { end() }
+
+    /// Gives it back: the answer is stored, or will not be.
+    public func end() {
+        release.withLock { release in
+            defer { release = nil }
+            return release
+        }?()
+    }
+}
+
 /// Why an operation is not to be had: the store lacks a capability.
 ///
 /// It is the ``NetworkError/underlying`` of a ``NetworkError`` of kind ``NetworkError/Kind/cache``.

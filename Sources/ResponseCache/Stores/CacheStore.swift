@@ -8,7 +8,7 @@ public import HTTPCore
 /// is not there, or was damaged and has been removed, is no fault but absence.
 ///
 /// These methods are what every store can do. What only some can do are protocols of their own:
-/// ``CacheInspecting`` and ``CacheInvalidating``. `CacheStoreConformance` of `LATTesting` runs a store through all the
+/// ``CacheInspecting``, ``CacheInvalidating`` and ``CacheLeasing``. `CacheStoreConformance` of `LATTesting` runs a store through all the
 /// rules that stand here.
 public protocol CacheStore: Sendable {
     /// The entries under a primary key, one for each variant, the one stored last first. In one trip: the body of an
@@ -58,6 +58,9 @@ public protocol CacheStore: Sendable {
 
     /// The store as one that tells of changes by others; `nil` when it cannot. Default: whether it is one.
     var invalidating: (any CacheInvalidating)? { get }
+
+    /// The store as one that lets one of several processes fetch; `nil` when it cannot. Default: whether it is one.
+    var leasing: (any CacheLeasing)? { get }
 }
 
 extension CacheStore {
@@ -72,6 +75,9 @@ extension CacheStore {
 
     /// The store itself, when it conforms to ``CacheInvalidating``.
     public var invalidating: (any CacheInvalidating)? { self as? any CacheInvalidating }
+
+    /// The store itself, when it conforms to ``CacheLeasing``.
+    public var leasing: (any CacheLeasing)? { self as? any CacheLeasing }
 
     /// Begins to store a response in place of whatever is there.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter {

@@ -210,6 +210,9 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     /// The store as one that tells of changes by others, if the store behind can.
     public var invalidating: (any CacheInvalidating)? { lower.invalidating == nil ? nil : self }
 
+    /// The store behind, if that gives leases.
+    public var leasing: (any CacheLeasing)? { lower.leasing }
+
     /// The entries that are selected, without an order.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         let stored = try await lower.inspected().entries(selection)

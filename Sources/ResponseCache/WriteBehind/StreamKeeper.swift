@@ -81,7 +81,10 @@ package final class StreamKeeper: Sendable {
                     defer { behind.release(chunk.count) }
                     try await openWriter().append(chunk)
                 case .commit(let number):
-                    defer { behind.endCommit(number, entry.key.primary) }
+                    defer {
+                        behind.endCommit(number, entry.key.primary)
+                        entry.lease?.end()
+                    }
                     try await openWriter().commit()
                     behind.ledger.counters.countStored(state.withLock(\.byteCount))
                 case .discard:

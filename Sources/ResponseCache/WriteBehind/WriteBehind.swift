@@ -13,12 +13,12 @@ package final class WriteBehind: EndsWithProcess {
     /// The store.
     package let store: any CacheStore
     private let quick: (any QuickStore)?
-    private let settings: Settings
+    let settings: Settings
     private let now: @Sendable () -> Date
     /// Called before something is written for the first time since ``needPreparation()``.
     private let prepare: @Sendable () -> Void
-    private let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
-    private let patience = Patience()
+    let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
+    let patience = Patience()
     /// Told of what is stored, and of what is not and why.
     let ledger: CacheLedger
 
@@ -157,6 +157,7 @@ package final class WriteBehind: EndsWithProcess {
 
     /// Stores an answer, and tells what came of it.
     private func keep(_ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement) async -> Bool {
+        defer { entry.lease?.end() }
         do {
             try await store.put(entry, body, replacing: replacing)
             ledger.counters.countStored(body.count)

@@ -18,6 +18,8 @@ enum Phase: String {
     case recovery
     /// Half of a body's file.
     case body
+    /// The lease of "k".
+    case lease
 }
 
 /// Stops this process in a phase. It goes on, and ends, when it is told to continue.
@@ -38,6 +40,11 @@ func stop(in phase: Phase, _ directory: String) async throws {
         try holding([120, 121, 124, 125, 126, 127], of: layout.index + "-shm")
     case .recovery:
         try holding([120, 121, 122, 123], of: layout.index + "-shm", invalidatesHeader: true)
+    case .lease:
+        let lease = try await DiskStore(directory: directory).lease("k", for: .seconds(60))
+        guard let lease else { throw SystemError("taking the lease", code: EAGAIN) }
+        raise(SIGSTOP)
+        lease.end()
     case .body:
         let store = try DiskStore(directory: directory)
         let entry = CacheEntry(

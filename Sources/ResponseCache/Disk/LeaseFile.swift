@@ -1,0 +1,50 @@
+import CSQLite
+import Glibc
+import Synchronization
+
+/// Leases between processes: locks on single bytes of an empty file, which the kernel takes away from a process that ends.
+///
+/// Two names may share a byte. Then one waits for the other without need, and no longer than anybody waits.
+final class LeaseFile: Sendable {
+    private struct State {
+        /// -1 until the folder is there.
+        var descriptor: Int32 = -1
+        var held: Set<Int64> = []
+    }
+
+    private let path: String
+    private let state = Mutex(State())
+
+    init(_ path: String) { self.path = path }
+
+    deinit { _ = state.withLock { close($0.descriptor) } }
+
+    /// The lease of a name; `nil` while somebody else has it. Without a lock where none can be had.
+    func lease(_ name: String) -> CacheLease? {
+        let byte = CacheIndex.slot(Array(name.utf8)) & (.max >> 1)
+        return state.withLock { state in
+            if state.descriptor < 0 { state.descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600) }
+            guard state.descriptor >= 0 else { return CacheLease(number: 0) {} }
+            guard state.held.insert(byte).inserted else { return nil }
+            if lat_lock_byte(state.descriptor, byte, 1) != 0, errno == EAGAIN || errno == EACCES {
+                state.held.remove(byte)
+                return nil
+            }
+            return CacheLease(number: Self.number()) { self.release(byte) }
+        }
+    }
+
+    /// Nanoseconds since the machine was started: the same clock for all of its processes.
+    private static func number() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    private func release(_ byte: Int64) {
+        state.withLock { state in
+            state.held.remove(byte)
+            _ = lat_lock_byte(state.descriptor, byte, 0)
+        }
+    }
+}
