@@ -22,13 +22,27 @@ package struct MessageDigest: ~Copyable {
 
         var function: OpaquePointer? {
             switch self {
-            case .md5: EVP_md5()
-            case .sha1: EVP_sha1()
-            case .sha256: EVP_sha256()
-            case .sha384: EVP_sha384()
-            case .sha512: EVP_sha512()
+            case .md5: Function.md5.pointer
+            case .sha1: Function.sha1.pointer
+            case .sha256: Function.sha256.pointer
+            case .sha384: Function.sha384.pointer
+            case .sha512: Function.sha512.pointer
             }
         }
+    }
+
+    /// A function, looked up once: `EVP_sha256()` only names it, and libcrypto looks it up for each digest.
+    private struct Function: @unchecked Sendable {
+        /// Never changed and never freed; libcrypto lets several threads use it at once.
+        let pointer: OpaquePointer?
+
+        private init(_ algorithm: Algorithm) { pointer = EVP_MD_fetch(nil, algorithm.rawValue, nil) }
+
+        static let md5 = Function(.md5)
+        static let sha1 = Function(.sha1)
+        static let sha256 = Function(.sha256)
+        static let sha384 = Function(.sha384)
+        static let sha512 = Function(.sha512)
     }
 
     private let context: OpaquePointer?
@@ -64,9 +78,15 @@ package struct MessageDigest: ~Copyable {
 
     /// The digest of some bytes.
     package static func of(_ data: some ContiguousBytes, _ algorithm: Algorithm) throws(CryptographyError) -> [UInt8] {
-        var digest = MessageDigest(algorithm)
-        digest.update(data)
-        return try digest.finalize()
+        let digest = [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { digest, byteCount in
+            var count: UInt32 = 0
+            let isDone = data.withUnsafeBytes { data in
+                EVP_Digest(data.baseAddress, data.count, digest.baseAddress, &count, algorithm.function, nil) == 1
+            }
+            byteCount = isDone ? Int(count) : 0
+        }
+        guard !digest.isEmpty else { throw .unavailable }
+        return digest
     }
 
     /// HMAC (RFC 2104).
@@ -92,13 +112,15 @@ package struct MessageDigest: ~Copyable {
 
     /// Bytes as lower-case hexadecimal digits.
     package static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        for byte in bytes {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
+        func digit(_ value: UInt8) -> UInt8 { value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10 }
+        let bytes = Array(bytes)
+        return String(unsafeUninitializedCapacity: 2 * bytes.count) { text in
+            for (index, byte) in bytes.enumerated() {
+                text[2 * index] = digit(byte >> 4)
+                text[2 * index + 1] = digit(byte & 15)
+            }
+            return 2 * bytes.count
         }
-        return String(decoding: text, as: UTF8.self)
     }
 }
 

@@ -5,12 +5,15 @@ package enum HTTPDate {
     /// The time that a text names: an IMF-fixdate, or one of the two obsolete forms that a recipient has to accept
     /// (RFC 850, asctime). `nil` for anything else, `0` and `-1` among it.
     package static func parse(_ text: some StringProtocol) -> Date? {
-        let words = Array(text.utf8).split(separator: 0x20).map { Array($0) }
-        switch words.count {
-        case 6: return fixdate(words, in: text)
-        case 4: return rfc850(words)
-        case 5: return asctime(words)
-        default: return nil
+        var text = String(text)
+        return text.withUTF8 { bytes in
+            let words = bytes.split(separator: 0x20)
+            switch words.count {
+            case 6: return bytes.count == 29 ? fixdate(words) : nil
+            case 4: return rfc850(words)
+            case 5: return asctime(words)
+            default: return nil
+            }
         }
     }
 
@@ -27,9 +30,11 @@ package enum HTTPDate {
 
     // MARK: The three forms
 
+    private typealias Word = UnsafeBufferPointer<UInt8>.SubSequence
+
     /// `Sun, 06 Nov 1994 08:49:37 GMT`: one space between the words, two digits each, in capitals as written there.
-    private static func fixdate(_ words: [[UInt8]], in text: some StringProtocol) -> Date? {
-        guard text.utf8.count == 29, words[0].count == 4, words[0][3] == UInt8(ascii: ","), isZone(words[5]),
+    private static func fixdate(_ words: [Word]) -> Date? {
+        guard words[0].count == 4, words[0].last == UInt8(ascii: ","), isZone(words[5]),
             words[1].count == 2, words[3].count == 4, let day = number(words[1]), let month = month(words[2]),
             let year = number(words[3])
         else { return nil }
@@ -37,8 +42,8 @@ package enum HTTPDate {
     }
 
     /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year that would lie more than 50 years ahead is of the century before.
-    private static func rfc850(_ words: [[UInt8]]) -> Date? {
-        let parts = words[1].split(separator: UInt8(ascii: "-")).map { Array($0) }
+    private static func rfc850(_ words: [Word]) -> Date? {
+        let parts = words[1].split(separator: UInt8(ascii: "-"))
         guard words[0].last == UInt8(ascii: ","), isZone(words[3]), parts.count == 3, parts[0].count == 2,
             parts[2].count == 2, let day = number(parts[0]), let month = month(parts[1]),
             let shortYear = number(parts[2])
@@ -50,7 +55,7 @@ package enum HTTPDate {
     }
 
     /// `Sun Nov  6 08:49:37 1994`.
-    private static func asctime(_ words: [[UInt8]]) -> Date? {
+    private static func asctime(_ words: [Word]) -> Date? {
         guard words[0].count == 3, let month = month(words[1]), words[2].count <= 2, let day = number(words[2]),
             words[4].count == 4, let year = number(words[4])
         else { return nil }
@@ -61,22 +66,24 @@ package enum HTTPDate {
 
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    private static let monthBytes = months.map { Array($0.lowercased().utf8) }
+    private static let monthCodes = months.compactMap { code($0.utf8) }
 
-    private static func isZone(_ word: [UInt8]) -> Bool { word.map { $0 | 0x20 } == Array("gmt".utf8) }
-
-    private static func month(_ word: [UInt8]) -> Int? {
-        let word = word.map { $0 | 0x20 }
-        return monthBytes.firstIndex(of: word).map { $0 + 1 }
+    /// Three letters as a number, without case.
+    private static func code(_ word: some Collection<UInt8>) -> UInt32? {
+        word.count == 3 ? word.reduce(0) { $0 << 8 | UInt32($1 | 0x20) } : nil
     }
 
-    private static func number(_ digits: [UInt8]) -> Int? {
+    private static func isZone(_ word: Word) -> Bool { code(word) == code("gmt".utf8) }
+
+    private static func month(_ word: Word) -> Int? { code(word).flatMap(monthCodes.firstIndex).map { $0 + 1 } }
+
+    private static func number(_ digits: Word) -> Int? {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
     }
 
-    private static func date(_ year: Int, _ month: Int, _ day: Int, _ time: [UInt8]) -> Date? {
-        let parts = time.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false).map { Array($0) }
+    private static func date(_ year: Int, _ month: Int, _ day: Int, _ time: Word) -> Date? {
+        let parts = time.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
         guard parts.count == 3, parts.allSatisfy({ $0.count == 2 }), let hour = number(parts[0]),
             let minute = number(parts[1]), let second = number(parts[2]), hour < 24, minute < 60, second <= 60,
             (1...31).contains(day)

@@ -259,9 +259,19 @@ extension String {
     package func equalsIgnoringASCIICase(_ other: String) -> Bool { equalIgnoringASCIICase(utf8, other.utf8) }
 }
 
-private func equalIgnoringASCIICase(_ lhs: some Collection<UInt8>, _ rhs: some Collection<UInt8>) -> Bool {
+/// Looked up for each field of each request and response: the lengths tell most names apart.
+private func equalIgnoringASCIICase(_ lhs: some Collection<UInt8>, _ rhs: String.UTF8View) -> Bool {
     guard lhs.count == rhs.count else { return false }
-    return zip(lhs, rhs).allSatisfy { $0 == $1 || lowercased($0) == lowercased($1) }
+    let isEqual: Bool?? = lhs.withContiguousStorageIfAvailable { lhs in
+        rhs.withContiguousStorageIfAvailable { rhs in
+            for index in lhs.indices where lhs[index] != rhs[index] {
+                guard lowercased(lhs[index]) == lowercased(rhs[index]) else { return false }
+            }
+            return true
+        }
+    }
+    if let isEqual, let isEqual { return isEqual }
+    return zip(lhs, rhs).allSatisfy { lowercased($0) == lowercased($1) }
 }
 
 private func lowercased(_ byte: UInt8) -> UInt8 {

@@ -28,6 +28,8 @@ extension String {
     ///
     /// Applied twice it changes nothing: `a b%20c` → `a%20b%20c` → `a%20b%20c`.
     package var idempotentlyPercentEncoded: String {
+        // Most URLs are as they should be.
+        if utf8.allSatisfy({ $0.isUnreserved || $0.isDelimiter }) { return self }
         let bytes = Array(utf8)
         let start = URLPrefix.end(in: bytes)
         var encoded: [UInt8] = []

@@ -24,12 +24,21 @@ func cache(_ arguments: Arguments) async throws {
 /// Answers 4 KiB to everything.
 private struct InstantTransport: Transport {
     private let body = Data(repeating: 7, count: 4_096)
+    /// What every server says; a cache reads it at each look-up.
+    private static let date = {
+        let format = DateFormatter()
+        format.locale = Locale(identifier: "en_US_POSIX")
+        format.timeZone = TimeZone(identifier: "GMT")
+        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return format.string(from: Date())
+    }()
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         HTTPResponse(
             status: 200,
             headers: [
-                "Content-Type": "application/json", "ETag": "\"\(request.url)\"", "Cache-Control": "max-age=86400",
+                "Content-Type": "application/json", "Date": Self.date, "ETag": "\"\(request.url)\"",
+                "Cache-Control": "max-age=86400",
             ],
             body: ResponseBody(body), url: request.url)
     }

@@ -2,12 +2,12 @@ import FoundationEssentials
 
 /// A part of what is kept in memory: entries by key, and the order in which they were used. A pure value.
 struct MemoryShard {
-    struct Node {
-        var entry: CacheEntry
-        var body: Data
-        var cost: Int64
+    /// Of an entry: what it costs, and its place in the order of use.
+    private struct Node {
+        var cost: Int64 = 0
+        var isPinned = false
         /// The moment of the last use, as the store counts.
-        var use: UInt64
+        var use: UInt64 = 0
         /// Neighbours in the order of use; -1 for none. A pinned node is not in it.
         var older = -1
         var newer = -1
@@ -32,7 +32,10 @@ struct MemoryShard {
         }
     }
 
-    private var nodes: [Node?] = []
+    /// With their bodies; `nil` where one was removed.
+    private var entries: [CacheEntry?] = []
+    /// For each of ``entries``. Apart from them, so that a use copies no entry.
+    private var nodes: [Node] = []
     private var free: [Int] = []
     /// The variants under a primary key, the one stored last at the end.
     private var buckets: [PrimaryKey: [Int]] = [:]
@@ -42,76 +45,81 @@ struct MemoryShard {
     private(set) var total = Change()
 
     /// When the entry was used that is the next to go; `max` when none may.
-    var oldestUse: UInt64 { oldest < 0 ? .max : nodes[oldest]?.use ?? .max }
+    var oldestUse: UInt64 { oldest < 0 ? .max : nodes[oldest].use }
 
     // MARK: Looking
 
     /// The variants under a primary key, the one stored last at the end.
     func indexes(of primary: String) -> [Int] { buckets[PrimaryKey(text: primary)] ?? [] }
 
-    func node(_ index: Int) -> Node? { nodes[index] }
+    func entry(_ index: Int) -> CacheEntry? { entries[index] }
 
     func index(of key: CacheKey) -> Int? {
-        indexes(of: key.primary).first { nodes[$0].map { $0.entry.key == key } ?? false }
+        indexes(of: key.primary).first { entries[$0]?.key == key }
     }
 
     func indexes(of selection: CacheSelection) -> [Int] {
         switch selection {
         case .key(let key): index(of: key).map { [$0] } ?? []
         case .primaryKey(let key): indexes(of: key)
-        default: nodes.indices.filter { nodes[$0].map { selection.selects($0.entry) } ?? false }
+        default: entries.indices.filter { entries[$0].map(selection.selects) ?? false }
         }
     }
 
     // MARK: Changing
 
     /// Puts an entry in place of any under its key. A pin outlives that.
-    mutating func insert(_ node: Node) {
-        var node = node
-        if let before = self.index(of: node.entry.key) {
-            if nodes[before]?.entry.isPinned == true { node.entry.isPinned = true }
+    mutating func insert(_ entry: CacheEntry, cost: Int64, at moment: UInt64) {
+        var entry = entry
+        if let before = self.index(of: entry.key) {
+            if nodes[before].isPinned { entry.isPinned = true }
             remove(before)
         }
-        node.older = -1
-        node.newer = -1
-        let index = free.popLast() ?? nodes.count
-        if index == nodes.count { nodes.append(node) } else { nodes[index] = node }
-        count(node, 1)
-        if !node.entry.isPinned { link(index) }
-        buckets[PrimaryKey(text: node.entry.key.primary), default: []].append(index)
+        let index = free.popLast() ?? entries.count
+        if index == entries.count {
+            entries.append(nil)
+            nodes.append(Node())
+        }
+        entries[index] = entry
+        nodes[index] = Node(cost: cost, isPinned: entry.isPinned, use: moment)
+        count(index, 1)
+        if !entry.isPinned { link(index) }
+        buckets[PrimaryKey(text: entry.key.primary), default: []].append(index)
     }
 
     /// Replaces what is kept of an entry besides its body. One that is pinned no more counts as used now.
     mutating func replace(_ index: Int, with entry: CacheEntry, cost: Int64, at moment: UInt64) {
-        guard let before = nodes[index] else { return }
-        count(before, -1)
-        if entry.isPinned, !before.entry.isPinned { unlink(index) }
-        nodes[index]?.entry = entry
-        nodes[index]?.cost = cost
-        if before.entry.isPinned, !entry.isPinned {
-            nodes[index]?.use = moment
+        guard let body = entries[index]?.attachedBody else { return }
+        let wasPinned = nodes[index].isPinned
+        count(index, -1)
+        if entry.isPinned, !wasPinned { unlink(index) }
+        entries[index] = entry
+        entries[index]?.attachedBody = body
+        nodes[index].cost = cost
+        nodes[index].isPinned = entry.isPinned
+        if wasPinned, !entry.isPinned {
+            nodes[index].use = moment
             link(index)
         }
-        if let node = nodes[index] { count(node, 1) }
+        count(index, 1)
     }
 
     mutating func remove(_ index: Int) {
-        guard let node = nodes[index] else { return }
-        count(node, -1)
-        if !node.entry.isPinned { unlink(index) }
-        nodes[index] = nil
+        guard let primary = entries[index]?.key.primary else { return }
+        count(index, -1)
+        if !nodes[index].isPinned { unlink(index) }
+        entries[index] = nil
         free.append(index)
-        let key = PrimaryKey(text: node.entry.key.primary)
+        let key = PrimaryKey(text: primary)
         buckets[key]?.removeAll { $0 == index }
         if buckets[key]?.isEmpty == true { buckets[key] = nil }
     }
 
     /// Notes a use.
     mutating func use(_ index: Int, at moment: UInt64, time: Date? = nil) {
-        guard nodes[index] != nil else { return }
-        nodes[index]?.use = moment
-        if let time { nodes[index]?.entry.lastUse = time }
-        if nodes[index]?.entry.isPinned == false, newest != index {
+        nodes[index].use = moment
+        if let time { entries[index]?.lastUse = time }
+        if !nodes[index].isPinned, newest != index {
             unlink(index)
             link(index)
         }
@@ -124,26 +132,26 @@ struct MemoryShard {
 
     // MARK: Bookkeeping
 
-    private mutating func count(_ node: Node, _ sign: Int) {
+    private mutating func count(_ index: Int, _ sign: Int) {
         total.count += sign
-        total.cost += Int64(sign) * node.cost
-        if node.entry.isPinned { total.pinnedCost += Int64(sign) * node.cost }
+        total.cost += Int64(sign) * nodes[index].cost
+        if nodes[index].isPinned { total.pinnedCost += Int64(sign) * nodes[index].cost }
     }
 
     /// Puts a node at the newest end.
     private mutating func link(_ index: Int) {
-        nodes[index]?.older = newest
-        nodes[index]?.newer = -1
-        if newest >= 0 { nodes[newest]?.newer = index }
+        nodes[index].older = newest
+        nodes[index].newer = -1
+        if newest >= 0 { nodes[newest].newer = index }
         newest = index
         if oldest < 0 { oldest = index }
     }
 
     private mutating func unlink(_ index: Int) {
-        guard let node = nodes[index] else { return }
-        if node.older >= 0 { nodes[node.older]?.newer = node.newer } else if oldest == index { oldest = node.newer }
-        if node.newer >= 0 { nodes[node.newer]?.older = node.older } else if newest == index { newest = node.older }
-        nodes[index]?.older = -1
-        nodes[index]?.newer = -1
+        let (older, newer) = (nodes[index].older, nodes[index].newer)
+        if older >= 0 { nodes[older].newer = newer } else if oldest == index { oldest = newer }
+        if newer >= 0 { nodes[newer].older = older } else if newest == index { newest = older }
+        nodes[index].older = -1
+        nodes[index].newer = -1
     }
 }

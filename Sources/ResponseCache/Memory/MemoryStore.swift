@@ -59,12 +59,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
             let indexes = shard.indexes(of: primaryKey)
             // The one stored last is the last one to go.
             for index in indexes { shard.use(index, at: moment) }
-            return indexes.reversed().compactMap { index in
-                guard let node = shard.node(index) else { return nil }
-                var entry = node.entry
-                entry.attachedBody = node.body
-                return entry
-            }
+            return indexes.reversed().compactMap { shard.entry($0) }
         }
     }
 
@@ -85,13 +80,13 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     @discardableResult
     public func update(_ entry: CacheEntry) async throws -> Bool {
         let isThere = change(entry.key.primary) { shard, moment in
-            guard let index = shard.index(of: entry.key), let node = shard.node(index),
-                entry.version == nil || entry.version == node.entry.version
+            guard let index = shard.index(of: entry.key), let before = shard.entry(index),
+                entry.version == nil || entry.version == before.version
             else { return false }
             var updated = entry.bare
-            updated.bodyByteCount = node.entry.bodyByteCount
+            updated.bodyByteCount = before.bodyByteCount
             updated.tier = .memory
-            updated.version = node.entry.version
+            updated.version = before.version
             shard.replace(index, with: updated, cost: updated.byteCount, at: moment)
             return true
         }
@@ -130,7 +125,11 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         shards.flatMap { shard in
             shard.state.withLock { state in
-                state.indexes(of: selection).compactMap { state.node($0)?.entry }
+                state.indexes(of: selection).compactMap { index in
+                    var entry = state.entry(index)
+                    entry?.attachedBody = nil
+                    return entry
+                }
             }
         }
     }
@@ -154,15 +153,18 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         var entry = entry
         entry.bodyByteCount = Int64(body.count)
         entry.tier = .memory
+        entry.lease = nil
         let size = entry.byteCount
         let limit = entryLimit == 0 ? 0 : byteLimit - pinnedCost.load(ordering: .relaxed)
         guard size <= limit else { throw CacheEntryTooLarge(byteCount: size, limit: max(0, limit)) }
         let commit = change(entry.key.primary) { shard, moment -> CacheCommit in
-            let before = shard.index(of: entry.key).flatMap { shard.node($0)?.entry.version }
+            let before = shard.index(of: entry.key).flatMap { shard.entry($0)?.version }
             guard replacing.allows(before) else { return .superseded }
             entry.version = StoredVersion(moment, identity)
-            shard.insert(MemoryShard.Node(entry: entry, body: body, cost: size, use: moment))
-            entry.isPinned = shard.index(of: entry.key).flatMap { shard.node($0)?.entry.isPinned } ?? false
+            entry.attachedBody = body
+            shard.insert(entry, cost: size, at: moment)
+            entry.attachedBody = nil
+            entry.isPinned = shard.index(of: entry.key).flatMap { shard.entry($0)?.isPinned } ?? false
             return .stored(entry, variantCount: shard.indexes(of: entry.key.primary).count)
         }
         makeRoom()

@@ -93,14 +93,14 @@ package struct CacheControl: Hashable, Sendable {
     }
 
     private mutating func add(_ line: String) {
-        for element in FieldList.elements(of: line) {
-            let parts = element.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let first = parts.first else { continue }
+        FieldList.forEachElement(of: line) { element in
+            let sign = element.firstIndex(of: UInt8(ascii: "="))
+            let first = element[..<(sign ?? element.endIndex)]
+            let name = first.trimmingFieldWhitespace
             // White space around "=" is not allowed (§5.2): the name counts, the value then is none.
-            let name = String(first).trimmingFieldWhitespace.lowercased()
-            let isSpaced = first.last == " " || first.last == "\t"
-            let value = parts.count > 1 ? (isSpaced ? " " : String(parts[1])) : nil
-            add(name, value)
+            let isSpaced = name.count < first.count
+            let value = sign.map { isSpaced ? " " : String(decoding: element[($0 + 1)...], as: UTF8.self) }
+            add(String(decoding: name, as: UTF8.self).lowercased(), value)
         }
     }
 

@@ -15,6 +15,8 @@ package enum CacheStrategy: Sendable {
     package struct Answer: Sendable {
         /// The stored response.
         package var entry: CacheEntry
+        /// What it says of its use.
+        package let control: CacheControl
         /// In which form it is given.
         package var form = Form.whole
         /// Whether it is stale, and that is allowed.
@@ -25,8 +27,9 @@ package enum CacheStrategy: Sendable {
         package var age: Double
 
         /// An answer as it is.
-        package init(entry: CacheEntry, age: Double) {
+        package init(entry: CacheEntry, _ control: CacheControl, age: Double) {
             self.entry = entry
+            self.control = control
             self.age = age
         }
 
@@ -80,8 +83,7 @@ package enum CacheStrategy: Sendable {
         if !control.noStore {
             switch Self.candidate(request, identity, among: entries, mode) {
             case .failure(let reason): miss = reason
-            case .success(let entry):
-                let stored = CacheControl(entry.headers, mode)
+            case .success(let (entry, stored)):
                 let freshness = Freshness(of: entry, control: stored, at: now)
                 switch Self.answer(request, control, entry, stored, freshness, isRevalidating) {
                 case .success(let answer): self = .answer(answer)
@@ -99,16 +101,20 @@ package enum CacheStrategy: Sendable {
     /// The stored response that belongs to a request and may be used by these rules at all.
     private static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
-    ) -> Result<CacheEntry, CacheMiss> {
+    ) -> Result<(CacheEntry, CacheControl), CacheMiss> {
         var first: CacheMiss?
         for entry in entries {
-            guard let miss = mismatch(entry, request, identity, mode) else { return .success(entry) }
+            let control = CacheControl(entry.headers, mode)
+            guard let miss = mismatch(entry, control, request, identity, mode) else {
+                return .success((entry, control))
+            }
             first = first ?? miss
         }
-        let other = entries.first {
-            VaryRule.selectsByLanguage($0, for: request, identity) && refusal(of: $0, request, mode) == nil
+        for entry in entries where VaryRule.selectsByLanguage(entry, for: request, identity) {
+            let control = CacheControl(entry.headers, mode)
+            if refusal(of: entry, control, request, mode) == nil { return .success((entry, control)) }
         }
-        return other.map { .success($0) } ?? .failure(first ?? .nothingStored)
+        return .failure(first ?? .nothingStored)
     }
 
     /// What is stored for exactly such a request, by whatever rule, and is replaced by the answer to it.
@@ -120,21 +126,24 @@ package enum CacheStrategy: Sendable {
 
     /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
     static func mismatch(
-        _ entry: CacheEntry, _ request: HTTPRequest, _ identity: RequestIdentity, _ mode: CacheMode
+        _ entry: CacheEntry, _ control: CacheControl, _ request: HTTPRequest, _ identity: RequestIdentity,
+        _ mode: CacheMode
     ) -> CacheMiss? {
         guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
         guard VaryRule.selects(entry, for: request, identity) else {
             return VaryRule.difference(of: request, identity, from: entry)
         }
-        return refusal(of: entry, request, mode)
+        return refusal(of: entry, control, request, mode)
     }
 
     /// Why a stored response may not be used by these rules, whatever `Vary` selects; `nil` when it may.
-    private static func refusal(of entry: CacheEntry, _ request: HTTPRequest, _ mode: CacheMode) -> CacheMiss? {
+    private static func refusal(
+        of entry: CacheEntry, _ control: CacheControl, _ request: HTTPRequest, _ mode: CacheMode
+    ) -> CacheMiss? {
         guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
         // What stands for a whole way with its redirects is no answer to one hop.
         guard StoredAnswer.isSingleHop(entry) else { return .redirected }
-        return StorageRule.refusal(status: entry.status, entry.headers, to: request, mode).map { .refused($0) }
+        return StorageRule.refusal(status: entry.status, entry.headers, control, to: request, mode).map { .refused($0) }
     }
 
     private static func forward(_ request: HTTPRequest, _ entry: CacheEntry, _ miss: CacheMiss) -> Forward {
@@ -164,7 +173,7 @@ package enum CacheStrategy: Sendable {
         // What is refreshed in the background was stale when that began.
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         let parts = StoredParts(entry)
-        var answer = Answer(entry: entry, age: freshness.age)
+        var answer = Answer(entry: entry, stored, age: freshness.age)
         switch use(control, stored, freshness) {
         case .fresh: break
         case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)

@@ -3,26 +3,34 @@ enum FieldList {
     /// The elements between commas, quoted texts kept whole, white space around them and empty ones left out.
     static func elements(of value: String) -> [String] {
         var elements: [String] = []
-        var start = value.utf8.startIndex
-        var isQuoted = false
-        var isEscaped = false
-        func take(upTo end: String.Index) {
-            let element = String(value[start..<end]).trimmingFieldWhitespace
-            if !element.isEmpty { elements.append(element) }
-        }
-        for index in value.utf8.indices {
-            switch value.utf8[index] {
-            case _ where isEscaped: isEscaped = false
-            case UInt8(ascii: "\\") where isQuoted: isEscaped = true
-            case UInt8(ascii: "\""): isQuoted.toggle()
-            case UInt8(ascii: ",") where !isQuoted:
-                take(upTo: index)
-                start = value.utf8.index(after: index)
-            default: break
-            }
-        }
-        take(upTo: value.utf8.endIndex)
+        forEachElement(of: value) { elements.append(String(decoding: $0, as: UTF8.self)) }
         return elements
+    }
+
+    /// Gives the bytes of ``elements(of:)`` one after the other, without a copy.
+    static func forEachElement(of value: String, _ body: (UnsafeBufferPointer<UInt8>.SubSequence) -> Void) {
+        var value = value
+        value.withUTF8 { bytes in
+            var start = 0
+            var isQuoted = false
+            var isEscaped = false
+            func take(upTo end: Int) {
+                let element = bytes[start..<end].trimmingFieldWhitespace
+                if !element.isEmpty { body(element) }
+            }
+            for (index, byte) in bytes.enumerated() {
+                switch byte {
+                case _ where isEscaped: isEscaped = false
+                case UInt8(ascii: "\\") where isQuoted: isEscaped = true
+                case UInt8(ascii: "\""): isQuoted.toggle()
+                case UInt8(ascii: ",") where !isQuoted:
+                    take(upTo: index)
+                    start = index + 1
+                default: break
+                }
+            }
+            take(upTo: bytes.count)
+        }
     }
 
     /// The field names of a list, in lower case.
@@ -30,7 +38,8 @@ enum FieldList {
 
     /// The text inside quotes; a text without them as it is.
     static func unquoted(_ text: String) -> String {
-        guard text.utf8.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") else { return text }
+        let quote = UInt8(ascii: "\"")
+        guard text.utf8.count >= 2, text.utf8.first == quote, text.utf8.last == quote else { return text }
         var result = ""
         var isEscaped = false
         for character in text.dropFirst().dropLast() {
@@ -48,17 +57,23 @@ enum FieldList {
 extension String {
     /// The text without spaces and tabs at its ends.
     var trimmingFieldWhitespace: String {
-        guard let first = utf8.first, let last = utf8.last else { return self }
-        guard first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09 else { return self }
-        let bytes = utf8
-        var start = bytes.startIndex
-        var end = bytes.endIndex
-        while start < end, bytes[start] == 0x20 || bytes[start] == 0x09 { start = bytes.index(after: start) }
-        while end > start {
-            let before = bytes.index(before: end)
-            guard bytes[before] == 0x20 || bytes[before] == 0x09 else { break }
-            end = before
+        guard let first = utf8.first, let last = utf8.last, first.isFieldWhitespace || last.isFieldWhitespace else {
+            return self
         }
-        return String(self[start..<end])
+        return String(decoding: Array(utf8)[...].trimmingFieldWhitespace, as: UTF8.self)
     }
+}
+
+extension BidirectionalCollection<UInt8> where SubSequence == Self {
+    /// The bytes without spaces and tabs at their ends.
+    var trimmingFieldWhitespace: Self {
+        var trimmed = self
+        while trimmed.first?.isFieldWhitespace == true { trimmed = trimmed.dropFirst() }
+        while trimmed.last?.isFieldWhitespace == true { trimmed = trimmed.dropLast() }
+        return trimmed
+    }
+}
+
+extension UInt8 {
+    fileprivate var isFieldWhitespace: Bool { self == 0x20 || self == 0x09 }
 }

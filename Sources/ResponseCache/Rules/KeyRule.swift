@@ -91,30 +91,36 @@ package struct CanonicalURL: Hashable, Sendable {
 
     /// - Returns: `nil` for what is no absolute http or https URL.
     package init?(_ url: String) {
-        let text = url.idempotentlyPercentEncoded
-        let bytes = text.utf8
-        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return nil }
-        let scheme = text[..<colon].lowercased()
-        guard scheme == "http" || scheme == "https", text[colon...].hasPrefix("://") else { return nil }
-        let start = bytes.index(colon, offsetBy: 3)
-        let end = bytes[start...].firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
-        let mark = bytes[start..<end].firstIndex(of: UInt8(ascii: "?"))
-        query = mark.map { String(text[bytes.index(after: $0)..<end]) }
-        let pathEnd = mark ?? end
-        let slash = bytes[start..<pathEnd].firstIndex(of: UInt8(ascii: "/")) ?? pathEnd
-        var authority = text[start..<slash]
-        if let at = authority.utf8.lastIndex(of: UInt8(ascii: "@")) {
-            userInformation = String(authority[..<at])
-            authority = authority[bytes.index(after: at)...]
-        } else {
-            userInformation = nil
+        var text = url.idempotentlyPercentEncoded
+        let parts = text.withUTF8 { CanonicalURL.parts(of: $0) }
+        guard let parts else { return nil }
+        (base, query, userInformation) = parts
+    }
+
+    private static func parts(of text: UnsafeBufferPointer<UInt8>) -> (String, String?, String?)? {
+        func string(_ range: Range<Int>) -> String { String(decoding: text[range], as: UTF8.self) }
+        guard let colon = text.firstIndex(of: UInt8(ascii: ":")), text[colon...].starts(with: "://".utf8) else {
+            return nil
         }
-        guard !authority.isEmpty else { return nil }
+        let scheme = string(0..<colon).lowercased()
+        guard scheme == "http" || scheme == "https" else { return nil }
+        var start = colon + 3
+        let end = text[start...].firstIndex(of: UInt8(ascii: "#")) ?? text.endIndex
+        let mark = text[start..<end].firstIndex(of: UInt8(ascii: "?"))
+        let pathEnd = mark ?? end
+        let slash = text[start..<pathEnd].firstIndex(of: UInt8(ascii: "/")) ?? pathEnd
+        var userInformation: String?
+        if let at = text[start..<slash].lastIndex(of: UInt8(ascii: "@")) {
+            userInformation = string(start..<at)
+            start = at + 1
+        }
+        guard start < slash else { return nil }
         let standardPort = scheme == "http" ? ":80" : ":443"
-        var host = authority.lowercased()
+        var host = string(start..<slash).lowercased()
         if host.hasSuffix(standardPort) { host.removeLast(standardPort.count) }
         if host.hasSuffix(":") { host.removeLast() }
-        base = "\(scheme)://\(host)\(slash == pathEnd ? "/" : String(text[slash..<pathEnd]))"
+        let base = scheme + "://" + host + (slash == pathEnd ? "/" : string(slash..<pathEnd))
+        return (base, mark.map { string($0 + 1..<end) }, userInformation)
     }
 }
 
@@ -160,8 +166,16 @@ struct KeyDigest: ~Copyable {
             parts.append(0x01)
             return
         }
-        parts.append(contentsOf: "\u{2}\(value.utf8.count)\u{2}".utf8)
+        parts.append(0x02)
+        add(value.utf8.count)
+        parts.append(0x02)
         parts.append(contentsOf: value.utf8)
+    }
+
+    /// In decimal digits.
+    private mutating func add(_ number: Int) {
+        if number >= 10 { add(number / 10) }
+        parts.append(UInt8(ascii: "0") + UInt8(number % 10))
     }
 
     /// Adds bytes.

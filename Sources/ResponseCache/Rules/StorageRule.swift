@@ -29,7 +29,8 @@ package enum StorageRule {
         {
             return .status(response.status)
         }
-        return refusal(status: response.status, response.headers, to: request, mode)
+        return refusal(
+            status: response.status, response.headers, CacheControl(response.headers, mode), to: request, mode)
     }
 
     /// Why an answer that is stored by hand would be used by no policy; `nil` when one would use it.
@@ -55,37 +56,38 @@ package enum StorageRule {
         guard request.method == .get else { return .method(request.method.rawValue) }
         guard part.status == 206 else { return .status(part.status) }
         if CacheControl(request: request.headers).noStore { return .requestNoStore }
-        return refusal(status: part.status, part.headers, to: request, mode)
+        return refusal(status: part.status, part.headers, CacheControl(part.headers, mode), to: request, mode)
     }
 
     /// Why a response is none that may be kept for a request, with its credentials looked at; `nil` when it is.
     static func refusal(
-        status: Int, _ headers: HTTPHeaders, to request: HTTPRequest, _ mode: CacheMode
+        status: Int, _ headers: HTTPHeaders, _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> CacheRefusal? {
-        if let refusal = refusal(status: status, headers, mode) { return refusal }
-        return allowsAuthorization(headers, to: request, mode) ? nil : .authorization
+        if let refusal = refusal(status: status, headers, control, mode) { return refusal }
+        return allowsAuthorization(control, to: request, mode) ? nil : .authorization
     }
 
     /// Whether the answer to a request may be used again although somebody has shown who he is (§3.5). One's own cache
     /// keeps senders apart otherwise.
-    static func allowsAuthorization(_ headers: HTTPHeaders, to request: HTTPRequest, _ mode: CacheMode) -> Bool {
+    private static func allowsAuthorization(
+        _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
+    ) -> Bool {
         guard mode == .shared, request.authentication != nil || request.headers.contains("Authorization") else {
             return true
         }
-        return CacheControl(headers, mode).allowsAuthorization
+        return control.allowsAuthorization
     }
 
     /// What makes a response one that may be kept, looked at when it comes and again when it is found: it may have been
     /// stored by another rule than this one.
     package static func isUsable(status: Int, _ headers: HTTPHeaders, _ mode: CacheMode = .private) -> Bool {
-        refusal(status: status, headers, mode) == nil
+        refusal(status: status, headers, CacheControl(headers, mode), mode) == nil
     }
 
     /// Why a response is none that may be kept; `nil` when it is. See ``isUsable(status:_:_:)``.
-    package static func refusal(
-        status: Int, _ headers: HTTPHeaders, _ mode: CacheMode = .private
+    private static func refusal(
+        status: Int, _ headers: HTTPHeaders, _ control: CacheControl, _ mode: CacheMode
     ) -> CacheRefusal? {
-        let control = CacheControl(headers, mode)
         // §5.2.2.7.
         if mode == .shared, control.isPrivate { return .privateAnswer }
         if control.mustUnderstand {
@@ -94,7 +96,7 @@ package enum StorageRule {
         } else if control.noStore {
             return .noStore
         }
-        guard !VaryRule.matchesNothing(VaryRule.fields(of: headers)) else { return .variesOnEverything }
+        guard !VaryRule.variesOnEverything(headers) else { return .variesOnEverything }
         if control.maxAge != nil || headers.contains("Expires") { return nil }
         // An error that says nothing of its freshness must not take the place of what may stand in for it.
         if StatusRule.isServerError(status) { return .noFreshness }
@@ -149,7 +151,7 @@ package enum StorageRule {
             control.maxAge != nil || response.headers.contains("Expires"),
             !CacheControl(request: request.headers).noStore
         else { return false }
-        return CanonicalURL(contentURL) == own && isUsable(status: response.status, response.headers, mode)
-            && allowsAuthorization(response.headers, to: request, mode)
+        return CanonicalURL(contentURL) == own
+            && refusal(status: response.status, response.headers, control, to: request, mode) == nil
     }
 }

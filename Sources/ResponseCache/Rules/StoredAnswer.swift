@@ -49,6 +49,10 @@ package enum StoredAnswer {
     package static func response(_ entry: CacheEntry, to request: HTTPRequest) -> HTTPResponse {
         var headers = entry.headers
         var response = HTTPResponse(status: entry.status, reason: entry.reason, url: request.url)
+        guard headers.fields.contains(where: { $0.name.utf8.first == UInt8(ascii: ":") }) else {
+            response.headers = headers
+            return response
+        }
         if let url = headers[urlField] { response.url = url }
         if let version = headers[versionField].flatMap(HTTPVersion.init) { response.version = version }
         response.redirects = headers[values: redirectField].compactMap { line in
@@ -67,8 +71,7 @@ package enum StoredAnswer {
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode = .private
     ) -> HTTPResponse {
         var response = response(answer.entry, to: request)
-        let control = CacheControl(answer.entry.headers)
-        let withheld = control.noCacheFields + (mode == .shared ? control.privateFields : [])
+        let withheld = answer.control.noCacheFields + (mode == .shared ? answer.control.privateFields : [])
         if !withheld.isEmpty { response.headers.removeAll { withheld.contains($0.lowercased()) } }
         response.headers["Age"] = "\(Int64(min(answer.age, 0x1p31)))"
         switch answer.form {

@@ -18,6 +18,11 @@ package enum VaryRule {
         return names.sorted()
     }
 
+    /// Whether a response says that no request is like another.
+    static func variesOnEverything(_ headers: HTTPHeaders) -> Bool {
+        headers[values: "Vary"].contains { FieldList.elements(of: $0).contains(any) }
+    }
+
     /// Whether no request can match.
     package static func matchesNothing(_ fields: [String]) -> Bool { fields == [any] }
 

@@ -169,11 +169,12 @@ extension CacheExplanation {
                 } ?? false
         }
         let candidates = entries.map { entry in
-            (entry, CacheStrategy.mismatch(entry, request, question.identity, question.mode))
+            let control = CacheControl(entry.headers, question.mode)
+            return (entry, control, CacheStrategy.mismatch(entry, control, request, question.identity, question.mode))
         }
-        chosen = chosen ?? candidates.first { $0.1 == nil }?.0.key
-        stored = candidates.map { entry, mismatch in
-            let freshness = Freshness(of: entry, control: CacheControl(entry.headers, question.mode), at: time)
+        chosen = chosen ?? candidates.first { $0.2 == nil }?.0.key
+        stored = candidates.map { entry, control, mismatch in
+            let freshness = Freshness(of: entry, control: control, at: time)
             return Stored(
                 entry: entry, miss: entry.key == chosen ? found : mismatch ?? .older, age: freshness.age,
                 lifetime: freshness.lifetime)

@@ -25,7 +25,7 @@ final class Copies: Sendable {
     var areRight: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
 
     /// The entries as they are given out, when they are all that there is under their primary key; else `nil`.
-    func complete(_ kept: [CacheEntry]) -> [CacheEntry]? {
+    func complete(_ kept: consuming [CacheEntry]) -> [CacheEntry]? {
         guard isComplete(kept) else { return nil }
         var given = kept
         for index in given.indices { given[index].version = given[index].origin?.version }
@@ -38,8 +38,8 @@ final class Copies: Sendable {
     /// Whether copies are all that there is under their primary key.
     private func isComplete(_ entries: [CacheEntry]) -> Bool {
         !entries.isEmpty
-            && entries.allSatisfy { entry in
-                guard let origin = entry.origin, origin.version != nil else { return false }
+            && entries.indices.allSatisfy { index in
+                guard let origin = entries[index].origin, origin.version != nil else { return false }
                 return origin.epoch == epoch && origin.variantCount == entries.count
             }
     }
