@@ -1,6 +1,7 @@
 import CurlTransport
 import FoundationEssentials
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What the central face is given beside method, URL and headers.
