@@ -1,6 +1,6 @@
 import FoundationEssentials
-import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What the server's users and its thread both touch, behind one lock. Handlers
@@ -29,8 +29,8 @@ final class SharedState: Sendable {
         var stopIsRequested = false
         var idleConnectionsAreToClose = false
         var hasEnded = false
-        /// What is written here wakes the thread; -1 once that has ended.
-        var wakeSender: Int32
+        /// Wakes the thread; `nil` once that has ended.
+        var wakeUp: WakeUp?
         var waiters: [Int: Waiter] = [:]
         var waiterCount = 0
 
@@ -56,9 +56,7 @@ final class SharedState: Sendable {
 
     private let contents: Mutex<Contents>
 
-    init(wakeSender: Int32) {
-        contents = Mutex(Contents(wakeSender: wakeSender))
-    }
+    init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
 
     func read<Result: Sendable>(_ body: (Contents) -> Result) -> Result {
         contents.withLock { body($0) }
@@ -79,14 +77,7 @@ final class SharedState: Sendable {
     }
 
     /// Makes the thread look at the contents.
-    func wake() {
-        contents.withLock { contents in
-            guard contents.wakeSender >= 0 else { return }
-            var byte: UInt8 = 1
-            // When there is no room for the byte, enough of them are on their way.
-            _ = send(contents.wakeSender, &byte, 1, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-        }
-    }
+    func wake() { contents.withLock { $0.wakeUp?.signal() } }
 
     /// Waits until the contents are as wanted. The thread keeps the time, and an event ends the wait.
     func wait(
@@ -151,8 +142,7 @@ final class SharedState: Sendable {
     func end() {
         let (left, handlers) = contents.withLock { contents in
             contents.hasEnded = true
-            if contents.wakeSender >= 0 { close(contents.wakeSender) }
-            contents.wakeSender = -1
+            contents.wakeUp = nil
             let left = contents.waiters.values.map { ($0, $0.isSatisfied(contents), $0.description(contents)) }
             contents.waiters = [:]
             let handlers = contents.routes.map(\.handler) + [contents.fallback].compactMap { $0 }
@@ -171,5 +161,24 @@ final class SharedState: Sendable {
         }
         // Released here and not under the lock: one of them may hold the server.
         withExtendedLifetime(handlers) {}
+    }
+}
+
+extension SharedState.Contents {
+    /// The next queued reply, when it is one that is wanted.
+    mutating func takeQueued(where isWanted: (MockReply) -> Bool = { _ in true }) -> MockReply? {
+        guard queueHead < queue.count, isWanted(queue[queueHead]) else { return nil }
+        let reply = queue[queueHead]
+        queueHead += 1
+        if queueHead == queue.count {
+            queue.removeAll(keepingCapacity: true)
+            queueHead = 0
+        }
+        return reply
+    }
+
+    mutating func record(_ request: RecordedRequest) {
+        requestCount += 1
+        if settings.recordsRequests { requests.append(request) }
     }
 }
