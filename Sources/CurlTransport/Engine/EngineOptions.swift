@@ -112,7 +112,7 @@ struct EngineOptions: Sendable {
             }
             guard Self.canBind(to: address) else {
                 throw .invalidRequest(
-                    "connectionSource: \(address) is not an address of this machine (\(String(cString: strerror(errno))))"
+                    "connectionSource: \(address) is not an address of this machine (\(SystemError().text))"
                 )
             }
             add("connectionSource", CURLOPT_INTERFACE, .text("host!\(address)"))
