@@ -1,7 +1,8 @@
 /// Field values that are lists (RFC 9110 §5.6.1).
-enum FieldList {
-    /// The elements between commas, quoted texts kept whole, white space around them and empty ones left out.
-    static func elements(of value: String) -> [String] {
+package enum FieldList {
+    /// The elements between commas, or another separator in ASCII, quoted texts kept whole, white space around them and
+    /// empty ones left out.
+    package static func elements(of value: String, separatedBy separator: UInt8 = UInt8(ascii: ",")) -> [String] {
         var elements: [String] = []
         var start = value.utf8.startIndex
         var isQuoted = false
@@ -15,7 +16,7 @@ enum FieldList {
             case _ where isEscaped: isEscaped = false
             case UInt8(ascii: "\\") where isQuoted: isEscaped = true
             case UInt8(ascii: "\""): isQuoted.toggle()
-            case UInt8(ascii: ",") where !isQuoted:
+            case separator where !isQuoted:
                 take(upTo: index)
                 start = value.utf8.index(after: index)
             default: break
@@ -26,10 +27,17 @@ enum FieldList {
     }
 
     /// The field names of a list, in lower case.
-    static func names(_ value: String) -> [String] { elements(of: value).map { $0.lowercased() } }
+    package static func names(_ value: String) -> [String] { elements(of: value).map { $0.lowercased() } }
+
+    /// Name, in lower case, and value of `name=value`, `name="value"` or `name`.
+    package static func parameter(_ text: String) -> (name: String, value: String?) {
+        guard let equals = text.firstIndex(of: "=") else { return (text.trimmingFieldWhitespace.lowercased(), nil) }
+        let value = String(text[text.index(after: equals)...]).trimmingFieldWhitespace
+        return (String(text[..<equals]).trimmingFieldWhitespace.lowercased(), unquoted(value))
+    }
 
     /// The text inside quotes; a text without them as it is.
-    static func unquoted(_ text: String) -> String {
+    package static func unquoted(_ text: String) -> String {
         guard text.utf8.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") else { return text }
         var result = ""
         var isEscaped = false
@@ -47,7 +55,7 @@ enum FieldList {
 
 extension String {
     /// The text without spaces and tabs at its ends.
-    var trimmingFieldWhitespace: String {
+    package var trimmingFieldWhitespace: String {
         guard let first = utf8.first, let last = utf8.last else { return self }
         guard first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09 else { return self }
         let bytes = utf8
