@@ -1,4 +1,4 @@
-package import Glibc
+internal import Glibc
 
 /// What the system answered instead of doing what it was asked.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
