@@ -20,11 +20,14 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "Platform"),
+        .systemLibrary(name: "CLinux"),
+        .target(name: "Platform", dependencies: ["CLinux"]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
-        .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "CZlib", "Cryptography", "Platform"]),
+        .target(
+            name: "CurlTransport",
+            dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
         .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",
@@ -32,7 +35,7 @@ let package = Package(
                 "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
             ]),
         .target(name: "LATStorage", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
-        .target(name: "LATTesting", dependencies: ["HTTPCore", "Platform", "ResponseCache"]),
+        .target(name: "LATTesting", dependencies: ["CLinux", "HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache"]),
@@ -48,7 +51,7 @@ let package = Package(
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
-        .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting"]),
+        .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform"]),
         .testTarget(
             name: "LATNetworkingTests", dependencies: ["LATNetworking", "Cryptography", "LATTesting", "Platform"]),
         .testTarget(

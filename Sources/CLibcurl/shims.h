@@ -1,5 +1,4 @@
-// libcurl and the kernel's event calls, with what Swift cannot call by itself:
-// variadic functions, and macros that are casts.
+// libcurl, with what Swift cannot call by itself: variadic functions, and macros that are casts.
 #ifndef LAT_CLIBCURL_SHIMS_H
 #define LAT_CLIBCURL_SHIMS_H
 
@@ -14,18 +13,10 @@
 #endif
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <locale.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static inline CURLcode lat_setopt_long(CURL *handle, CURLoption option, long value) {
     return curl_easy_setopt(handle, option, value);
@@ -122,16 +113,6 @@ static inline CURLSHcode lat_share_setopt_long(CURLSH *share, CURLSHoption optio
 // The result of a message: a union in C.
 static inline CURLcode lat_message_result(const CURLMsg *message) { return message->data.result; }
 
-// The descriptor of an epoll event: a union in a packed struct in C.
-static inline int lat_epoll_fd(const struct epoll_event *event) { return event->data.fd; }
-
-static inline int lat_epoll_ctl(int epoll, int operation, int fd, uint32_t events) {
-    struct epoll_event event;
-    event.events = events;
-    event.data.fd = fd;
-    return epoll_ctl(epoll, operation, fd, &event);
-}
-
 // Keeps OpenSSL from tearing itself down in exit() while an engine thread still uses it. OpenSSL is looked up
 // and not linked, because libcurl may have been built with another TLS library.
 static inline void lat_keep_openssl_past_exit(void) {
@@ -197,19 +178,6 @@ static inline void lat_idn_free(char *text) {
     typedef void (*release_text)(void *);
     release_text release = (release_text)lat_idn_function("idn2_free");
     if (release) release(text);
-}
-
-// What the kernel has still to send or to hear confirmed (SIOCOUTQ).
-static inline int lat_unsent_bytes(int socket) {
-    int count = 0;
-    return ioctl(socket, TIOCOUTQ, &count) == 0 ? count : 0;
-}
-
-// Whether the other side has closed its half of a connection, even when there is still something to read.
-static inline int lat_is_closed_by_peer(int socket) {
-    const short half_closed = 0x2000; // POLLRDHUP, which poll.h has with _GNU_SOURCE only.
-    struct pollfd state = {.fd = socket, .events = half_closed};
-    return poll(&state, 1, 0) == 1 && (state.revents & (half_closed | POLLHUP | POLLERR)) != 0;
 }
 
 #endif

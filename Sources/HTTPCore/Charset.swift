@@ -16,8 +16,8 @@ package struct Charset: Hashable, Sendable {
         guard let contentType else { return .utf8 }
         for parameter in contentType.split(separator: ";").dropFirst() {
             let pair = parameter.split(separator: "=", maxSplits: 1)
-            guard pair.count == 2, trimmed(pair[0]).lowercased() == "charset" else { continue }
-            let value = trimmed(pair[1]).filter { $0 != "\"" && $0 != "'" }
+            guard pair.count == 2, String(pair[0]).trimmingFieldWhitespace.lowercased() == "charset" else { continue }
+            let value = String(pair[1]).trimmingFieldWhitespace.filter { $0 != "\"" && $0 != "'" }
             return value.isEmpty ? .utf8 : Charset(value)
         }
         return .utf8
@@ -71,9 +71,5 @@ package struct Charset: Hashable, Sendable {
         }
         let decoded = String(decoding: text, as: UTF8.self)
         return decoded.first == "\u{FEFF}" ? String(decoded.dropFirst()) : decoded
-    }
-
-    private static func trimmed(_ text: Substring) -> String {
-        String(text.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
 }

@@ -28,7 +28,7 @@ package enum FileName {
             path = rest.firstIndex(of: "/").map { String(rest[$0...]) } ?? ""
         }
         let segment = path.split(separator: "/", omittingEmptySubsequences: false).last.map(String.init) ?? ""
-        return sanitized(percentDecoded(segment)) ?? fallback
+        return sanitized(segment[...].percentDecoded()) ?? fallback
     }
 
     /// One name of a file, and nothing that a shell, a terminal or a directory could take for more: what comes after the
@@ -76,7 +76,7 @@ package enum FileName {
         var scanner = Array(field.unicodeScalars)[...]
         _ = take(&scanner) { $0 != ";" }
         while scanner.popFirst() != nil {
-            let name = trimmed(take(&scanner) { $0 != "=" && $0 != ";" }).lowercased()
+            let name = take(&scanner) { $0 != "=" && $0 != ";" }.trimmingFieldWhitespace.lowercased()
             guard scanner.first == "=" else { continue }
             scanner.removeFirst()
             _ = take(&scanner) { $0 == " " || $0 == "\t" }
@@ -86,7 +86,7 @@ package enum FileName {
                 value = quoted(&scanner)
                 _ = take(&scanner) { $0 != ";" }
             } else {
-                value = trimmed(take(&scanner) { $0 != ";" })
+                value = take(&scanner) { $0 != ";" }.trimmingFieldWhitespace
             }
             // The first of a name counts; a second one is somebody's trick.
             if !parameters.contains(where: { $0.name == name }) { parameters.append((name, value)) }
@@ -119,54 +119,14 @@ package enum FileName {
         return String(text)
     }
 
-    private static func trimmed(_ text: String) -> String {
-        String(text.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
-    }
-
     /// `UTF-8'de'na%C3%AFve.txt` (RFC 8187 §3.2); `nil` for other charsets than UTF-8 and ISO-8859-1, and bad escapes.
     private static func decodedExtended(_ value: String) -> String? {
         let parts = value.split(separator: "'", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, let bytes = percentBytes(String(parts[2]), isStrict: true) else { return nil }
+        guard parts.count == 3, let bytes = parts[2].percentDecodedBytes else { return nil }
         switch parts[0].lowercased() {
         case "utf-8": return String(validating: bytes, as: UTF8.self)
         case "iso-8859-1": return String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
         default: return nil
-        }
-    }
-
-    private static func percentDecoded(_ text: String) -> String {
-        String(decoding: percentBytes(text, isStrict: false) ?? [], as: UTF8.self)
-    }
-
-    private static func percentBytes(_ text: String, isStrict: Bool) -> [UInt8]? {
-        let bytes = Array(text.utf8)
-        var decoded: [UInt8] = []
-        var index = 0
-        while index < bytes.count {
-            guard bytes[index] == UInt8(ascii: "%") else {
-                decoded.append(bytes[index])
-                index += 1
-                continue
-            }
-            if index + 2 < bytes.count, let high = digit(bytes[index + 1]), let low = digit(bytes[index + 2]) {
-                decoded.append(high << 4 | low)
-                index += 3
-            } else if isStrict {
-                return nil
-            } else {
-                decoded.append(bytes[index])
-                index += 1
-            }
-        }
-        return decoded
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
         }
     }
 }

@@ -52,6 +52,36 @@ extension String {
     }
 }
 
+extension Substring {
+    /// The bytes that this part of a URL stands for (RFC 3986 §2.1); `nil` when a `%` begins no escape.
+    package var percentDecodedBytes: [UInt8]? { decodedBytes(plusIsSpace: false, isStrict: true) }
+
+    /// The text that this part of a URL stands for. A `%` that begins no escape stays, what is no UTF-8 is replaced.
+    ///
+    /// - Parameter plusIsSpace: whether `+` is a space, as in forms. Default `false`.
+    package func percentDecoded(plusIsSpace: Bool = false) -> String {
+        String(decoding: decodedBytes(plusIsSpace: plusIsSpace, isStrict: false) ?? [], as: UTF8.self)
+    }
+
+    private func decodedBytes(plusIsSpace: Bool, isStrict: Bool) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(utf8.count)
+        var rest = utf8[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%") {
+                if let high = rest.first?.hexadecimalValue, let low = rest.dropFirst().first?.hexadecimalValue {
+                    bytes.append(high << 4 | low)
+                    rest = rest.dropFirst(2)
+                    continue
+                }
+                guard !isStrict else { return nil }
+            }
+            bytes.append(plusIsSpace && byte == UInt8(ascii: "+") ? 0x20 : byte)
+        }
+        return bytes
+    }
+}
+
 /// Where the scheme and the authority of a URL end (RFC 3986 §3).
 private enum URLPrefix {
     static func end(in bytes: [UInt8]) -> Int {
@@ -87,7 +117,7 @@ extension [UInt8] {
 
 extension UInt8 {
     /// The value of a hexadecimal digit in ASCII, `nil` for every other byte.
-    var hexadecimalValue: UInt8? {
+    package var hexadecimalValue: UInt8? {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
         case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10

@@ -1,17 +1,5 @@
 package import Glibc
 
-/// The system's word for what failed.
-package struct SystemError: Error, Hashable, Sendable {
-    /// The number in `errno`.
-    package let code: Int32
-
-    /// Makes an error.
-    package init(_ code: Int32 = errno) { self.code = code }
-
-    /// The system's text.
-    package var text: String { String(cString: strerror(code)) }
-}
-
 /// Files that are there whole or not at all.
 package enum AtomicFile {
     /// Writes a file beside (`.new` behind its name), synchronises it and gives it its name. Where the path is a link, what it
@@ -39,7 +27,7 @@ package enum AtomicFile {
             ?? Array(bytes).withUnsafeBytes { fill(descriptor, $0, mode) }
         close(descriptor)
         guard code == 0, rename(temporary, path) == 0 else {
-            let failure = SystemError(code == 0 ? errno : code)
+            let failure = SystemError(code: code == 0 ? errno : code)
             unlink(temporary)
             throw failure
         }

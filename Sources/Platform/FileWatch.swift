@@ -52,9 +52,9 @@ package struct FileWatch {
         arm()
     }
 
-    /// Waits for something to happen, as ``Inotify/wait(lifeline:milliseconds:)``.
-    package func wait(lifeline: Int32, milliseconds: Int32) -> Bool {
-        inotify.wait(lifeline: lifeline, milliseconds: milliseconds)
+    /// Waits for something to happen, as ``Inotify/wait(until:milliseconds:)``.
+    package func wait(until end: WakeUp, milliseconds: Int32) -> Bool {
+        inotify.wait(until: end, milliseconds: milliseconds)
     }
 
     /// Watches what is on the way now, and no longer what is not.

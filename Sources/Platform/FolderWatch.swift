@@ -1,5 +1,4 @@
 internal import Glibc
-import Synchronization
 
 /// Tells when files in a folder change, whoever changes them: `inotify(7)` on a thread of its own, which sleeps until
 /// something happens.
@@ -10,9 +9,8 @@ package final class FolderWatch: Sendable {
     /// all.
     package typealias Handler = @Sendable (_ names: Set<String>) -> Int32?
 
-    /// Closed when the thread is to end.
-    private let lifeline: Int32
-    private let isOver = Atomic<Bool>(false)
+    /// Signalled when the thread is to end.
+    private let over: WakeUp
 
     private static let events =
         UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
@@ -20,33 +18,20 @@ package final class FolderWatch: Sendable {
 
     /// `nil` when the system cannot watch the folder, or has no descriptors left.
     package init?(folder: String, names: Set<String>, handler: @escaping Handler) {
-        guard let inotify = Inotify(), inotify.add(folder, Self.events) != nil else { return nil }
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { return nil }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        lifeline = ends[1]
-        let reading = ends[0]
-        let hasStarted = BackgroundThread.start("lat-watch") {
-            Self.run(inotify, reading, names, handler)
-            close(reading)
-        }
-        guard hasStarted else {
-            close(reading)
-            close(lifeline)
-            return nil
-        }
+        guard let inotify = Inotify(), inotify.add(folder, Self.events) != nil, let over = WakeUp(),
+            BackgroundThread.start("lat-watch", { Self.run(inotify, over, names, handler) })
+        else { return nil }
+        self.over = over
     }
 
     deinit { end() }
 
     /// Calls no more; a call that is under way is let finish.
-    package func end() {
-        if !isOver.exchange(true, ordering: .acquiringAndReleasing) { close(lifeline) }
-    }
+    package func end() { over.signal() }
 
-    private static func run(_ inotify: Inotify, _ lifeline: Int32, _ names: Set<String>, _ handler: Handler) {
+    private static func run(_ inotify: Inotify, _ over: WakeUp, _ names: Set<String>, _ handler: Handler) {
         var milliseconds: Int32 = -1
-        while inotify.wait(lifeline: lifeline, milliseconds: milliseconds) {
+        while inotify.wait(until: over, milliseconds: milliseconds) {
             let changed = take(inotify, names)
             // Called for what has changed, and when it wanted to be.
             if !changed.isEmpty || milliseconds >= 0 { milliseconds = handler(changed) ?? -1 }

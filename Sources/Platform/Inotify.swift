@@ -36,11 +36,11 @@ package final class Inotify: Sendable {
 
     /// Waits until there are events, or for so many milliseconds; -1 for any time.
     ///
-    /// - Parameter lifeline: a descriptor whose other end is closed when the waiting is to end.
-    /// - Returns: whether the other end is still open.
-    package func wait(lifeline: Int32, milliseconds: Int32) -> Bool {
+    /// - Parameter end: signalled when the waiting is to end.
+    /// - Returns: whether it is not.
+    package func wait(until end: WakeUp, milliseconds: Int32) -> Bool {
         var descriptors = [
-            pollfd(fd: lifeline, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
         ]
         _ = poll(&descriptors, 2, milliseconds)

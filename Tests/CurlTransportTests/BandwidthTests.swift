@@ -2,6 +2,7 @@
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import Platform
 import Testing
 
 /// Time is the subject here: how long something takes at least. That it takes no longer is not asserted.

@@ -2,6 +2,7 @@ import CLibcurl
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import Platform
 import Testing
 
 @testable import CurlTransport

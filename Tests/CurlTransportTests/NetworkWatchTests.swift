@@ -1,8 +1,10 @@
 import CLibcurl
+import CLinux
 import Dispatch
 import Glibc
 import HTTPCore
 import LATTesting
+import Platform
 import Testing
 
 @testable import CurlTransport

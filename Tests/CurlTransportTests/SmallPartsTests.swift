@@ -1,6 +1,8 @@
 import CLibcurl
 import FoundationEssentials
+import Glibc
 import HTTPCore
+import Platform
 import Testing
 
 @testable import CurlTransport
@@ -203,33 +205,30 @@ import Testing
 }
 
 @Suite struct SocketTableTests {
-    /// An epoll descriptor and a pair of connected sockets.
-    private func withSockets(_ body: (CInt, CInt, CInt) throws -> Void) throws {
-        let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
+    /// A pair of connected sockets, and what watches them.
+    private func withSockets(_ body: (EventQueue, CInt, CInt) throws -> Void) throws {
+        let epoll = try #require(EventQueue())
         var pair: [CInt] = [-1, -1]
         #expect(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0)
-        defer { for descriptor in [epoll] + pair { close(descriptor) } }
+        defer { for descriptor in pair { close(descriptor) } }
         try body(epoll, pair[0], pair[1])
     }
 
-    private func eventCount(_ epoll: CInt) -> Int {
-        var event = epoll_event()
-        return Int(epoll_wait(epoll, &event, 1, 0))
-    }
+    private func eventCount(_ epoll: EventQueue) -> Int { epoll.wait(milliseconds: 0) }
 
     @Test func aSocketThatIsLetGoStaysUntilSomethingHappens() throws {
         try withSockets { epoll, near, far in
-            var table = SocketTable(epoll: epoll)
+            var table = SocketTable(epoll)
             table.opened(near)
             table.watch(near, CURL_POLL_IN)
             #expect(eventCount(epoll) == 0)
             write(far, "a", 1)
             #expect(eventCount(epoll) == 1)
-            let isWanted = table.isWanted(near, EPOLLIN.rawValue)
+            let isWanted = table.isWanted(near, .readable)
             #expect(isWanted)
             table.watch(near, CURL_POLL_REMOVE)
             #expect(eventCount(epoll) == 1)
-            let isStillWanted = table.isWanted(near, EPOLLIN.rawValue)
+            let isStillWanted = table.isWanted(near, .readable)
             #expect(!isStillWanted)
             #expect(table.inputCount == 1)
             #expect(eventCount(epoll) == 0, "it is taken out at the first event nobody wants")
@@ -245,17 +244,17 @@ import Testing
     /// After an upload libcurl last waited for room to send.
     @Test func idleSocketIsWatchedForInputOnly() throws {
         try withSockets { epoll, near, far in
-            var table = SocketTable(epoll: epoll)
+            var table = SocketTable(epoll)
             table.opened(near)
             table.watch(near, CURL_POLL_INOUT)
             table.watch(near, CURL_POLL_REMOVE)
             #expect(eventCount(epoll) == 1)
-            let wantsOutput = table.isWanted(near, EPOLLOUT.rawValue)
+            let wantsOutput = table.isWanted(near, .writable)
             #expect(!wantsOutput)
             #expect(table.inputCount == 0 && eventCount(epoll) == 0)
             write(far, "a", 1)
             #expect(eventCount(epoll) == 1)
-            let wantsInput = table.isWanted(near, EPOLLIN.rawValue)
+            let wantsInput = table.isWanted(near, .readable)
             #expect(!wantsInput)
             #expect(table.inputCount == 1 && eventCount(epoll) == 0)
             let isFound = [80, 0, 0].map { table.takeInput(port: $0) }
@@ -267,7 +266,7 @@ import Testing
         try withSockets { epoll, _, _ in
             let unconnected = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
             defer { close(unconnected) }
-            var table = SocketTable(epoll: epoll)
+            var table = SocketTable(epoll)
             table.opened(unconnected)
             table.watch(unconnected, CURL_POLL_OUT)
             #expect(eventCount(epoll) == 1)
@@ -279,11 +278,11 @@ import Testing
     /// libcurl takes an answer that is there at once without waiting for it.
     @Test func aConnectionUsedWithoutWaitingIsWatched() throws {
         try withSockets { epoll, near, far in
-            var table = SocketTable(epoll: epoll)
+            var table = SocketTable(epoll)
             table.opened(near)
             table.watch(near, CURL_POLL_OUT)
             table.watch(near, CURL_POLL_REMOVE)
-            let wantsOutput = table.isWanted(near, EPOLLOUT.rawValue)
+            let wantsOutput = table.isWanted(near, .writable)
             #expect(!wantsOutput)
             close(far)
             #expect(eventCount(epoll) == 1)
@@ -293,7 +292,7 @@ import Testing
     /// libcurl 7.88 closes some sockets without a word; the number then comes back for another.
     @Test func aNumberThatWasClosedUnnoticedIsWatchedAgain() throws {
         try withSockets { epoll, near, _ in
-            var table = SocketTable(epoll: epoll)
+            var table = SocketTable(epoll)
             table.opened(near)
             table.watch(near, CURL_POLL_INOUT)
             var other: [CInt] = [-1, -1]
@@ -310,8 +309,8 @@ import Testing
 
     @Test func strangersAreNotWanted() throws {
         try withSockets { epoll, near, _ in
-            var table = SocketTable(epoll: epoll)
-            let wanted = [near, 10_000].filter { table.isWanted($0, EPOLLIN.rawValue) }
+            var table = SocketTable(epoll)
+            let wanted = [near, 10_000].filter { table.isWanted($0, .readable) }
             #expect(wanted == [])
             table.closed(10_000)
             #expect(table.openCount == 0)

@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 import Testing
 
 @testable import CurlTransport

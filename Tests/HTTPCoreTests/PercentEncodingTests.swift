@@ -81,6 +81,14 @@ struct PercentEncodingTests {
         }
     }
 
+    @Test func decodingKeepsWhatIsNoEscape() {
+        #expect("a%20b+c%zz%4%"[...].percentDecoded() == "a b+c%zz%4%")
+        #expect("a+b%2B%c3%A4"[...].percentDecoded(plusIsSpace: true) == "a b+ä")
+        #expect("%FF"[...].percentDecoded() == "\u{FFFD}")
+        #expect("x%C3%A4"[...].percentDecodedBytes == [0x78, 0xC3, 0xA4])
+        for text in ["%", "%4", "%zz", "a%+1"] { #expect(text[...].percentDecodedBytes == nil) }
+    }
+
     private func decoded(_ text: String) -> [UInt8] {
         let bytes = Array(text.utf8)
         var result: [UInt8] = []

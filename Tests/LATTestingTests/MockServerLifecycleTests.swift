@@ -17,7 +17,7 @@ import Testing
         server.fallback { _ in .text("hi") }
         let client = try RawClient(server)
         _ = try client.getResponse("/")
-        #expect(server.openDescriptors == 5)
+        #expect(server.openDescriptors == 4)
         server.stop()
         server.stop()
         #expect(server.openDescriptors == 0)

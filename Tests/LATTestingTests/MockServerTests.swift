@@ -221,7 +221,7 @@ import Testing
         let clients = try (0..<200).map { _ in try RawClient(server) }
         try await server.waitForConnections(200)
         #expect(server.openConnections == 200)
-        #expect(server.openDescriptors == 204)
+        #expect(server.openDescriptors == 203)
         for round in 0..<5 {
             for (index, client) in clients.enumerated() { try client.get("/\(round)/\(index)") }
             for (index, client) in clients.enumerated() {

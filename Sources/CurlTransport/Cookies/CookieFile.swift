@@ -17,7 +17,7 @@ struct CookieFile: Sendable {
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
                 throw .invalidRequest(
-                    "the cookie file \"\(path)\" cannot be used: \(String(cString: strerror(reason))); give a file in a "
+                    "the cookie file \"\(path)\" cannot be used: \(SystemError(code: reason).text); give a file in a "
                         + "folder that exists and may be written")
             }
             return ""

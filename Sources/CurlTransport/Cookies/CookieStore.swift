@@ -170,7 +170,7 @@ final class CookieStore: EndsWithProcess {
             written.withLock { $0 = Written(text: text) }
             return nil
         }
-        let message = "the cookie file \"\(file.path)\" cannot be written: \(String(cString: strerror(code)))"
+        let message = "the cookie file \"\(file.path)\" cannot be written: \(SystemError(code: code).text)"
         let isFirst = written.withLock { written in
             defer { written.hasWarned = true }
             return !written.hasWarned

@@ -1,4 +1,5 @@
 import CLibcurl
+import Glibc
 
 // The C functions libcurl calls, all on the engine's thread. Each finds its
 // object by the context pointer and passes the call on.

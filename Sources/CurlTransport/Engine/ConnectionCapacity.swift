@@ -1,3 +1,5 @@
+import Platform
+
 /// How many connections libcurl may have open (`CURLMOPT_MAXCONNECTS`).
 ///
 /// libcurl counts the connections in use too and closes an idle one for each

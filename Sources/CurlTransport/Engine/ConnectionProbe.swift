@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 /// One connect probe on its way through the engine.
 final class ConnectionProbe: @unchecked Sendable {

@@ -1,47 +1,17 @@
 import CLibcurl
 import Glibc
+import Platform
 
 /// The two ends of a TCP connection. Connections from one address to one server have the same.
 struct ConnectionEnds: Hashable, Sendable {
     /// The address of this machine, without the port.
-    private let ownName: [UInt8]
-    private let peerName: [UInt8]
+    let own: SocketAddress
+    let peer: SocketAddress
 
     /// The ends of a connected socket; `nil` when they cannot be told, or are no internet addresses.
     init?(_ socket: CInt) {
-        var own = sockaddr_storage()
-        var peer = sockaddr_storage()
-        guard Self.name(of: socket, &own, getsockname), Self.name(of: socket, &peer, getpeername),
-            [AF_INET, AF_INET6].contains(CInt(own.ss_family))
-        else { return nil }
-        // The port lies at the same place in both families.
-        withUnsafeMutableBytes(of: &own) { $0.storeBytes(of: 0, toByteOffset: 2, as: in_port_t.self) }
-        (ownName, peerName) = (Self.bytes(of: own), Self.bytes(of: peer))
-    }
-
-    var own: sockaddr_storage { Self.address(ownName) }
-    var peer: sockaddr_storage { Self.address(peerName) }
-
-    private static func bytes(of address: sockaddr_storage) -> [UInt8] {
-        let isIPv4 = CInt(address.ss_family) == AF_INET
-        let length = isIPv4 ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size
-        return withUnsafeBytes(of: address) { Array($0.prefix(length)) }
-    }
-
-    private static func address(_ bytes: [UInt8]) -> sockaddr_storage {
-        var address = sockaddr_storage()
-        withUnsafeMutableBytes(of: &address) { $0.copyBytes(from: bytes) }
-        return address
-    }
-
-    private static func name(
-        of socket: CInt, _ address: inout sockaddr_storage,
-        _ call: (CInt, UnsafeMutablePointer<sockaddr>?, UnsafeMutablePointer<socklen_t>?) -> CInt
-    ) -> Bool {
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { call(socket, $0, &length) == 0 }
-        }
+        guard let own = SocketAddress.own(of: socket), let peer = SocketAddress.peer(of: socket) else { return nil }
+        (self.own, self.peer) = (own.withoutPort, peer)
     }
 }
 
@@ -63,25 +33,14 @@ enum ConnectionRoute {
     /// A datagram socket that is bound and connected as the connection is asks the kernel for its route, and sends nothing.
     private static func hasRoute(_ ends: ConnectionEnds) -> Bool {
         let kind = CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
-        let descriptor = socket(CInt(ends.own.ss_family), kind, 0)
+        let descriptor = socket(ends.own.family, kind, 0)
         guard descriptor >= 0 else { return true }
         defer { close(descriptor) }
-        guard call(bind, descriptor, ends.own) == 0 else { return errno != EADDRNOTAVAIL }
-        guard call(connect, descriptor, ends.peer) == 0 else {
+        guard ends.own.call(bind, descriptor) else { return errno != EADDRNOTAVAIL }
+        guard ends.peer.call(connect, descriptor) else {
             return ![ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL, EACCES].contains(errno)
         }
         return true
-    }
-
-    private static func call(
-        _ function: (CInt, UnsafePointer<sockaddr>?, socklen_t) -> CInt, _ descriptor: CInt, _ address: sockaddr_storage
-    ) -> CInt {
-        var address = address
-        let isIPv4 = CInt(address.ss_family) == AF_INET
-        let length = isIPv4 ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { function(descriptor, $0, socklen_t(length)) }
-        }
     }
 
     /// The addresses of this machine, and whether the link that has each runs; `nil` when they cannot be told.
@@ -94,26 +53,18 @@ enum ConnectionRoute {
         var entry = list
         while let current = entry?.pointee {
             entry = current.ifa_next
-            guard let name = current.ifa_addr else { continue }
-            let family = CInt(name.pointee.sa_family)
-            guard family == AF_INET || family == AF_INET6 else { continue }
-            var storage = sockaddr_storage()
-            memcpy(&storage, name, family == AF_INET ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size)
+            guard let name = current.ifa_addr, let address = SocketAddress(name) else { continue }
             let isRunning = current.ifa_flags & running == running
             // Two links may have one address: it is enough that one of them runs.
-            addresses[host(of: storage), default: false] = isRunning || addresses[host(of: storage)] ?? false
+            addresses[host(of: address), default: false] = isRunning || addresses[host(of: address)] ?? false
         }
         return addresses
     }
 
-    private static func host(of address: sockaddr_storage) -> [UInt8] {
-        withUnsafeBytes(of: address) { bytes in
-            var host = Array(CInt(address.ss_family) == AF_INET ? bytes[4..<8] : bytes[8..<24])
-            // An IPv4 address in IPv6 (::ffff:a.b.c.d).
-            if host.count == 16, host[..<10].allSatisfy({ $0 == 0 }), host[10] == 0xFF, host[11] == 0xFF {
-                host = Array(host[12...])
-            }
-            return host
-        }
+    private static func host(of address: SocketAddress) -> [UInt8] {
+        let host = address.host
+        // An IPv4 address in IPv6 (::ffff:a.b.c.d).
+        let isMapped = host.count == 16 && host[..<10].allSatisfy { $0 == 0 } && host[10] == 0xFF && host[11] == 0xFF
+        return isMapped ? Array(host[12...]) : host
     }
 }

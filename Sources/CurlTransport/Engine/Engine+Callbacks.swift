@@ -1,6 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 import HTTPCore
+import Platform
 
 // What libcurl's callbacks tell, and what they are answered.
 extension Engine {
@@ -24,7 +25,7 @@ extension Engine {
         }
         // The proxy is the app's choice; the URL's host was looked at when the request was prepared.
         if transfer.plan.proxy != nil { return nil }
-        guard let address = SocketAddress.address(of: address) else {
+        guard let address = IPAddress(address) else {
             return AddressGuard.error(.reserved, address: "an address of an unknown family", host: host)
         }
         return addressGuard.refusal(of: address, host: host).map {
@@ -239,5 +240,16 @@ extension Engine {
         let progress = transfer.machine.progressEnded(
             completed, isWhole: isWhole, isCoded: transfer.head.isCoded, now)
         if let progress { report(progress) }
+    }
+}
+
+extension IPAddress {
+    /// The address that libcurl is about to connect to; `nil` for a family that is neither IPv4 nor IPv6.
+    init?(_ address: UnsafePointer<curl_sockaddr>) {
+        // libcurl's buffer is as long as any address; `curl_sockaddr` declares its beginning only.
+        guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr),
+            let name = SocketAddress((UnsafeRawPointer(address) + offset).assumingMemoryBound(to: sockaddr.self))
+        else { return nil }
+        self.init(bytes: name.host)
     }
 }

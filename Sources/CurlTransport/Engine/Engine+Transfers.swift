@@ -103,9 +103,8 @@ extension Engine {
         guard transfer.machine.mayRepeat else { return false }
         let loss = Attempts.Loss(
             sent: handle.long(CURLINFO_REQUEST_SIZE),
-            isRefused: transfer.streamFate.isRefused
-                || StreamFate.isRefusal(
-                    result, handle.errorText, isIdempotent: transfer.machine.rules.isIdempotent),
+            isRefused: transfer.streamFate.isRefused(
+                after: result, handle.errorText, isIdempotent: transfer.machine.rules.isIdempotent),
             isReused: handle.long(CURLINFO_NUM_CONNECTS) == 0, isMultiplexed: isMultiplexed(transfer))
         guard let timeLeft = transfer.machine.timeToRepeat(after: result, loss, now),
             transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true

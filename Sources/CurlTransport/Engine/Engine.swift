@@ -1,6 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 import HTTPCore
+import Platform
 
 /// The one thread that talks to the network: `epoll_wait`, libcurl's multi
 /// handle driven by sockets and one timer, and the mailbox.
@@ -41,7 +42,7 @@ final class Engine: @unchecked Sendable {
     let executor: EngineExecutor
 
     let multi: UnsafeMutableRawPointer
-    private let epoll: CInt
+    private let events: EventQueue
     @exclusivity(unchecked) var sockets: SocketTable
     @exclusivity(unchecked) var queue: AdmissionQueue<Transfer>
     @exclusivity(unchecked) var idleWatch = IdleWatch()
@@ -78,15 +79,10 @@ final class Engine: @unchecked Sendable {
         try GlobalCurl.start()
         options = try EngineOptions(configuration)
         guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
-        let epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { throw EngineFailure.noResources("an epoll descriptor") }
-        guard let multi = curl_multi_init() else {
-            close(epoll)
-            throw EngineFailure.noResources("memory for libcurl")
-        }
+        guard let events = EventQueue() else { throw EngineFailure.noResources("an epoll descriptor") }
+        guard let multi = curl_multi_init() else { throw EngineFailure.noResources("memory for libcurl") }
         guard let share = curl_share_init() else {
             curl_multi_cleanup(multi)
-            close(epoll)
             throw EngineFailure.noResources("memory for libcurl")
         }
         self.configuration = configuration
@@ -95,13 +91,13 @@ final class Engine: @unchecked Sendable {
         self.cookies = cookies
         self.mailbox = mailbox
         executor = EngineExecutor(mailbox: mailbox)
-        self.epoll = epoll
+        self.events = events
         self.multi = multi
         self.share = share
         if configuration.maxReceiveRate != nil || configuration.maxSendRate != nil {
             throttle = Throttle(configuration, .now)
         }
-        sockets = SocketTable(epoll: epoll)
+        sockets = SocketTable(events)
         queue = AdmissionQueue(totalLimit: max(1, configuration.maxConnections ?? .max))
         capacity = ConnectionCapacity(
             maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
@@ -121,7 +117,7 @@ final class Engine: @unchecked Sendable {
             hostLimit = max(1, configuration.maxConnectionsPerHost)
             _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
         }
-        _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, mailbox.descriptor, EPOLLIN.rawValue | EPOLLET.rawValue)
+        events.watch(mailbox.wakeUp.descriptor, for: [.readable, .edge])
     }
 
     static func from(_ context: UnsafeMutableRawPointer) -> Engine {
@@ -137,16 +133,13 @@ final class Engine: @unchecked Sendable {
     /// Runs until a command shuts it down.
     func run() {
         mailbox.open()
-        let services = EngineServices(engine: self, epoll: epoll)
+        let services = EngineServices(engine: self, events)
         self.services = services
-        let capacity = 256
-        let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: capacity)
-        defer { events.deallocate() }
         while !isShuttingDown {
-            let count = epoll_wait(epoll, events, CInt(capacity), waitTime())
+            let count = events.wait(milliseconds: waitTime())
             now = .now
             // Before the commands: what has come on an idle connection is to be known when a request would go out on it.
-            for index in 0..<max(0, Int(count)) { handleEvent(events + index) }
+            for index in 0..<count { handle(events[index]) }
             takeCommands()
             // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
             // waiting for as long as there is data.
@@ -186,17 +179,13 @@ final class Engine: @unchecked Sendable {
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
     }
 
-    private func handleEvent(_ event: UnsafeMutablePointer<epoll_event>) {
-        let descriptor = lat_epoll_fd(event)
-        let bits = event.pointee.events
-        guard descriptor != mailbox.descriptor, services?.noted(descriptor) != true, sockets.isWanted(descriptor, bits)
+    private func handle(_ event: (token: Int, events: EventQueue.Events)) {
+        let descriptor = CInt(truncatingIfNeeded: event.token)
+        guard descriptor != mailbox.wakeUp.descriptor, services?.noted(descriptor) != true,
+            sockets.isWanted(descriptor, event.events)
         else { return }
-        var what: CInt = 0
-        if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
-        if bits & EPOLLOUT.rawValue != 0 { what |= CURL_CSELECT_OUT }
-        if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { what |= CURL_CSELECT_ERR }
         var running: CInt = 0
-        curl_multi_socket_action(multi, descriptor, what, &running)
+        curl_multi_socket_action(multi, descriptor, event.events.curlSelect, &running)
     }
 
     private func fireTimer() {
@@ -275,7 +264,7 @@ final class Engine: @unchecked Sendable {
         // The connections are gone, and with them whoever adds to these.
         sessions = nil
         curl_share_cleanup(share)
-        close(epoll)
+        events.end()
     }
 
     /// What is left, and who waits for the end.
@@ -283,5 +272,26 @@ final class Engine: @unchecked Sendable {
         var left = gauges
         left.isRunning = false
         return (left, shutdownWaiters)
+    }
+}
+
+extension EventQueue.Events {
+    /// What libcurl wants to hear of (`CURL_POLL_…`).
+    init(pollingFor what: CInt) {
+        switch what {
+        case CURL_POLL_IN: self = .readable
+        case CURL_POLL_OUT: self = .writable
+        case CURL_POLL_INOUT: self = [.readable, .writable]
+        default: self = []
+        }
+    }
+
+    /// What libcurl is told (`CURL_CSELECT_…`).
+    var curlSelect: CInt {
+        var what: CInt = 0
+        if contains(.readable) { what |= CURL_CSELECT_IN }
+        if contains(.writable) { what |= CURL_CSELECT_OUT }
+        if !isDisjoint(with: .gone) { what |= CURL_CSELECT_ERR }
+        return what
     }
 }

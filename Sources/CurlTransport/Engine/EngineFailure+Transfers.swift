@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 // What fails in a transfer: the kind, what happened, and the next step.
 extension EngineFailure {

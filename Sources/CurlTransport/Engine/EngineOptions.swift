@@ -1,6 +1,7 @@
 import CLibcurl
 import Glibc
 import HTTPCore
+import Platform
 
 /// The settings of an engine that concern its connections and are the same for all of them, checked, as options of
 /// libcurl.
@@ -111,7 +112,7 @@ struct EngineOptions: Sendable {
             }
             guard Self.canBind(to: address) else {
                 throw .invalidRequest(
-                    "connectionSource: \(address) is not an address of this machine (\(String(cString: strerror(errno))))"
+                    "connectionSource: \(address) is not an address of this machine (\(SystemError().text))"
                 )
             }
             add("connectionSource", CURLOPT_INTERFACE, .text("host!\(address)"))
@@ -144,34 +145,16 @@ struct EngineOptions: Sendable {
         return names
     }
 
+    /// Whether this machine has an address. If not, `errno` says why.
     private static func canBind(to address: IPAddress) -> Bool {
-        let family = address.isIPv4 ? AF_INET : AF_INET6
-        let descriptor = socket(family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        guard let name = SocketAddress(host: address.bytes) else { return false }
+        let descriptor = socket(name.family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
-        let code: CInt
-        if address.isIPv4 {
-            var name = sockaddr_in()
-            name.sin_family = sa_family_t(AF_INET)
-            withUnsafeMutableBytes(of: &name.sin_addr) { $0.copyBytes(from: address.bytes) }
-            code = withUnsafePointer(to: &name) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-        } else {
-            var name = sockaddr_in6()
-            name.sin6_family = sa_family_t(AF_INET6)
-            withUnsafeMutableBytes(of: &name.sin6_addr) { $0.copyBytes(from: address.bytes) }
-            code = withUnsafePointer(to: &name) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in6>.size))
-                }
-            }
-        }
+        let isBound = name.call(bind, descriptor)
         let reason = errno
         close(descriptor)
         errno = reason
-        return code == 0
+        return isBound
     }
 
     // MARK: libcurl

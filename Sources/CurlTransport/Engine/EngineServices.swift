@@ -20,11 +20,11 @@ final class EngineServices {
     private var hasProbeEvents = false
     private var hasNetworkEvents = false
 
-    init(engine: Engine, epoll: CInt) {
+    init(engine: Engine, _ events: EventQueue) {
         self.engine = engine
-        probes = ProbeLane(engine: engine, epoll: epoll)
+        probes = ProbeLane(engine: engine, events)
         network = engine.configuration.watchesNetwork ? NetworkWatch() : nil
-        if let network { _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, network.descriptor, EPOLLIN.rawValue) }
+        if let network { events.watch(network.descriptor, for: .readable) }
     }
 
     /// Called on the engine's thread whenever the network has changed, until the engine ends.

@@ -1,4 +1,5 @@
 import CLibcurl
+import Platform
 
 /// When to look at transfers that may have been silent too long.
 ///

@@ -1,10 +1,11 @@
-import CLibcurl
+import Glibc
+import Platform
 import Synchronization
 
 /// How the engine is talked to: commands for it, and the jobs of tasks that
 /// run on its thread.
 ///
-/// Other threads leave both in a locked list, with one write to an eventfd when
+/// Other threads leave both in a locked list, with one ``WakeUp`` when
 /// the engine sleeps: a burst wakes it once. The engine's own thread leaves
 /// them in plain lists, without lock or system call.
 final class Mailbox<Command: Sendable>: @unchecked Sendable {
@@ -18,8 +19,8 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         var isClosed = false
     }
 
-    /// Polled by the engine, edge-triggered, so that it need not be read.
-    let descriptor: CInt
+    /// Watched by the engine, edge-triggered, so that it need not be cleared.
+    let wakeUp: WakeUp
     private let state = Mutex(State())
     /// The engine's thread; 0 before it runs and once the mailbox is closed.
     private let owner = Atomic<UInt>(0)
@@ -28,11 +29,9 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
 
     /// `nil` when the process has no descriptor left.
     init?() {
-        descriptor = eventfd(0, CInt(EFD_CLOEXEC | EFD_NONBLOCK))
-        guard descriptor >= 0 else { return nil }
+        guard let wakeUp = WakeUp() else { return nil }
+        self.wakeUp = wakeUp
     }
-
-    deinit { close(descriptor) }
 
     /// Leaves a command. Returns `false` when the engine has ended and nobody will read it.
     @discardableResult
@@ -64,14 +63,8 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
             defer { state.isSleeping = false }
             return (true, state.isSleeping)
         }
-        if wakes { wake() }
+        if wakes { wakeUp.signal() }
         return isOpen
-    }
-
-    private func wake() {
-        var one: UInt64 = 1
-        // It cannot fail but for a full counter, and then the engine is awake anyway.
-        _ = write(descriptor, &one, MemoryLayout.size(ofValue: one))
     }
 
     // MARK: For the engine's thread

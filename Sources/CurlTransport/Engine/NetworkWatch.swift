@@ -1,4 +1,4 @@
-import CLibcurl
+import CLinux
 import Glibc
 
 /// Hears from the kernel what becomes of links, addresses and routes (rtnetlink(7)).
@@ -51,10 +51,6 @@ struct NetworkChanges {
     private var links: [Int32: UInt32] = [:]
     private var addresses: Set<[UInt8]> = []
 
-    private static let linkFlags = UInt32(0x1 /* IFF_UP */ | 0x40 /* IFF_RUNNING */ | 0x10000 /* IFF_LOWER_UP */)
-    /// RTM_F_CLONED: a route the kernel made for itself, of its cache.
-    private static let cloned = UInt32(0x200)
-
     /// Takes messages in. Returns whether they say something new.
     mutating func note(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var isNews = false
@@ -75,7 +71,7 @@ struct NetworkChanges {
         switch type {
         case Int(RTM_NEWLINK), Int(RTM_DELLINK):
             guard let link = Self.load(ifinfomsg.self, payload) else { return false }
-            let flags = type == Int(RTM_DELLINK) ? nil : link.ifi_flags & Self.linkFlags
+            let flags = type == Int(RTM_DELLINK) ? nil : link.ifi_flags & lat_link_flags
             let before = links.updateValue(flags ?? 0, forKey: link.ifi_index)
             if flags == nil { links[link.ifi_index] = nil }
             // The first word about a link may be a repetition; to look once too often costs little.
@@ -87,7 +83,8 @@ struct NetworkChanges {
             return true
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
             guard let route = Self.load(rtmsg.self, payload) else { return false }
-            return route.rtm_flags & Self.cloned == 0
+            // A clone the kernel made for itself, of its cache.
+            return route.rtm_flags & UInt32(RTM_F_CLONED) == 0
         default:
             return false
         }
@@ -100,16 +97,17 @@ struct NetworkChanges {
 
     /// Which link and which address, without the lifetimes that follow.
     private static func key(ofAddress payload: UnsafeRawBufferPointer) -> [UInt8] {
-        let size = MemoryLayout<ifaddrmsg>.size
         guard let message = load(ifaddrmsg.self, payload) else { return Array(payload) }
         var key = withUnsafeBytes(of: message.ifa_index) { Array($0) } + [message.ifa_prefixlen]
-        var offset = size
-        while offset + 4 <= payload.count {
-            let length = Int(payload.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
-            let kind = Int(payload.loadUnaligned(fromByteOffset: offset + 2, as: UInt16.self))
-            guard length >= 4, offset + length <= payload.count else { break }
-            if kind == Int(IFA_ADDRESS) || kind == Int(IFA_LOCAL) {
-                key += payload[(offset + 2)..<(offset + length)]
+        var offset = MemoryLayout<ifaddrmsg>.size
+        let headSize = MemoryLayout<rtattr>.size
+        while offset + headSize <= payload.count {
+            let head = payload.loadUnaligned(fromByteOffset: offset, as: rtattr.self)
+            let length = Int(head.rta_len)
+            guard length >= headSize, offset + length <= payload.count else { break }
+            if [Int(IFA_ADDRESS), Int(IFA_LOCAL)].contains(Int(head.rta_type)) {
+                key.append(UInt8(truncatingIfNeeded: head.rta_type))
+                key += payload[(offset + headSize)..<(offset + length)]
             }
             offset += (length + 3) & ~3
         }

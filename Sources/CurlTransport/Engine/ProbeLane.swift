@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 /// Runs connect probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
 ///
@@ -7,21 +8,24 @@ import HTTPCore
 /// an idle one out of the pool, or wait for one to become free. Its sockets are watched by an epoll descriptor that the
 /// engine's watches in turn.
 final class ProbeLane {
-    /// Readable when a probe's socket is.
+    /// Readable when a probe's socket is; -1 when there is none.
     let descriptor: CInt
     /// When libcurl wants to be called.
     private(set) var due = MonotonicTime.distantFuture
 
     private unowned let engine: Engine
+    /// `nil` when the system gave none, or the lane has ended.
+    private var events: EventQueue?
     private var multi: UnsafeMutableRawPointer?
     private var running: [ConnectionProbe] = []
     private var watched: Set<CInt> = []
     private var now = MonotonicTime.now
 
-    init(engine: Engine, epoll: CInt) {
+    init(engine: Engine, _ outer: EventQueue) {
         self.engine = engine
-        descriptor = epoll_create1(CInt(EPOLL_CLOEXEC))
-        if descriptor >= 0 { _ = lat_epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, EPOLLIN.rawValue) }
+        events = EventQueue(capacity: 32)
+        descriptor = events?.descriptor ?? -1
+        if let events { outer.watch(events.descriptor, for: .readable) }
     }
 
     deinit { end() }
@@ -57,20 +61,14 @@ final class ProbeLane {
     }
 
     func turn(_ now: MonotonicTime) {
-        guard let multi else { return }
+        guard let multi, let events else { return }
         self.now = now
-        var events = [epoll_event](repeating: epoll_event(), count: 32)
-        let count = epoll_wait(descriptor, &events, CInt(events.count), 0)
         var left: CInt = 0
-        for index in 0..<max(0, Int(count)) {
-            let socket = lat_epoll_fd(&events[index])
+        for index in 0..<events.wait(milliseconds: 0) {
+            let (token, bits) = events[index]
+            let socket = CInt(truncatingIfNeeded: token)
             guard watched.contains(socket) else { continue }
-            let bits = events[index].events
-            var what: CInt = 0
-            if bits & EPOLLIN.rawValue != 0 { what |= CURL_CSELECT_IN }
-            if bits & EPOLLOUT.rawValue != 0 { what |= CURL_CSELECT_OUT }
-            if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { what |= CURL_CSELECT_ERR }
-            curl_multi_socket_action(multi, socket, what, &left)
+            curl_multi_socket_action(multi, socket, bits.curlSelect, &left)
         }
         if due <= now {
             due = .distantFuture
@@ -96,12 +94,9 @@ final class ProbeLane {
         }
         if let multi { curl_multi_cleanup(multi) }
         multi = nil
-        if descriptor >= 0, !isClosed { close(descriptor) }
-        isClosed = true
+        events = nil
         due = .distantFuture
     }
-
-    private var isClosed = false
 
     /// Taking the handle out closes its connection: libcurl would else leave that to whoever asked for it.
     private func remove(_ probe: ConnectionProbe) {
@@ -116,7 +111,7 @@ final class ProbeLane {
 
     private func makeMulti() -> UnsafeMutableRawPointer? {
         if let multi { return multi }
-        guard descriptor >= 0, let multi = curl_multi_init() else { return nil }
+        guard events != nil, let multi = curl_multi_init() else { return nil }
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = lat_multi_setopt_socket(multi, probeSocketCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
@@ -131,19 +126,12 @@ final class ProbeLane {
     }
 
     func watch(_ socket: CInt, _ what: CInt) {
-        var bits: UInt32 = 0
-        if what == CURL_POLL_IN || what == CURL_POLL_INOUT { bits |= EPOLLIN.rawValue }
-        if what == CURL_POLL_OUT || what == CURL_POLL_INOUT { bits |= EPOLLOUT.rawValue }
-        guard bits != 0 else {
+        let wanted = EventQueue.Events(pollingFor: what)
+        if wanted.isEmpty {
             watched.remove(socket)
-            _ = lat_epoll_ctl(descriptor, EPOLL_CTL_DEL, socket, 0)
-            return
-        }
-        let operation = watched.insert(socket).inserted ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-        if lat_epoll_ctl(descriptor, operation, socket, bits) != 0 {
-            // The number was closed and opened again without a word.
-            let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
-            _ = lat_epoll_ctl(descriptor, other, socket, bits)
+            events?.forget(socket)
+        } else {
+            events?.watch(socket, for: wanted, isWatched: !watched.insert(socket).inserted)
         }
     }
 

@@ -111,11 +111,10 @@ struct Attempts: Sendable {
         // After a head it is libcurl's answer to a challenge.
         guard connectionsUsed > 1, !hasHead else { return true }
         repetitions += 1
-        let sentBefore = bytesSentBefore
-        bytesSentBefore = sent()
+        let sent = sent()
         // After another refusal libcurl 7.88 would leave a fresh connection at any end.
-        let isRefused = isRefused || wasOnFreshConnection && count == 2
-        let fate: Replay.Fate = bytesSentBefore == sentBefore ? .unsent : isRefused ? .refused : .unknown
+        let fate = fate(sent: sent, isRefused: isRefused || wasOnFreshConnection && count == 2)
+        bytesSentBefore = sent
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: isMultiplexed())
             .allowsRepetition(repetitions)
     }
@@ -133,9 +132,13 @@ struct Attempts: Sendable {
 
     /// Whether the engine sends the request again that libcurl gave up.
     func allowsReplay(after code: CURLcode, _ loss: Loss, _ rules: TransferMachine.Rules) -> Bool {
-        let fate: Replay.Fate = loss.sent == bytesSentBefore ? .unsent : loss.isRefused ? .refused : .unknown
+        let fate = fate(sent: loss.sent, isRefused: loss.isRefused)
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: loss.isMultiplexed)
             .followsFailure(code, isReused: loss.isReused, replays: replays)
+    }
+
+    private func fate(sent: Int, isRefused: Bool) -> Replay.Fate {
+        sent == bytesSentBefore ? .unsent : isRefused ? .refused : .unknown
     }
 
     /// The engine sends the request again: the attempt before is forgotten.

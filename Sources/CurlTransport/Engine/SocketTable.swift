@@ -1,5 +1,7 @@
 import CLibcurl
+import CLinux
 import Glibc
+import Platform
 
 /// Which sockets epoll watches, and for what.
 ///
@@ -10,10 +12,10 @@ import Glibc
 /// on it meanwhile is noted: it answers no request (``Engine/isUnusable(_:_:)``).
 struct SocketTable {
     private struct Entry {
-        /// What libcurl wants to know of; 0 when it has let go.
-        var wanted: UInt32 = 0
-        /// What epoll was told; 0 when it does not know the socket.
-        var registered: UInt32 = 0
+        /// What libcurl wants to know of; nothing when it has let go.
+        var wanted: EventQueue.Events = []
+        /// What epoll was told; nothing when it does not know the socket.
+        var registered: EventQueue.Events = []
         /// Opened through our callback, and not yet closed through the other.
         var isOurs = false
         /// libcurl has read from it: the connection came about. One that did not libcurl may close without a word
@@ -27,12 +29,12 @@ struct SocketTable {
         var inode: ino_t = 0
     }
 
-    let epoll: CInt
+    let events: EventQueue
     private var entries: [Entry] = []
     /// How many sockets have ``Entry/hasInput``.
     private(set) var inputCount = 0
 
-    init(epoll: CInt) { self.epoll = epoll }
+    init(_ events: EventQueue) { self.events = events }
 
     mutating func opened(_ descriptor: CInt) {
         reserve(descriptor)
@@ -51,15 +53,10 @@ struct SocketTable {
     mutating func watch(_ descriptor: CInt, _ what: CInt) {
         reserve(descriptor)
         var entry = entries[Int(descriptor)]
-        switch what {
-        case CURL_POLL_IN: entry.wanted = EPOLLIN.rawValue
-        case CURL_POLL_OUT: entry.wanted = EPOLLOUT.rawValue
-        case CURL_POLL_INOUT: entry.wanted = EPOLLIN.rawValue | EPOLLOUT.rawValue
-        default: entry.wanted = 0
-        }
-        if entry.wanted != 0 { entry.isUnused = false }
-        if entry.wanted & EPOLLIN.rawValue != 0 { entry.isConnected = true }
-        if entry.wanted == 0 {
+        entry.wanted = EventQueue.Events(pollingFor: what)
+        if !entry.wanted.isEmpty { entry.isUnused = false }
+        if entry.wanted.contains(.readable) { entry.isConnected = true }
+        if entry.wanted.isEmpty {
             // An answer that was there at once is read without a wish to wait for it.
             if entry.isOurs, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
@@ -71,10 +68,10 @@ struct SocketTable {
 
     /// Whether libcurl wants to hear of an event on this socket. If not, a connection that was closed is shut, and what has
     /// come unasked is noted.
-    mutating func isWanted(_ descriptor: CInt, _ events: UInt32) -> Bool {
+    mutating func isWanted(_ descriptor: CInt, _ events: EventQueue.Events) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]
-        if entry.wanted != 0 { return true }
+        if !entry.wanted.isEmpty { return true }
         if entry.isOurs, entry.isConnected {
             leaveIdle(descriptor, &entry, events)
         } else {
@@ -88,7 +85,7 @@ struct SocketTable {
     ///
     /// One that the server closed is shut, so that the next request leaves it without a byte sent: libcurl 8.22 looks for
     /// closed connections once a second only, and a request with effects that went out on one is not repeated.
-    private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: UInt32) {
+    private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
         // An event of this turn may be about what libcurl has read since, while it dealt with another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)
         if isInput, !entry.hasInput {
@@ -99,9 +96,9 @@ struct SocketTable {
             shutdown(descriptor, CInt(SHUT_RDWR))
             unregister(descriptor, &entry)
         } else if isInput {
-            register(descriptor, &entry, EPOLLRDHUP.rawValue)
-        } else if events & ~EPOLLOUT.rawValue == 0 {
-            register(descriptor, &entry, EPOLLIN.rawValue | EPOLLRDHUP.rawValue)
+            register(descriptor, &entry, .peerClosed)
+        } else if events.isSubset(of: .writable) {
+            register(descriptor, &entry, [.readable, .peerClosed])
         }
     }
 
@@ -166,16 +163,7 @@ struct SocketTable {
         }
     }
 
-    private static func port(of descriptor: CInt) -> Int {
-        // The port lies at the same place in both families of IP.
-        var address = sockaddr_in6()
-        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
-        let isKnown = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) == 0 }
-        }
-        let family = CInt(address.sin6_family)
-        return isKnown && (family == AF_INET || family == AF_INET6) ? Int(UInt16(bigEndian: address.sin6_port)) : 0
-    }
+    private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
     /// The sockets that are open.
     private var open: some Sequence<CInt> {
@@ -190,7 +178,7 @@ struct SocketTable {
     /// Sockets that nobody uses: connections of libcurl's pool, but for those on a port that a transfer has. libcurl does not
     /// watch the socket of a paused transfer either.
     func idle(exceptPorts busy: Set<Int>) -> [CInt] {
-        open.filter { entries[Int($0)].wanted == 0 && !busy.contains(Self.port(of: $0)) }
+        open.filter { entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0)) }
     }
 
     private static func inode(of descriptor: CInt) -> ino_t {
@@ -198,19 +186,14 @@ struct SocketTable {
         return fstat(descriptor, &status) == 0 ? status.st_ino : 0
     }
 
-    private func register(_ descriptor: CInt, _ entry: inout Entry, _ events: UInt32) {
-        let operation = entry.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-        if lat_epoll_ctl(epoll, operation, descriptor, events) != 0 {
-            // The kernel knows better: the number was closed and opened behind our back.
-            let other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
-            _ = lat_epoll_ctl(epoll, other, descriptor, events)
-        }
+    private func register(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
+        self.events.watch(descriptor, for: events, isWatched: !entry.registered.isEmpty)
         entry.registered = events
     }
 
     private func unregister(_ descriptor: CInt, _ entry: inout Entry) {
-        if entry.registered != 0 { _ = lat_epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, 0) }
-        entry.registered = 0
+        if !entry.registered.isEmpty { events.forget(descriptor) }
+        entry.registered = []
     }
 
     private mutating func reserve(_ descriptor: CInt) {

@@ -31,10 +31,13 @@ struct StreamFate {
         }
     }
 
-    /// Whether a failure says so: 7.88 names the code, 8 says "refused by server". After a `GOAWAY` with this code libcurl 8
-    /// resets the streams beyond it with the same; that is no proof, but enough for a method that is idempotent.
-    static func isRefusal(_ code: CURLcode, _ text: String, isIdempotent: Bool) -> Bool {
+    /// Whether the log, or a failure, says so: 7.88 names the code, 8 says "refused by server". After a `GOAWAY` with this
+    /// code libcurl 8 resets the streams beyond it with the same; that is no proof, but enough for a method that is
+    /// idempotent.
+    func isRefused(after code: CURLcode, _ text: @autoclosure () -> String, isIdempotent: Bool) -> Bool {
+        if isRefused { return true }
         guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }
+        let text = text()
         return text.contains("REFUSED_STREAM") || text.contains("refused by server")
             || isIdempotent && text.contains("reset by curl (error 0xb ENHANCE_YOUR_CALM)")
     }

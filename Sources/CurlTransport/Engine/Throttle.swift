@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 /// The bytes that all transfers of an engine may move together in one direction: a bucket that fills with the rate and may
 /// be overdrawn by one piece, which the next ones then wait for. A value: it is told the time.

@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 
 // What comes and goes on the connection: heads, bodies, and how far they are.
 extension TransferMachine {

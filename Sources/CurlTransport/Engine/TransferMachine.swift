@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 
 /// The life of one transfer as a value: what has happened to it, and what is to be done next.
 ///

@@ -67,7 +67,7 @@ struct AlternativeList: Sendable {
     mutating func note(_ value: String, of target: Target, now: Int64) -> Bool {
         let origin = target.origin.lowercased()
         if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
-        let parsed = FieldParts.split(value, at: ",").compactMap { Self.service($0, of: target, now: now) }
+        let parsed = FieldList.elements(of: value).compactMap { Self.service($0, of: target, now: now) }
         guard !parsed.isEmpty else { return false }
         let known = services[origin] ?? []
         let isKnown =
@@ -92,10 +92,10 @@ struct AlternativeList: Sendable {
 
     /// One of the list: `h2="alt.example.org:443"; ma=86400; persist=1`.
     private static func service(_ text: String, of target: Target, now: Int64) -> AlternativeService? {
-        let parts = FieldParts.split(text, at: ";")
+        let parts = FieldList.elements(of: text, separatedBy: UInt8(ascii: ";"))
         guard let first = parts.first, let equals = first.firstIndex(of: "=") else { return nil }
         let name = first[..<equals].replacing("%2F", with: "/").lowercased()
-        let authority = FieldParts.unquoted(String(first[first.index(after: equals)...]))
+        let authority = FieldList.unquoted(String(first[first.index(after: equals)...]))
         guard !name.isEmpty, let colon = authority.lastIndex(of: ":"),
             let port = UInt16(authority[authority.index(after: colon)...]), port > 0
         else { return nil }
@@ -104,7 +104,7 @@ struct AlternativeList: Sendable {
         var age: Int64 = 86_400
         var persists = false
         for part in parts.dropFirst() {
-            let (name, value) = FieldParts.parameter(part)
+            let (name, value) = FieldList.parameter(part)
             if name == "ma", let value, let number = UInt64(value) { age = Int64(min(number, 100 * 365 * 86_400)) }
             if name == "persist" { persists = value == "1" }
         }
@@ -139,7 +139,7 @@ struct AlternativeList: Sendable {
     mutating func add(line: Substring, now: Int64) -> Bool {
         let words = line.split(separator: " ")
         guard words.count == 10, let sourcePort = UInt16(words[2]), let port = UInt16(words[5]), port > 0,
-            let expires = StateDate.seconds(FieldParts.unquoted("\(words[6]) \(words[7])")),
+            let expires = StateDate.seconds(FieldList.unquoted("\(words[6]) \(words[7])")),
             let persists = Int(words[8]), Self.isHost(String(words[1])), Self.isHost(String(words[4]))
         else { return false }
         guard expires > now else { return true }

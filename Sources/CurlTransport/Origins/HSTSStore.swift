@@ -14,8 +14,8 @@ struct StrictTransportSecurity: Hashable {
     init?(_ value: String) {
         var names = Set<String>()
         var maxAge: Int64?
-        for part in FieldParts.split(value, at: ";") {
-            let (name, value) = FieldParts.parameter(part)
+        for part in FieldList.elements(of: value, separatedBy: UInt8(ascii: ";")) {
+            let (name, value) = FieldList.parameter(part)
             guard names.insert(name).inserted else { return nil }
             guard name == "max-age" else { continue }
             guard let value, !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
@@ -90,7 +90,7 @@ struct HSTSList: Hashable, Sendable {
     mutating func add(line: Substring, now: Int64) -> Bool {
         let parts = line.split(separator: " ", maxSplits: 1)
         guard parts.count == 2 else { return false }
-        let date = FieldParts.unquoted(String(parts[1]))
+        let date = FieldList.unquoted(String(parts[1]))
         guard let expires = date == "unlimited" ? .max : StateDate.seconds(date) else { return false }
         let host = parts[0].hasPrefix(".") ? parts[0].dropFirst() : parts[0]
         guard let name = Self.name(of: String(host)) else { return false }

@@ -29,7 +29,7 @@ final class StateFile: Sendable {
             let reason = errno
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
-                throw refusal("cannot be used: \(String(cString: strerror(reason))); give one in a folder that exists")
+                throw refusal("cannot be used: \(SystemError(code: reason).text); give one in a folder that exists")
             }
             return []
         }

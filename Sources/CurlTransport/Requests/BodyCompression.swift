@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// Takes a request's wish for a compressed body and makes a body of it that is (RFC 9110 §8.4.1.3).
 ///
@@ -133,13 +134,13 @@ package enum BodyCompression {
 
         func next() async throws -> Data? {
             if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
-            guard descriptor >= 0 else { throw failure("the file \"\(path)\": \(String(cString: strerror(errno)))") }
+            guard descriptor >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
             var piece = Data(count: pieceSize)
             var count: Int
             repeat {
                 count = piece.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
             } while count < 0 && errno == EINTR
-            guard count >= 0 else { throw failure("the file \"\(path)\": \(String(cString: strerror(errno)))") }
+            guard count >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
             offset += Int64(count)
             guard count == 0 ? offset == size : offset <= size else {
                 throw failure(

@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Bytes from a file, read ahead on a queue of the source's own: the engine's thread only copies what is there, and the
@@ -193,7 +194,7 @@ private final class FileReader: @unchecked Sendable {
         if offset == 0 || descriptor < 0 {
             end()
             descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { return Self.failure(path, String(cString: strerror(errno))) }
+            guard descriptor >= 0 else { return Self.failure(path, SystemError().text) }
             var status = stat()
             if let failure = change(&status) { return failure }
             written = status.st_mtim
@@ -207,7 +208,7 @@ private final class FileReader: @unchecked Sendable {
                 let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
                 if count < 0, errno == EINTR { continue }
                 guard count > 0 else {
-                    let reason = count < 0 ? String(cString: strerror(errno)) : nil
+                    let reason = count < 0 ? SystemError().text : nil
                     var status = stat()
                     failure =
                         reason.map { Self.failure(path, $0) } ?? change(&status)
@@ -232,7 +233,7 @@ private final class FileReader: @unchecked Sendable {
 
     /// What is wrong when the open file has another size than was announced.
     private func change(_ status: inout stat) -> NetworkError? {
-        guard fstat(descriptor, &status) == 0 else { return Self.failure(path, String(cString: strerror(errno))) }
+        guard fstat(descriptor, &status) == 0 else { return Self.failure(path, SystemError().text) }
         guard status.st_size != size else { return nil }
         let change = status.st_size < size ? "shorter" : "longer"
         return Self.failure(
@@ -244,9 +245,9 @@ private final class FileReader: @unchecked Sendable {
     /// The size of a regular file that may be read.
     static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
-        guard access(path, R_OK) == 0 else { throw failure(path, String(cString: strerror(errno))) }
+        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
         return Int64(status.st_size)
     }
 

@@ -86,13 +86,7 @@ struct ProxySettings: Sendable {
         let rest = url.utf8[(url.firstRange(of: "://")?.upperBound ?? url.startIndex)...]
         let authority = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
         guard let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return true }
-        var bytes = authority[..<at]
-        while let byte = bytes.popFirst() {
-            guard byte == UInt8(ascii: "%"), bytes.count >= 2 else { continue }
-            let code = UInt8(String(decoding: bytes.prefix(2), as: UTF8.self), radix: 16)
-            if let code, code < 0x20 || code == 0x7F { return false }
-        }
-        return true
+        return !Substring(authority[..<at]).percentDecoded().utf8.contains { $0 < 0x20 || $0 == 0x7F }
     }
 
     private static func isAddress(_ url: String) -> Bool {

@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Decides which versions of HTTP libcurl may speak for a request (`CURLOPT_HTTP_VERSION`), and remembers for which origins

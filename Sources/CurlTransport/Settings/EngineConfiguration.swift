@@ -1,4 +1,5 @@
 import CLibcurl
+import Glibc
 public import HTTPCore
 
 /// The settings of an engine. They are read when it is made.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// A file that a setting names, read whole.
 struct SettingsFile {
@@ -16,11 +17,11 @@ struct SettingsFile {
     ///   device is refused without waiting for it.
     init(_ path: String, setting: String) throws(NetworkError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw Self.unusable(path, setting, String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw Self.unusable(path, setting, SystemError().text) }
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else {
-            throw Self.unusable(path, setting, String(cString: strerror(errno)))
+            throw Self.unusable(path, setting, SystemError().text)
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unusable(
@@ -31,7 +32,7 @@ struct SettingsFile {
         while true {
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw Self.unusable(path, setting, String(cString: strerror(errno))) }
+            guard count >= 0 else { throw Self.unusable(path, setting, SystemError().text) }
             if count == 0 { break }
             data.append(contentsOf: buffer[..<count])
             guard data.count <= Self.sizeLimit else {

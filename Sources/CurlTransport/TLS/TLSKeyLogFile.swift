@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// A file that the secrets of TLS connections are appended to, in the format of NSS (`CLIENT_RANDOM …`).
 final class TLSKeyLogFile: Sendable {
@@ -31,7 +32,7 @@ final class TLSKeyLogFile: Sendable {
 
     private init(_ path: String, _ place: String) throws(NetworkError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0o600)
-        guard descriptor >= 0 else { throw Self.unusable(path, place, String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw Self.unusable(path, place, SystemError().text) }
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             close(descriptor)

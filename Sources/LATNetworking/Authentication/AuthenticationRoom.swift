@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What has tokens: the app's ``Authenticator``, and the manager it is handed.

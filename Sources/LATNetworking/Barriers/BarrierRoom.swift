@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Holds requests while a barrier is under way (``BarrierState``).

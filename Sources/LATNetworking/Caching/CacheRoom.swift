@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import Platform
 import ResponseCache
 import Synchronization
 

@@ -1,6 +1,7 @@
 import CurlTransport
 import FoundationEssentials
 import HTTPCore
+import Platform
 import ResponseCache
 
 /// The policy ``CachePolicy/http``: a cache by RFC 9111 and RFC 5861.

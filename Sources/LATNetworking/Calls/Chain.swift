@@ -1,5 +1,6 @@
 import CurlTransport
 import HTTPCore
+import Platform
 
 /// Where a call stands on its way down the corridor, and the way on from there.
 ///

@@ -1,6 +1,4 @@
-import HTTPCore
 import Platform
-import Synchronization
 
 extension CallClock {
     /// Waits on behalf of a call.
@@ -22,28 +20,10 @@ extension CallClock {
     }
 }
 
-/// Runs the app's code, and whatever else may take too long, within a time: for any number of operations there is one
-/// sleeping task.
-final class TimeLimits: Sendable {
-    /// Names something that was scheduled.
-    struct Ticket: Sendable {
-        fileprivate let number: UInt64
-    }
-
-    private struct State {
-        var alarms: [UInt64: (time: Duration, ring: @Sendable () -> Void)] = [:]
-        var count: UInt64 = 0
-        /// When the sleeping task wakes; `nil` when there is none.
-        var wakeUp: Duration?
-    }
-
-    let clock: CallClock
-    private let state = Mutex(State())
-
-    init(_ clock: CallClock = .continuous) { self.clock = clock }
-
-    /// Runs an operation and gives what it gives, or stops waiting for it when its time is over or its call is cancelled:
-    /// it is cancelled then, and its result dropped, also when it takes no notice.
+extension TimeLimits {
+    /// Runs an operation, the app's code or whatever else may take too long, and gives what it gives, or stops waiting for
+    /// it when its time is over or its call is cancelled: it is cancelled then, and its result dropped, also when it takes
+    /// no notice.
     ///
     /// It begins on the caller's stack. One that does not suspend is not waited for.
     ///
@@ -73,46 +53,5 @@ final class TimeLimits: Sendable {
             work.cancel()
         }
         return try await waiter.value(for: call)
-    }
-
-    /// Has something done at a time, on any thread, unless it is cancelled before.
-    func schedule(at time: Duration, _ ring: @escaping @Sendable () -> Void) -> Ticket {
-        let (number, isFirst) = state.withLock { state in
-            state.count += 1
-            state.alarms[state.count] = (time, ring)
-            let isFirst = state.wakeUp.map { time < $0 } ?? true
-            if isFirst { state.wakeUp = time }
-            return (state.count, isFirst)
-        }
-        if isFirst { sleep(until: time) }
-        return Ticket(number: number)
-    }
-
-    /// Ends what ``schedule(at:_:)`` began.
-    func cancel(_ ticket: Ticket) {
-        let alarm = state.withLock { $0.alarms.removeValue(forKey: ticket.number) }
-        _ = alarm  // let go of outside the lock
-    }
-
-    private func sleep(until time: Duration) {
-        Task { [weak self, clock] in
-            try? await clock.sleep(time - clock.now())
-            self?.wakeUp(at: time)
-        }
-    }
-
-    /// Rings what is due, and sleeps on while there is something left. A sleeper that an earlier one has overtaken does
-    /// nothing.
-    private func wakeUp(at time: Duration) {
-        let now = max(clock.now(), time)
-        let (due, following) = state.withLock { state in
-            guard state.wakeUp == time else { return ([@Sendable () -> Void](), Duration?.none) }
-            let due = state.alarms.filter { $0.value.time <= now }
-            for number in due.keys { state.alarms[number] = nil }
-            state.wakeUp = state.alarms.values.map(\.time).min()
-            return (due.values.map(\.ring), state.wakeUp)
-        }
-        for ring in due { ring() }
-        if let following { sleep(until: following) }
     }
 }

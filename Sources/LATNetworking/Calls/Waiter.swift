@@ -1,44 +1,17 @@
 import CurlTransport
 import HTTPCore
+import Platform
 import Synchronization
 
-/// One who waits for one value: the first result counts, and whoever brings a later one is told so.
-///
-/// Waiting ends early when the task, or the call, is cancelled.
-final class Waiter<Value: Sendable>: Sendable {
-    private struct State {
-        var result: Result<Value, any Error>?
-        var continuation: UnsafeContinuation<Value, any Error>?
-    }
-
-    private let state = Mutex(State())
-
-    /// Brings the result.
-    ///
-    /// - Returns: whether it is the first. The bringer of a later one keeps what it stands for.
-    @discardableResult
-    func end(_ result: Result<Value, any Error>) -> Bool {
-        let (isFirst, continuation) = state.withLock { state in
-            guard state.result == nil else { return (false, UnsafeContinuation<Value, any Error>?.none) }
-            state.result = result
-            defer { state.continuation = nil }
-            return (true, state.continuation)
-        }
-        continuation?.resume(with: result)
-        return isFirst
-    }
-
-    /// The result, once there is one.
-    var result: Result<Value, any Error>? { state.withLock(\.result) }
-
-    /// Waits for the result.
+extension Waiter {
+    /// Waits for the result on behalf of a call.
     ///
     /// - Parameters:
-    ///   - call: the call whose cancellation ends the waiting too; `nil`, the default, for none.
+    ///   - call: the call whose cancellation ends the waiting too; `nil` for none.
     ///   - raised: told when the call's priority rises while it waits.
     /// - Throws: what the result holds; `CancellationError` when the task is cancelled, ``Call/cancellation`` when the
     ///   call is.
-    func value(for call: Call? = nil, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
+    func value(for call: Call?, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
         let wait = call.map { call in
             CallWait(call) { standing in
@@ -50,17 +23,7 @@ final class Waiter<Value: Sendable>: Sendable {
             }
         }
         defer { wait?.end() }
-        return try await withTaskCancellationHandler {
-            try await withUnsafeThrowingContinuation { continuation in
-                let result = state.withLock { state in
-                    if state.result == nil { state.continuation = continuation }
-                    return state.result
-                }
-                if let result { continuation.resume(with: result) }
-            }
-        } onCancel: {
-            end(.failure(CancellationError()))
-        }
+        return try await value()
     }
 }
 

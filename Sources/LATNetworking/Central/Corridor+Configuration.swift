@@ -1,5 +1,6 @@
 import CurlTransport
 import HTTPCore
+import Platform
 import Synchronization
 
 extension Corridor {

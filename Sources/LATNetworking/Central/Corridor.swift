@@ -1,5 +1,6 @@
 import CurlTransport
 import HTTPCore
+import Platform
 
 /// The way every request goes: through the rooms in the order of ``Place``, to the transport, and back.
 ///

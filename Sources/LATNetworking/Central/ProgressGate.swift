@@ -1,4 +1,5 @@
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Is told how far a transfer is.

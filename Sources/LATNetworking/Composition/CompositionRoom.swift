@@ -1,4 +1,5 @@
 public import HTTPCore
+import Platform
 
 /// Puts a request together for one attempt: headers by precedence, common parameters.
 ///

@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Refuses a call when the same one is under way (``DuplicatePolicy/reject``).

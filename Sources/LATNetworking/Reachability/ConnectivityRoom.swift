@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 
 /// Has a request wait for the network when no connection came about, where that is wanted, and sends it again when its
 /// server can be connected to.

@@ -1,6 +1,7 @@
 import CurlTransport
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What is tried: the addresses of a domain, or one URL.
@@ -98,7 +99,7 @@ final class ProbeSource: Sendable {
         let place = URLReference.origin(of: url) ?? URLText.redacted(url)
         return NetworkError(
             .connect,
-            message: "there is no way to \(place) (\(String(cString: strerror(connection.systemError)))); look whether "
+            message: "there is no way to \(place) (\(SystemError(code: connection.systemError).text)); look whether "
                 + "this machine is connected, and at its routes",
             request: error.request, curlCode: error.curlCode, timings: error.timings)
     }

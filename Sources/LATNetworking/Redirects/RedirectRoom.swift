@@ -1,5 +1,6 @@
 import CurlTransport
 import HTTPCore
+import Platform
 
 /// Follows redirects, hop by hop, as ``RedirectRule`` says.
 ///

@@ -108,47 +108,18 @@ public struct AWSSigner: RequestSigner {
 
     /// Every service but S3 wants what is encoded encoded once more.
     private func canonicalPath(_ path: String) -> String {
-        service == "s3" ? path : Self.encoded(path, keeping: "/")
+        service == "s3"
+            ? path
+            : path.split(separator: "/", omittingEmptySubsequences: false).map { String($0).percentEncodedComponent }
+                .joined(separator: "/")
     }
 
     private static func canonicalQuery(_ query: Substring) -> String {
         query.split(separator: "&").map { pair in
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            return parts.map { encoded(decoded($0), keeping: "") }.joined(separator: "=")
+            return parts.map { $0.percentDecoded().percentEncodedComponent }.joined(separator: "=")
                 + (parts.count == 1 ? "=" : "")
         }.sorted { Array($0.utf8).lexicographicallyPrecedes(Array($1.utf8)) }.joined(separator: "&")
-    }
-
-    /// All but the unreserved characters of RFC 3986 as `%XX`.
-    private static func encoded(_ text: String, keeping kept: String) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var bytes: [UInt8] = []
-        for byte in text.utf8 {
-            let isLetter = (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte)
-            if isLetter || "-._~".utf8.contains(byte) || kept.utf8.contains(byte) {
-                bytes.append(byte)
-            } else {
-                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func decoded(_ text: Substring) -> String {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            let pair = rest.prefix(2)
-            if byte == UInt8(ascii: "%"), pair.count == 2, pair.allSatisfy({ Character(UnicodeScalar($0)).isHexDigit }),
-                let value = UInt8(String(decoding: pair, as: UTF8.self), radix: 16)
-            {
-                bytes.append(value)
-                rest = rest.dropFirst(2)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// `20150830T123600Z`.

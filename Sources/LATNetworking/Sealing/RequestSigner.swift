@@ -153,11 +153,7 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
         names.compactMap { name in
             let values = headers[values: name]
             guard !values.isEmpty else { return nil }
-            let trimmed = values.map { value in
-                let end = value.drop { $0 == " " || $0 == "\t" }
-                return String(String(end.reversed().drop { $0 == " " || $0 == "\t" }.reversed()))
-            }
-            return (name, trimmed.joined(separator: ","))
+            return (name, values.map(\.trimmingFieldWhitespace).joined(separator: ","))
         }
     }
 

@@ -175,6 +175,25 @@ extension SealingCore {
     }
 }
 
+/// What the built-in sealers have in common: all but their cipher.
+protocol CoreSealer: Sealer {
+    var core: SealingCore { get }
+}
+
+extension CoreSealer {
+    /// Seals a request.
+    public func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
+        try core.seal(body, of: request)
+    }
+
+    /// Opens a reply.
+    public func open(
+        _ body: Data, of response: HTTPResponse, to sealed: SealedRequest
+    ) async throws -> OpenedReply? {
+        try core.open(body, of: response, to: sealed)
+    }
+}
+
 /// Seals with AES-256-GCM (NIST SP 800-38D), through libcrypto.
 ///
 /// ```swift
@@ -186,7 +205,7 @@ extension SealingCore {
 /// Each message names its key, is bound to the request's method, path and query, to its time and a random nonce, and a
 /// reply to its request. Copies of a sealer share its keys. With random nonces a key is good for 2³² messages
 /// (SP 800-38D §8.3): rotate before. The bytes are described in Documentation/SealedMessages.md.
-public struct AESGCMSealer: Sealer {
+public struct AESGCMSealer: CoreSealer {
     let core: SealingCore
 
     /// Makes a sealer.
@@ -208,18 +227,6 @@ public struct AESGCMSealer: Sealer {
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
     }
-
-    /// Seals a request.
-    public func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
-        try core.seal(body, of: request)
-    }
-
-    /// Opens a reply.
-    public func open(
-        _ body: Data, of response: HTTPResponse, to sealed: SealedRequest
-    ) async throws -> OpenedReply? {
-        try core.open(body, of: response, to: sealed)
-    }
 }
 
 /// Seals with ChaCha20-Poly1305 (RFC 8439), through libcrypto.
@@ -233,7 +240,7 @@ public struct AESGCMSealer: Sealer {
 /// Each message names its key, is bound to the request's method, path and query, to its time and a random nonce, and a
 /// reply to its request. Copies of a sealer share its keys. With random nonces a key is good for 2³² messages
 /// at most: rotate before. The bytes are described in Documentation/SealedMessages.md.
-public struct ChaChaPolySealer: Sealer {
+public struct ChaChaPolySealer: CoreSealer {
     let core: SealingCore
 
     /// Makes a sealer.
@@ -254,17 +261,5 @@ public struct ChaChaPolySealer: Sealer {
     /// - Throws: as ``init(keys:current:maxAge:)``; the keys are then as before.
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
-    }
-
-    /// Seals a request.
-    public func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
-        try core.seal(body, of: request)
-    }
-
-    /// Opens a reply.
-    public func open(
-        _ body: Data, of response: HTTPResponse, to sealed: SealedRequest
-    ) async throws -> OpenedReply? {
-        try core.open(body, of: response, to: sealed)
     }
 }

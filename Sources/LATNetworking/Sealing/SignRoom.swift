@@ -3,6 +3,7 @@ import CurlTransport
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// Signs requests as they are about to be sent. What is encoded when it is sent is encoded here, so that the bytes that
 /// are signed are those that go out.
@@ -61,6 +62,6 @@ struct SignRoom: Room {
 
     private static func failure(_ path: String) -> NetworkError {
         NetworkError(
-            .requestBody, message: "the file \"\(path)\" cannot be signed: \(String(cString: strerror(errno)))")
+            .requestBody, message: "the file \"\(path)\" cannot be signed: \(SystemError().text)")
     }
 }

@@ -31,18 +31,7 @@ extension String {
     /// begins no
     /// escape, or the bytes are no UTF-8.
     public var urlDecoded: String? {
-        var bytes: [UInt8] = []
-        var rest = Array(utf8)[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(Data.digit), let low = rest.popFirst().flatMap(Data.digit)
-            else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return String(validating: bytes, as: UTF8.self)
+        self[...].percentDecodedBytes.flatMap { String(validating: $0, as: UTF8.self) }
     }
 }
 
@@ -55,7 +44,7 @@ extension Data {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]
         while let high = rest.popFirst() {
-            guard let high = Self.digit(high), let low = rest.popFirst().flatMap(Self.digit) else { return nil }
+            guard let high = high.hexadecimalValue, let low = rest.popFirst()?.hexadecimalValue else { return nil }
             bytes.append(high << 4 | low)
         }
         self.init(bytes)
@@ -85,14 +74,5 @@ extension Data {
         }
         bytes += [UInt8](repeating: UInt8(ascii: "="), count: (4 - bytes.count % 4) % 4)
         self.init(base64Encoded: String(decoding: bytes, as: UTF8.self))
-    }
-
-    fileprivate static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

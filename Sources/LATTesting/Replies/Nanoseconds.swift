@@ -1,15 +1,11 @@
-import Glibc
+import Platform
 
 /// A moment on the monotonic clock, or a span of it.
 typealias Nanoseconds = Int64
 
 extension Nanoseconds {
     /// The present moment.
-    static func monotonicNow() -> Nanoseconds {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Nanoseconds(time.tv_sec) * 1_000_000_000 + Nanoseconds(time.tv_nsec)
-    }
+    static func monotonicNow() -> Nanoseconds { MonotonicTime.now.nanoseconds }
 
     /// This moment and a duration; far in the future instead of an overflow.
     func adding(_ duration: Duration) -> Nanoseconds {

@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// A method and a path with names in it: `GET`, `/users/{id}/files/*`.
 struct RoutePattern: Sendable {
     private enum Segment: Sendable, Equatable {
@@ -23,7 +25,7 @@ struct RoutePattern: Sendable {
             if part.hasPrefix("{"), part.hasSuffix("}"), part.count > 2 {
                 return .parameter(String(part.dropFirst().dropLast()))
             }
-            return .literal(RequestTarget.decoded(part))
+            return .literal(part.percentDecoded())
         }
         let isLiteral = segments.allSatisfy { if case .literal = $0 { true } else { false } }
         literalPath = isLiteral ? path : nil
@@ -39,11 +41,11 @@ struct RoutePattern: Sendable {
             guard index < parts.count else { return nil }
             switch segment {
             case .literal(let text):
-                guard RequestTarget.decoded(parts[index]) == text else { return nil }
+                guard parts[index].percentDecoded() == text else { return nil }
             case .parameter(let name):
-                parameters[name] = RequestTarget.decoded(parts[index])
+                parameters[name] = parts[index].percentDecoded()
             case .rest:
-                parameters["*"] = parts[index...].map { RequestTarget.decoded($0) }.joined(separator: "/")
+                parameters["*"] = parts[index...].map { $0.percentDecoded() }.joined(separator: "/")
                 return parameters
             }
         }

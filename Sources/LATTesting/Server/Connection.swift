@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// One accepted connection. Belongs to the thread of the ``ServerLoop``.
 final class Connection {

@@ -31,12 +31,12 @@ enum EchoReply {
         let isForm = type == "application/x-www-form-urlencoded"
         let fields: [(String, String)] = [
             ("args", object(request.queryItems)),
-            ("data", isForm ? "\"\"" : JSONText.string(data(of: request))),
+            ("data", isForm ? "\"\"" : text(data(of: request))),
             ("form", isForm ? object(request.formItems) : "{}"),
             ("headers", object(request.headers.map { RecordedRequest.Item($0.name, $0.value) })),
-            ("json", isForm ? "null" : JSONText.document(in: request.body) ?? "null"),
-            ("method", JSONText.string(request.method)),
-            ("url", JSONText.string(url(of: request))),
+            ("json", isForm ? "null" : document(in: request.body) ?? "null"),
+            ("method", text(request.method)),
+            ("url", text(url(of: request))),
         ]
         return "{" + fields.map { "\"\($0)\": \($1)" }.joined(separator: ", ") + "}"
     }
@@ -56,46 +56,20 @@ enum EchoReply {
         var values: [String: [String]] = [:]
         for item in items {
             if values[item.name] == nil { names.append(item.name) }
-            values[item.name, default: []].append(JSONText.string(item.value ?? ""))
+            values[item.name, default: []].append(text(item.value ?? ""))
         }
         let members = names.map { name in
             let list = values[name] ?? []
             let value = list.count == 1 ? list[0] : "[" + list.joined(separator: ", ") + "]"
-            return JSONText.string(name) + ": " + value
+            return text(name) + ": " + value
         }
         return "{" + members.joined(separator: ", ") + "}"
     }
-}
 
-/// JSON as text (RFC 8259).
-enum JSONText {
-    /// A string in quotes.
-    static func string(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            case "\n": result += "\\n"
-            case "\r": result += "\\r"
-            case "\t": result += "\\t"
-            case let control where control.value < 0x20:
-                let digits = String(control.value, radix: 16)
-                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result + "\""
-    }
+    private static func text(_ text: String) -> String { JSONValue.string(text).description }
 
     /// The bytes as text when they are a JSON document.
-    static func document(in data: Data) -> String? {
-        guard !data.isEmpty, (try? JSONDecoder().decode(AnyDocument.self, from: data)) != nil else { return nil }
-        return String(validating: data, as: UTF8.self)
-    }
-
-    /// Decodes from anything that parses.
-    private struct AnyDocument: Decodable {
-        init(from decoder: any Decoder) throws {}
+    private static func document(in data: Data) -> String? {
+        (try? JSONValue(parsing: data)) == nil ? nil : String(validating: data, as: UTF8.self)
     }
 }

@@ -32,8 +32,8 @@ extension MockServer {
     /// How many bytes of request bodies have been read, of requests that are not whole yet too.
     public var receivedBodyBytes: Int64 { shared.read { $0.receivedBodyBytes } }
 
-    /// How many file descriptors the server holds: 4 and one for each connection; 0 after ``stop()``.
-    public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 4 + $0.openConnections } }
+    /// How many file descriptors the server holds: 3 and one for each connection; 0 after ``stop()``.
+    public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 3 + $0.openConnections } }
 
     /// Closes the connections on which no request is being read or answered: a client's pool goes stale. Returns
     /// before it is done; see ``waitForClosedConnections(_:timeout:)``.

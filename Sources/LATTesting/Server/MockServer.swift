@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// An HTTP/1.1 server inside the test: real sockets, replies as the test wants
 /// them, every fault a network can have, and a record of what was asked.
@@ -65,21 +66,17 @@ public final class MockServer: Sendable {
     }
 
     private init(listener: Int32, unixSocketPath: String?) throws {
-        var opened = [listener]
         do {
-            let (sender, receiver) = try Socket.pair()
-            opened += [sender, receiver]
-            let queue = try EventQueue()
-            opened.append(queue.descriptor)
+            guard let wakeUp = WakeUp() else { throw MockServerError.systemCall("eventfd") }
+            guard let queue = EventQueue() else { throw MockServerError.systemCall("epoll_create1") }
             port = unixSocketPath == nil ? try Socket.port(of: listener) : 0
             self.unixSocketPath = unixSocketPath
-            shared = SharedState(wakeSender: sender)
+            shared = SharedState(wakeUp)
             let loop = ServerLoop(
-                shared: shared, queue: queue, listener: listener, wakeReceiver: receiver,
-                unixSocketPath: unixSocketPath)
+                shared: shared, queue: queue, listener: listener, wakeUp: wakeUp, unixSocketPath: unixSocketPath)
             thread = try ServerThread(running: loop)
         } catch {
-            for descriptor in opened { close(descriptor) }
+            close(listener)
             if let unixSocketPath { unlink(unixSocketPath) }
             throw error
         }

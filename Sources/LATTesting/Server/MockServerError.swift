@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 
 /// Why a ``MockServer`` or another fixture could not be made, or what was waited for did not happen.
 public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -28,7 +29,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
             case EMFILE, ENFILE: "; raise the limit of open files (ulimit -n) or stop servers that are done"
             default: ""
             }
-        let reason = strerror(code).map { String(cString: $0) } ?? "error \(code)"
+        let reason = SystemError(code: code).text
         return MockServerError(kind: .system(errno: code), description: "\(call): \(reason)\(hint)")
     }
 

@@ -1,16 +1,17 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// The thread of a ``MockServer``: accepts, reads, answers, closes. Everything here is touched by that thread only; what
 /// others may see is in ``SharedState``.
 final class ServerLoop {
     let shared: SharedState
     private let listener: Int32
-    private let wakeReceiver: Int32
+    private let wakeUp: WakeUp
     private let unixSocketPath: String?
     private var connections: [Int: Connection] = [:]
-    private var queue: EventQueue
+    private let queue: EventQueue
     private var timers = TimerHeap()
     private var nextConnection = 1
     /// When to accept again after the process ran out of descriptors.
@@ -21,17 +22,16 @@ final class ServerLoop {
     private static let listenerToken = 0
     private static let wakeToken = -1
     /// How long a closing connection may go on sending, and how long a reset waits for its bytes.
-    private static let lingerTime: Nanoseconds = 2_000_000_000
+    static let lingerTime: Nanoseconds = 2_000_000_000
     /// How much one connection may send before the others have their turn.
-    private static let sendBudget = 4 << 20
+    static let sendBudget = 4 << 20
 
-    /// Takes over the queue, the listener and the descriptor that becomes readable by ``SharedState/wake()``,
-    /// once it runs.
-    init(shared: SharedState, queue: EventQueue, listener: Int32, wakeReceiver: Int32, unixSocketPath: String?) {
+    /// Takes over the queue and the listener, once it runs.
+    init(shared: SharedState, queue: EventQueue, listener: Int32, wakeUp: WakeUp, unixSocketPath: String?) {
         self.shared = shared
         self.queue = queue
         self.listener = listener
-        self.wakeReceiver = wakeReceiver
+        self.wakeUp = wakeUp
         self.unixSocketPath = unixSocketPath
     }
 
@@ -39,17 +39,16 @@ final class ServerLoop {
 
     /// The thread's life.
     func run() {
-        queue.insert(listener, token: Self.listenerToken, events: .readable)
-        queue.insert(wakeReceiver, token: Self.wakeToken, events: .readable)
-        var ready: [(token: Int, events: EventQueue.Events)] = []
+        queue.watch(listener, for: .readable, token: Self.listenerToken)
+        queue.watch(wakeUp.descriptor, for: .readable, token: Self.wakeToken)
         while true {
             let now = Nanoseconds.monotonicNow()
             let waiterDeadline = shared.expireWaiters(at: now)
             fireTimers(at: now)
             if handleOrders() { break }
             let wakeTimes = [waiterDeadline, timers.first?.time, acceptPausedUntil].compactMap { $0 }
-            queue.wait(milliseconds: Self.milliseconds(until: wakeTimes.min(), from: now), into: &ready)
-            for (token, events) in ready { handle(events, of: token) }
+            let count = queue.wait(milliseconds: Self.milliseconds(until: wakeTimes.min(), from: now))
+            for index in 0..<count { handle(queue[index]) }
         }
         end()
     }
@@ -80,26 +79,25 @@ final class ServerLoop {
     private func end() {
         for connection in Array(connections.values) { close(connection) }
         Glibc.close(listener)
-        Glibc.close(wakeReceiver)
-        Glibc.close(queue.descriptor)
+        queue.end()
         if let unixSocketPath { unlink(unixSocketPath) }
         shared.end()
     }
 
-    private func handle(_ events: EventQueue.Events, of token: Int) {
-        switch token {
+    private func handle(_ event: (token: Int, events: EventQueue.Events)) {
+        switch event.token {
         case Self.listenerToken:
             acceptConnections()
         case Self.wakeToken:
-            _ = read(wakeReceiver, scratch.baseAddress, scratch.count)
+            wakeUp.clear()
             // A change of the read rate takes effect at once.
             for connection in connections.values where connection.readIsPaused {
                 connection.nextRead = .min
                 schedule(connection, at: .monotonicNow())
             }
         default:
-            guard let connection = connections[token] else { return }
-            handle(events, of: connection)
+            guard let connection = connections[event.token] else { return }
+            handle(event.events, of: connection)
             settle(connection)
         }
     }
@@ -123,7 +121,7 @@ final class ServerLoop {
     private func fireTimers(at now: Nanoseconds) {
         if let paused = acceptPausedUntil, paused <= now {
             acceptPausedUntil = nil
-            queue.change(listener, token: Self.listenerToken, to: .readable)
+            queue.watch(listener, for: .readable, token: Self.listenerToken, isWatched: true)
         }
         while let entry = timers.popDue(at: now) {
             guard let connection = connections[entry.connection], connection.deadline == entry.time else { continue }
@@ -145,10 +143,10 @@ final class ServerLoop {
         let wanted = connection.wantedInterest
         guard wanted != connection.interest else { return }
         connection.interest = wanted
-        queue.change(connection.descriptor, token: connection.id, to: wanted)
+        queue.watch(connection.descriptor, for: wanted, token: connection.id, isWatched: true)
     }
 
-    private func schedule(_ connection: Connection, at time: Nanoseconds) {
+    func schedule(_ connection: Connection, at time: Nanoseconds) {
         connection.deadline = time
         timers.insert(TimerHeap.Entry(time: time, connection: connection.id))
     }
@@ -159,12 +157,12 @@ final class ServerLoop {
 extension ServerLoop {
     private func acceptConnections() {
         for _ in 0..<64 {
-            let descriptor = queue.accept(listener)
+            let descriptor = Socket.accept(listener)
             guard descriptor >= 0 else {
                 if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
                     // The listener stays readable; without a pause this would spin.
                     acceptPausedUntil = Nanoseconds.monotonicNow() + 20_000_000
-                    queue.change(listener, token: Self.listenerToken, to: [])
+                    queue.watch(listener, for: [], token: Self.listenerToken, isWatched: true)
                 }
                 if errno == ECONNABORTED || errno == EINTR { continue }
                 return
@@ -179,7 +177,7 @@ extension ServerLoop {
             }
             // The system would take megabytes on its own, and nobody would notice a slow reader.
             if readRate != nil { Socket.set(descriptor, SOL_SOCKET, SO_RCVBUF, 32_768) }
-            queue.insert(descriptor, token: connection.id, events: connection.interest)
+            queue.watch(descriptor, for: connection.interest, token: connection.id)
         }
     }
 
@@ -230,170 +228,12 @@ extension ServerLoop {
             }
         }
     }
-
-    private func handle(_ event: RequestParser.Event, of connection: Connection) {
-        switch event {
-        case .head(let head):
-            let index = connection.requestCount
-            connection.requestCount += 1
-            let record = RecordedRequest(head: head, connection: connection.id, indexOnConnection: index)
-            let (settings, early) = shared.update { contents -> (SharedState.Settings, MockReply?) in
-                contents.activeExchanges += 1
-                let refuses = head.expectsContinue && contents.settings.expectPolicy == .refuse
-                return (contents.settings, refuses ? nil : contents.takeQueued { $0.answersBeforeBody })
-            }
-            connection.exchange = Connection.Exchange(head: head, record: record, bodyLimit: settings.bodyLimit)
-            if head.expectsContinue, settings.expectPolicy == .refuse {
-                answer(connection, with: MockReply.status(417).closingConnection())
-            } else if let early {
-                answer(connection, with: early)
-            } else if head.expectsContinue, settings.expectPolicy == .continue {
-                // Nothing else is on its way, so these few bytes always find room.
-                _ = connection.send(.bytes(ArraySlice("HTTP/1.1 100 Continue\r\n\r\n".utf8)))
-            }
-        case .body(let piece):
-            connection.exchange?.append(piece)
-            shared.update { $0.receivedBodyBytes += Int64(piece.count) }
-        case .end(let trailers):
-            connection.exchange?.isRead = true
-            connection.exchange?.record.trailers = trailers
-            connection.exchange?.record.isComplete = true
-            answerFromHandlers(connection)
-        }
-    }
-
-    private func answerFromHandlers(_ connection: Connection) {
-        guard let exchange = connection.exchange else { return }
-        if exchange.isAnswered {
-            finishExchange(connection)
-            return
-        }
-        enum Answer: Sendable {
-            case reply(MockReply)
-            case handler(MockServer.Handler)
-            case none
-        }
-        let record = exchange.record
-        let (request, answer) = shared.update { contents -> (RecordedRequest, Answer) in
-            var request = record
-            var answer = Answer.none
-            if let queued = contents.takeQueued() {
-                answer = .reply(queued)
-            } else {
-                let path = RequestTarget(request.target).path
-                for route in contents.routes.reversed() {
-                    guard let parameters = route.pattern.match(method: request.method, path: path) else { continue }
-                    request.pathParameters = parameters
-                    answer = .handler(route.handler)
-                    break
-                }
-                if case .none = answer, let fallback = contents.fallback { answer = .handler(fallback) }
-            }
-            contents.record(request)
-            return (request, answer)
-        }
-        connection.exchange?.isAnswered = true
-        switch answer {
-        case .reply(let reply): start(reply, on: connection)
-        case .handler(let handler): start(Self.reply(of: handler, to: request), on: connection)
-        case .none:
-            let text = "nothing is queued and no route is set for \(request.method) \(request.path)\n"
-            start(.text(text, status: 404), on: connection)
-        }
-    }
-
-    private static func reply(of handler: MockServer.Handler, to request: RecordedRequest) -> MockReply {
-        do {
-            return try handler(request)
-        } catch {
-            return .text("the handler of \(request.method) \(request.path) threw: \(error)\n", status: 500)
-        }
-    }
-
-    /// Records a request whose body is not read yet, and answers it.
-    private func answer(_ connection: Connection, with reply: MockReply) {
-        guard let record = connection.exchange?.record else { return }
-        shared.update { $0.record(record) }
-        connection.exchange?.isAnswered = true
-        start(reply, on: connection)
-    }
-
-    private func refuse(_ connection: Connection, with failure: RequestParser.Failure) {
-        let reply = MockReply.text(failure.reason + "\n", status: failure.status).closingConnection()
-        let context = ReplyPlan.Context(keepsConnection: false)
-        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
-        connection.phase = .replying(.none)
-    }
-}
-
-// MARK: - Answering
-
-extension ServerLoop {
-    private func start(_ reply: MockReply, on connection: Connection) {
-        guard let head = connection.exchange?.head else { return }
-        let context = ReplyPlan.Context(
-            isHead: head.method == "HEAD", minorVersion: head.minorVersion, keepsConnection: head.keepsConnection)
-        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
-        connection.phase = .replying(.none)
-    }
-
-    /// Sends what can be sent. True when the reply is done and the connection goes on reading.
-    private func writeReply(of connection: Connection) -> Bool {
-        guard var writer = connection.writer else { return false }
-        // Taken out while it is changed, so that its bytes are not copied.
-        connection.writer = nil
-        var budget = Self.sendBudget
-        var now = Nanoseconds.monotonicNow()
-        while true {
-            switch writer.next(at: now) {
-            case .send(let content):
-                guard let count = connection.send(content) else {
-                    close(connection)
-                    return false
-                }
-                now = Nanoseconds.monotonicNow()
-                writer.didSend(count, at: now)
-                budget -= count
-                if count == 0 || budget <= 0 { return suspend(connection, writer, as: .room) }
-            case .wait(let time):
-                schedule(connection, at: time)
-                return suspend(connection, writer, as: .time)
-            case .stall:
-                return suspend(connection, writer, as: .stall)
-            case .finish(.keep):
-                connection.phase = .reading
-                finishExchange(connection)
-                return true
-            case .finish(.close):
-                closeGracefully(connection)
-                return false
-            case .finish(.reset):
-                connection.phase = .resetting
-                connection.resetDeadline = now + Self.lingerTime
-                resetWhenReceived(connection)
-                return false
-            }
-        }
-    }
-
-    private func suspend(_ connection: Connection, _ writer: ReplyWriter, as wait: Connection.Wait) -> Bool {
-        connection.writer = writer
-        connection.phase = .replying(wait)
-        return false
-    }
-
-    /// Ends the exchange when its request is read and its reply sent.
-    private func finishExchange(_ connection: Connection) {
-        guard let exchange = connection.exchange, exchange.isRead, exchange.isAnswered else { return }
-        connection.exchange = nil
-        shared.update { $0.activeExchanges -= 1 }
-    }
 }
 
 // MARK: - Closing
 
 extension ServerLoop {
-    private func close(_ connection: Connection) {
+    func close(_ connection: Connection) {
         close(connection, by: { Glibc.close($0) })
     }
 
@@ -401,7 +241,7 @@ extension ServerLoop {
         if case .closed = connection.phase { return }
         connection.phase = .closed
         connections[connection.id] = nil
-        queue.remove(connection.descriptor)
+        queue.forget(connection.descriptor)
         closing(connection.descriptor)
         let exchange = connection.exchange
         connection.exchange = nil
@@ -417,7 +257,7 @@ extension ServerLoop {
     }
 
     /// Closes with a FIN. A close with unread bytes would become a reset, so those are awaited first.
-    private func closeGracefully(_ connection: Connection) {
+    func closeGracefully(_ connection: Connection) {
         let isRead = connection.exchange?.isRead ?? false
         if isRead, connection.pending.isEmpty, Socket.unreadByteCount(connection.descriptor) == 0 {
             close(connection)
@@ -434,31 +274,12 @@ extension ServerLoop {
         if count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR) { close(connection) }
     }
 
-    private func resetWhenReceived(_ connection: Connection) {
+    func resetWhenReceived(_ connection: Connection) {
         let now = Nanoseconds.monotonicNow()
         if Socket.unsentByteCount(connection.descriptor) == 0 || now >= connection.resetDeadline {
             close(connection, by: Socket.reset)
         } else {
             schedule(connection, at: now + 1_000_000)
         }
-    }
-}
-
-extension SharedState.Contents {
-    /// The next queued reply, when it is one that is wanted.
-    mutating func takeQueued(where isWanted: (MockReply) -> Bool = { _ in true }) -> MockReply? {
-        guard queueHead < queue.count, isWanted(queue[queueHead]) else { return nil }
-        let reply = queue[queueHead]
-        queueHead += 1
-        if queueHead == queue.count {
-            queue.removeAll(keepingCapacity: true)
-            queueHead = 0
-        }
-        return reply
-    }
-
-    mutating func record(_ request: RecordedRequest) {
-        requestCount += 1
-        if settings.recordsRequests { requests.append(request) }
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Platform
 import Synchronization
@@ -5,14 +6,14 @@ import Synchronization
 /// The thread that runs a ``ServerLoop``, and the two ways to wait for its end.
 final class ServerThread: Sendable {
     private let thread: pthread_t
-    private let end: EndSignal
+    private let end: DispatchSemaphore
     /// Whether the thread has been joined. The lock is held while that happens, so that who comes
     /// second waits as well.
     private let isJoined = Mutex(false)
 
     /// - Throws: ``MockServerError`` when the system gives no thread; the loop's descriptors are then still open.
     init(running loop: ServerLoop) throws {
-        let end = EndSignal()
+        let end = DispatchSemaphore(value: 0)
         let work = Work(loop: loop, end: end)
         guard let thread = BackgroundThread.make("MockServer", { ServerThread.run(work) }) else {
             throw MockServerError.systemCall("pthread_create")
@@ -37,7 +38,8 @@ final class ServerThread: Sendable {
     func joinOrDetach(seconds: Int) {
         isJoined.withLock { isJoined in
             guard !isJoined else { return }
-            if !isCurrent, end.wait(seconds: seconds) { pthread_join(thread, nil) } else { pthread_detach(thread) }
+            let hasEnded = !isCurrent && end.wait(timeout: .now() + .seconds(seconds)) == .success
+            if hasEnded { pthread_join(thread, nil) } else { pthread_detach(thread) }
             isJoined = true
         }
     }
@@ -52,9 +54,9 @@ final class ServerThread: Sendable {
     /// `@unchecked Sendable`: made on one thread and handed to the new one, which alone uses it from then on.
     private final class Work: @unchecked Sendable {
         private var loop: ServerLoop?
-        let end: EndSignal
+        let end: DispatchSemaphore
 
-        init(loop: ServerLoop, end: EndSignal) {
+        init(loop: ServerLoop, end: DispatchSemaphore) {
             self.loop = loop
             self.end = end
         }
@@ -63,30 +65,5 @@ final class ServerThread: Sendable {
             loop?.run()
             loop = nil
         }
-    }
-}
-
-/// A semaphore of the system, since it can be waited for with a time limit.
-/// `@unchecked Sendable`: `sem_post` and `sem_timedwait` may be called from any thread.
-private final class EndSignal: @unchecked Sendable {
-    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-
-    init() { sem_init(semaphore, 0, 0) }
-
-    deinit {
-        sem_destroy(semaphore)
-        semaphore.deallocate()
-    }
-
-    func signal() { sem_post(semaphore) }
-
-    func wait(seconds: Int) -> Bool {
-        var deadline = timespec()
-        clock_gettime(CLOCK_REALTIME, &deadline)
-        deadline.tv_sec += seconds
-        while sem_timedwait(semaphore, &deadline) != 0 {
-            if errno != EINTR { return false }
-        }
-        return true
     }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
-import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What the server's users and its thread both touch, behind one lock. Handlers
@@ -29,10 +29,10 @@ final class SharedState: Sendable {
         var stopIsRequested = false
         var idleConnectionsAreToClose = false
         var hasEnded = false
-        /// What is written here wakes the thread; -1 once that has ended.
-        var wakeSender: Int32
-        var waiters: [Int: Waiter] = [:]
-        var waiterCount = 0
+        /// Wakes the thread; `nil` once that has ended.
+        var wakeUp: WakeUp?
+        var waits: [Int: Wait] = [:]
+        var waitCount = 0
 
         var openConnections: Int { acceptedConnections - closedConnections }
         var queuedReplies: Int { queue.count - queueHead }
@@ -46,19 +46,17 @@ final class SharedState: Sendable {
         var recordsRequests = true
     }
 
-    struct Waiter {
+    struct Wait {
         let isSatisfied: @Sendable (Contents) -> Bool
         let description: @Sendable (Contents) -> String
         let timeout: Duration
         let deadline: Nanoseconds
-        let continuation: CheckedContinuation<Void, any Error>
+        let done: Waiter<Void>
     }
 
     private let contents: Mutex<Contents>
 
-    init(wakeSender: Int32) {
-        contents = Mutex(Contents(wakeSender: wakeSender))
-    }
+    init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
 
     func read<Result: Sendable>(_ body: (Contents) -> Result) -> Result {
         contents.withLock { body($0) }
@@ -69,80 +67,59 @@ final class SharedState: Sendable {
     func update<Result: Sendable>(_ change: (inout Contents) -> Result) -> Result {
         let (result, satisfied) = contents.withLock { contents in
             let result = change(&contents)
-            guard !contents.waiters.isEmpty else { return (result, [Waiter]()) }
-            let satisfied = contents.waiters.filter { $0.value.isSatisfied(contents) }
-            for id in satisfied.keys { contents.waiters[id] = nil }
+            guard !contents.waits.isEmpty else { return (result, [Wait]()) }
+            let satisfied = contents.waits.filter { $0.value.isSatisfied(contents) }
+            for id in satisfied.keys { contents.waits[id] = nil }
             return (result, Array(satisfied.values))
         }
-        for waiter in satisfied { waiter.continuation.resume() }
+        for wait in satisfied { wait.done.end(.success(())) }
         return result
     }
 
     /// Makes the thread look at the contents.
-    func wake() {
-        contents.withLock { contents in
-            guard contents.wakeSender >= 0 else { return }
-            var byte: UInt8 = 1
-            // When there is no room for the byte, enough of them are on their way.
-            _ = send(contents.wakeSender, &byte, 1, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-        }
-    }
+    func wake() { contents.withLock { $0.wakeUp?.signal() } }
 
     /// Waits until the contents are as wanted. The thread keeps the time, and an event ends the wait.
     func wait(
         timeout: Duration, for description: @escaping @Sendable (Contents) -> String,
         until isSatisfied: @escaping @Sendable (Contents) -> Bool
     ) async throws {
+        let done = Waiter<Void>()
         let id = contents.withLock { contents in
-            contents.waiterCount += 1
-            return contents.waiterCount
+            contents.waitCount += 1
+            return contents.waitCount
         }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let waiter = Waiter(
-                    isSatisfied: isSatisfied, description: description, timeout: timeout,
-                    deadline: Nanoseconds.monotonicNow().adding(timeout), continuation: continuation)
-                add(waiter, id: id)
-                // The cancellation may have come before there was anything to cancel.
-                if Task.isCancelled { cancelWaiter(id) }
-            }
-        } onCancel: {
-            cancelWaiter(id)
-        }
+        let deadline = Nanoseconds.monotonicNow().adding(timeout)
+        add(
+            Wait(isSatisfied: isSatisfied, description: description, timeout: timeout, deadline: deadline, done: done),
+            id: id)
+        defer { contents.withLock { $0.waits[id] = nil } }
+        try await done.value()
     }
 
-    private func add(_ waiter: Waiter, id: Int) {
+    private func add(_ wait: Wait, id: Int) {
         let outcome: Result<Void, any Error>? = contents.withLock { contents in
-            if waiter.isSatisfied(contents) { return .success(()) }
+            if wait.isSatisfied(contents) { return .success(()) }
             if contents.hasEnded {
-                return .failure(MockServerError.stopped(waitingFor: waiter.description(contents)))
+                return .failure(MockServerError.stopped(waitingFor: wait.description(contents)))
             }
-            contents.waiters[id] = waiter
+            contents.waits[id] = wait
             return nil
         }
-        if let outcome {
-            waiter.continuation.resume(with: outcome)
-        } else {
-            wake()
-        }
-    }
-
-    private func cancelWaiter(_ id: Int) {
-        let waiter = contents.withLock { $0.waiters.removeValue(forKey: id) }
-        waiter?.continuation.resume(throwing: CancellationError())
+        if let outcome { wait.done.end(outcome) } else { wake() }
     }
 
     /// Fails those whose time is over, and says when the next one's will be.
     func expireWaiters(at now: Nanoseconds) -> Nanoseconds? {
-        let (expired, next) = contents.withLock { contents -> ([(Waiter, String)], Nanoseconds?) in
-            guard !contents.waiters.isEmpty else { return ([], nil) }
-            let expired = contents.waiters.filter { $0.value.deadline <= now }
-            for id in expired.keys { contents.waiters[id] = nil }
-            let next = contents.waiters.values.map(\.deadline).min()
+        let (expired, next) = contents.withLock { contents -> ([(Wait, String)], Nanoseconds?) in
+            guard !contents.waits.isEmpty else { return ([], nil) }
+            let expired = contents.waits.filter { $0.value.deadline <= now }
+            for id in expired.keys { contents.waits[id] = nil }
+            let next = contents.waits.values.map(\.deadline).min()
             return (expired.values.map { ($0, $0.description(contents)) }, next)
         }
-        for (waiter, what) in expired {
-            waiter.continuation.resume(throwing: MockServerError.timedOut(after: waiter.timeout, waitingFor: what))
+        for (wait, what) in expired {
+            wait.done.end(.failure(MockServerError.timedOut(after: wait.timeout, waitingFor: what)))
         }
         return next
     }
@@ -151,10 +128,9 @@ final class SharedState: Sendable {
     func end() {
         let (left, handlers) = contents.withLock { contents in
             contents.hasEnded = true
-            if contents.wakeSender >= 0 { close(contents.wakeSender) }
-            contents.wakeSender = -1
-            let left = contents.waiters.values.map { ($0, $0.isSatisfied(contents), $0.description(contents)) }
-            contents.waiters = [:]
+            contents.wakeUp = nil
+            let left = contents.waits.values.map { ($0, $0.isSatisfied(contents), $0.description(contents)) }
+            contents.waits = [:]
             let handlers = contents.routes.map(\.handler) + [contents.fallback].compactMap { $0 }
             contents.routes = []
             contents.fallback = nil
@@ -162,14 +138,29 @@ final class SharedState: Sendable {
             contents.queueHead = 0
             return (left, handlers)
         }
-        for (waiter, isSatisfied, what) in left {
-            if isSatisfied {
-                waiter.continuation.resume()
-            } else {
-                waiter.continuation.resume(throwing: MockServerError.stopped(waitingFor: what))
-            }
+        for (wait, isSatisfied, what) in left {
+            wait.done.end(isSatisfied ? .success(()) : .failure(MockServerError.stopped(waitingFor: what)))
         }
         // Released here and not under the lock: one of them may hold the server.
         withExtendedLifetime(handlers) {}
+    }
+}
+
+extension SharedState.Contents {
+    /// The next queued reply, when it is one that is wanted.
+    mutating func takeQueued(where isWanted: (MockReply) -> Bool = { _ in true }) -> MockReply? {
+        guard queueHead < queue.count, isWanted(queue[queueHead]) else { return nil }
+        let reply = queue[queueHead]
+        queueHead += 1
+        if queueHead == queue.count {
+            queue.removeAll(keepingCapacity: true)
+            queueHead = 0
+        }
+        return reply
+    }
+
+    mutating func record(_ request: RecordedRequest) {
+        requestCount += 1
+        if settings.recordsRequests { requests.append(request) }
     }
 }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// A body on its way to disk: a file with a lock on it, removed again unless it is kept.
 ///

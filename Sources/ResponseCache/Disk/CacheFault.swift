@@ -1,27 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
-
-/// What the system answered instead of doing what it was asked.
-struct SystemError: Error, CustomStringConvertible {
-    /// `errno`.
-    let code: Int32
-    /// What was attempted, with the path.
-    let attempt: String
-
-    /// Takes `errno` as it is now.
-    init(_ attempt: String, code: Int32 = errno) {
-        self.code = code
-        self.attempt = attempt
-    }
-
-    var isFull: Bool { code == ENOSPC || code == EDQUOT }
-
-    /// Whether another process was waited for in vain.
-    var isBusy: Bool { code == EBUSY }
-
-    var description: String { "\(String(cString: strerror(code))) while \(attempt)" }
-}
+import Platform
 
 /// Makes of what went wrong below an error for those above: with the folder and the next step.
 enum CacheFault {

@@ -1,6 +1,7 @@
 import CSQLite
 import FoundationEssentials
 import Glibc
+import Platform
 import Synchronization
 
 /// Tells what somebody else changed on the disk: another process, or another store on the same folder.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// Where the files of a cache lie, and what is done with them.
 ///

@@ -2,6 +2,7 @@ import Cryptography
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Takes a body for ``DiskStore``: in memory as long as it is small, then in a file.

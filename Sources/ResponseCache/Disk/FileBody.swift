@@ -2,6 +2,7 @@ import Cryptography
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// A body in a file: checked whole, then read in chunks.

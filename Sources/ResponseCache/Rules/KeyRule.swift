@@ -43,7 +43,8 @@ package struct KeyRule: Sendable {
     private func isVolatile(_ parameter: String) -> Bool {
         guard !volatileParameters.isEmpty else { return false }
         let name = parameter.prefix { $0 != "=" }
-        return volatileParameters.contains(String(name)) || volatileParameters.contains(name.formDecoded)
+        return volatileParameters.contains(String(name))
+            || volatileParameters.contains(name.percentDecoded(plusIsSpace: true))
     }
 
     /// A body of parameters without the volatile ones: a JSON object, or a form.
@@ -121,35 +122,6 @@ package struct CanonicalURL: Hashable, Sendable {
         if host.hasSuffix(":") { host.removeLast() }
         let base = scheme + "://" + host + (slash == pathEnd ? "/" : string(slash..<pathEnd))
         return (base, mark.map { string($0 + 1..<end) }, userInformation)
-    }
-}
-
-extension StringProtocol {
-    /// The text with `+` as a space and percent-encoded bytes decoded, as in forms.
-    fileprivate var formDecoded: String {
-        var bytes: [UInt8] = []
-        var rest = utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%"), let high = rest.first?.hexadecimalValue,
-                let low = rest.dropFirst().first?.hexadecimalValue
-            else {
-                bytes.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
-                continue
-            }
-            bytes.append(high << 4 | low)
-            rest = rest.dropFirst(2)
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-}
-
-extension UInt8 {
-    fileprivate var hexadecimalValue: UInt8? {
-        switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - 0x30
-        case UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: "A")...UInt8(ascii: "F"): (self | 0x20) - 0x57
-        default: nil
-        }
     }
 }
 

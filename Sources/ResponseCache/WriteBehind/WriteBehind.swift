@@ -12,7 +12,7 @@ import Synchronization
 package final class WriteBehind: EndsWithProcess {
     /// The store.
     package let store: any CacheStore
-    private let quick: (any QuickStore)?
+    let quick: (any QuickStore)?
     let settings: Settings
     private let now: @Sendable () -> Date
     /// Called before something is written for the first time since ``needPreparation()``.
@@ -22,7 +22,7 @@ package final class WriteBehind: EndsWithProcess {
     /// Told of what is stored, and of what is not and why.
     let ledger: CacheLedger
 
-    private struct State {
+    struct State {
         var pending: PendingChanges
         var counts = Counts()
         var isDraining = false
@@ -44,14 +44,14 @@ package final class WriteBehind: EndsWithProcess {
         }
     }
 
-    private struct Waiter {
+    struct Waiter {
         var unfinished: Set<UInt64>
         let continuation: CheckedContinuation<Void, Never>
     }
 
-    private let state: Mutex<State>
+    let state: Mutex<State>
     /// Whether nothing waits, so that no lock is needed to look.
-    private let isIdle = Atomic(true)
+    let isIdle = Atomic(true)
 
     /// Makes changes of a store behind.
     ///
@@ -86,58 +86,6 @@ package final class WriteBehind: EndsWithProcess {
             counts.waitingByteCount = state.pending.byteCount
             return counts
         }
-    }
-
-    // MARK: Reading
-
-    /// The entries under a primary key, the one stored last first; none when the store fails or takes too long.
-    package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
-        let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
-        if let view, view.isComplete { return view.applied(to: []) }
-        if view?.streams.isEmpty ?? true, let entries = quick?.quickEntries(for: primaryKey) {
-            return view?.applied(to: entries) ?? entries
-        }
-        var limit = settings.lookUpTimeout
-        if urgency == .only { limit = max(limit, .seconds(1)) }
-        do {
-            let entries = try await patience.run(within: limit) { [self] in
-                if let streams = view?.streams, !streams.isEmpty { await settle(streams) }
-                return try await store.entries(for: primaryKey)
-            }
-            if entries == nil {
-                state.withLock { $0.counts.lateLookUps += 1 }
-                ledger.counters.add(.lateLookups)
-                report(Self.late("look up", limit), "look up in time")
-            }
-            return view?.applied(to: entries ?? []) ?? entries ?? []
-        } catch {
-            report(error, "look up")
-            return view?.applied(to: []) ?? []
-        }
-    }
-
-    /// The body of an entry; `nil` when it is gone, or its first byte takes too long.
-    package func body(of entry: CacheEntry) async -> ResponseBody? {
-        if let body = entry.attachedBody { return ResponseBody(body) }
-        // All of it is checked before the first byte, at 20 MiB a second or more.
-        let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
-        do {
-            if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
-                return body
-            }
-            ledger.counters.add(.lateLookups)
-            report(Self.late("read", limit), "read in time")
-        } catch {
-            report(error, "read")
-        }
-        return nil
-    }
-
-    private static func late(_ operation: String, _ limit: Duration) -> NetworkError {
-        NetworkError(
-            .cache,
-            message: "the response cache took longer than \(limit) to \(operation); see what holds its disk up, or "
-                + "allow more by cacheLookUpTimeout")
     }
 
     // MARK: Changing
@@ -324,7 +272,7 @@ package final class WriteBehind: EndsWithProcess {
     }
 
     /// Returns when these are done; `nil`: all that is unfinished now.
-    private func settle(_ numbers: Set<UInt64>?) async {
+    func settle(_ numbers: Set<UInt64>?) async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
                 let unfinished = state.pending.unfinished.intersection(numbers ?? state.pending.unfinished)

@@ -3,6 +3,7 @@ import LATTesting
 import Synchronization
 import Testing
 
+import Platform
 @testable import LATNetworking
 
 /// What went wrong with the renewal of tokens in Alamofire, Ktor and ky, each as a test.

@@ -35,8 +35,8 @@ public final class DomainTableWatcher: Sendable {
     public let path: String
 
     private let state: WatchState
-    /// Closing it ends the thread.
-    private let lifeline: Mutex<Int32>
+    /// Ends the thread.
+    private let over: WakeUp
 
     /// Reads the file and begins to watch it.
     ///
@@ -80,15 +80,12 @@ public final class DomainTableWatcher: Sendable {
         let state = WatchState(table, onEvent: onEvent)
         self.path = path
         self.state = state
-        var ends: [Int32] = [-1, -1]
-        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
-            throw Self.systemError("socketpair", "close files, or raise the limit of open files")
+        guard let over = WakeUp() else {
+            throw Self.systemError("eventfd", "close files, or raise the limit of open files")
         }
-        lifeline = Mutex(ends[0])
-        let loop = WatchLoop(path: path, bytes: bytes, watch: watch, lifeline: ends[1], state: state)
+        self.over = over
+        let loop = WatchLoop(path: path, bytes: bytes, watch: watch, over: over, state: state)
         guard BackgroundThread.start("lat-table", { loop.run() }) else {
-            close(ends[0])
-            lifeline.withLock { $0 = -1 }
             throw Self.systemError("pthread_create", "end other threads, or raise the limit")
         }
     }
@@ -114,12 +111,7 @@ public final class DomainTableWatcher: Sendable {
     public var events: AsyncStream<Event> { state.events() }
 
     /// Ends the watching; ``current`` stays as it is. Not needed: letting go of the watcher does the same.
-    public func stop() {
-        lifeline.withLock { descriptor in
-            if descriptor >= 0 { close(descriptor) }
-            descriptor = -1
-        }
-    }
+    public func stop() { over.signal() }
 
     private static func systemError(_ call: String, _ advice: String) -> NetworkError {
         NetworkError(.other, message: "the table cannot be watched: \(call) failed with errno \(errno); \(advice)")

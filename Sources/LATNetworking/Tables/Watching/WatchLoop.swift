@@ -9,7 +9,7 @@ import Platform
 final class WatchLoop: @unchecked Sendable {
     private let path: String
     private let state: WatchState
-    private let lifeline: Int32
+    private let over: WakeUp
     private var watch: FileWatch
     private var schedule = ReloadSchedule()
     /// What was read last, so that a file that is touched but not changed makes no noise.
@@ -23,18 +23,15 @@ final class WatchLoop: @unchecked Sendable {
         case unreadable(String)
     }
 
-    init(path: String, bytes: [UInt8], watch: FileWatch, lifeline: Int32, state: WatchState) {
+    init(path: String, bytes: [UInt8], watch: FileWatch, over: WakeUp, state: WatchState) {
         self.path = path
         self.bytes = bytes
         self.watch = watch
-        self.lifeline = lifeline
+        self.over = over
         self.state = state
     }
 
-    deinit {
-        close(lifeline)
-        state.end()
-    }
+    deinit { state.end() }
 
     func run() {
         while wait() {
@@ -50,7 +47,7 @@ final class WatchLoop: @unchecked Sendable {
             let (seconds, attoseconds) = (due - .now).components
             milliseconds = Int32(max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
         }
-        return watch.wait(lifeline: lifeline, milliseconds: milliseconds)
+        return watch.wait(until: over, milliseconds: milliseconds)
     }
 
     private func reload() {

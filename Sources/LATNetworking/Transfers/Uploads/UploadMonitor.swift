@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 
 /// Where the engine's thread writes what it has read, and readers of the progress wait for news.

@@ -9,7 +9,7 @@ enum DownloadFiles {
     static func system(_ action: String, _ path: String, _ code: Int32 = errno) -> NetworkError {
         NetworkError(
             .storage,
-            message: "\(URLText.visible(path)) cannot be \(action): \(SystemError(code).text); \(advice(code))")
+            message: "\(URLText.visible(path)) cannot be \(action): \(SystemError(code: code).text); \(advice(code))")
     }
 
     /// Writes a file of which only the owner may read: it may hold an address with a secret in it.

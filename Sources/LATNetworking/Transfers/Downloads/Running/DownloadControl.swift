@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import Synchronization
 
 /// What the caller wants of a download, and the work that has to hear of it.

@@ -4,6 +4,7 @@
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,5 +20,9 @@ static inline int lat_netlink_open(void) {
     }
     return descriptor;
 }
+
+// What of a link's flags matters: whether it is switched on, and whether it has a carrier.
+static const unsigned int lat_link_flags =
+    IFF_UP | IFF_RUNNING | 0x10000 /* IFF_LOWER_UP of linux/if.h, which cannot stand beside net/if.h */;
 
 #endif

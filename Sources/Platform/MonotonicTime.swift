@@ -1,34 +1,37 @@
-import Glibc
+internal import Glibc
 
-/// A point of the monotonic clock, in nanoseconds.
-struct MonotonicTime: Comparable, Hashable {
-    var nanoseconds: Int64
+/// A point of the clock that stands still while the machine sleeps (`CLOCK_MONOTONIC`), in nanoseconds: what sockets and
+/// timers go by.
+package struct MonotonicTime: Comparable, Hashable, Sendable {
+    package var nanoseconds: Int64
 
-    static var now: MonotonicTime {
+    @inlinable package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+    @inlinable package static var now: MonotonicTime {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 
-    static let distantFuture = MonotonicTime(nanoseconds: .max)
+    @inlinable package static var distantFuture: MonotonicTime { MonotonicTime(nanoseconds: .max) }
 
-    static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
+    @inlinable package static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
 
-    static func + (time: Self, milliseconds: Int64) -> Self {
+    @inlinable package static func + (time: Self, milliseconds: Int64) -> Self {
         let (sum, overflow) = time.nanoseconds.addingReportingOverflow(
             milliseconds.multipliedReportingOverflow(by: 1_000_000).overflow ? .max : milliseconds * 1_000_000)
         return MonotonicTime(nanoseconds: overflow ? .max : sum)
     }
 
     /// Whole milliseconds from here to another point, rounded up; 0 when it has passed.
-    func milliseconds(until other: Self) -> Int64 {
+    @inlinable package func milliseconds(until other: Self) -> Int64 {
         other <= self ? 0 : (other.nanoseconds - nanoseconds + 999_999) / 1_000_000
     }
 }
 
 extension Duration {
     /// Whole milliseconds, rounded up so that a fraction never becomes 0; clamped to what libcurl's `long` holds.
-    package var roundedUpMilliseconds: Int64 {
+    @inlinable package var roundedUpMilliseconds: Int64 {
         let (seconds, attoseconds) = components
         guard seconds < Int64(Int32.max) / 1000 else { return Int64(Int32.max) }
         let perMillisecond: Int64 = 1_000_000_000_000_000

@@ -1,14 +1,17 @@
 /// Field values that are lists (RFC 9110 §5.6.1).
-enum FieldList {
-    /// The elements between commas, quoted texts kept whole, white space around them and empty ones left out.
-    static func elements(of value: String) -> [String] {
+package enum FieldList {
+    /// The elements between commas, or another separator in ASCII, quoted texts kept whole, white space around them and
+    /// empty ones left out.
+    package static func elements(of value: String, separatedBy separator: UInt8 = UInt8(ascii: ",")) -> [String] {
         var elements: [String] = []
-        forEachElement(of: value) { elements.append(String(decoding: $0, as: UTF8.self)) }
+        forEachElement(of: value, separatedBy: separator) { elements.append(String(decoding: $0, as: UTF8.self)) }
         return elements
     }
 
     /// Gives the bytes of ``elements(of:)`` one after the other, without a copy.
-    static func forEachElement(of value: String, _ body: (UnsafeBufferPointer<UInt8>.SubSequence) -> Void) {
+    package static func forEachElement(
+        of value: String, separatedBy separator: UInt8 = UInt8(ascii: ","), _ body: (Slice<UnsafeBufferPointer<UInt8>>) -> Void
+    ) {
         var value = value
         value.withUTF8 { bytes in
             var start = 0
@@ -23,7 +26,7 @@ enum FieldList {
                 case _ where isEscaped: isEscaped = false
                 case UInt8(ascii: "\\") where isQuoted: isEscaped = true
                 case UInt8(ascii: "\""): isQuoted.toggle()
-                case UInt8(ascii: ",") where !isQuoted:
+                case separator where !isQuoted:
                     take(upTo: index)
                     start = index + 1
                 default: break
@@ -34,10 +37,17 @@ enum FieldList {
     }
 
     /// The field names of a list, in lower case.
-    static func names(_ value: String) -> [String] { elements(of: value).map { $0.lowercased() } }
+    package static func names(_ value: String) -> [String] { elements(of: value).map { $0.lowercased() } }
+
+    /// Name, in lower case, and value of `name=value`, `name="value"` or `name`.
+    package static func parameter(_ text: String) -> (name: String, value: String?) {
+        guard let equals = text.firstIndex(of: "=") else { return (text.trimmingFieldWhitespace.lowercased(), nil) }
+        let value = String(text[text.index(after: equals)...]).trimmingFieldWhitespace
+        return (String(text[..<equals]).trimmingFieldWhitespace.lowercased(), unquoted(value))
+    }
 
     /// The text inside quotes; a text without them as it is.
-    static func unquoted(_ text: String) -> String {
+    package static func unquoted(_ text: String) -> String {
         let quote = UInt8(ascii: "\"")
         guard text.utf8.count >= 2, text.utf8.first == quote, text.utf8.last == quote else { return text }
         var result = ""
@@ -56,17 +66,18 @@ enum FieldList {
 
 extension String {
     /// The text without spaces and tabs at its ends.
-    var trimmingFieldWhitespace: String {
+    package var trimmingFieldWhitespace: String {
         guard let first = utf8.first, let last = utf8.last, first.isFieldWhitespace || last.isFieldWhitespace else {
             return self
         }
-        return String(decoding: Array(utf8)[...].trimmingFieldWhitespace, as: UTF8.self)
+        var text = self
+        return text.withUTF8 { String(decoding: $0[...].trimmingFieldWhitespace, as: UTF8.self) }
     }
 }
 
-extension BidirectionalCollection<UInt8> where SubSequence == Self {
+extension Slice<UnsafeBufferPointer<UInt8>> {
     /// The bytes without spaces and tabs at their ends.
-    var trimmingFieldWhitespace: Self {
+    package var trimmingFieldWhitespace: Self {
         var trimmed = self
         while trimmed.first?.isFieldWhitespace == true { trimmed = trimmed.dropFirst() }
         while trimmed.last?.isFieldWhitespace == true { trimmed = trimmed.dropLast() }

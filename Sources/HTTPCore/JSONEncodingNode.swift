@@ -1,0 +1,168 @@
+/// One value while it is being encoded: an `Encoder`, and what was put into it so far.
+///
+/// `Encoder` cannot report that a type asks for two kinds of container at one place; the later one wins then.
+final class JSONEncodingNode: Encoder {
+    private enum Content {
+        case nothing
+        case absent
+        case single(JSONValue)
+        case array
+        case object
+    }
+
+    private struct Member {
+        let name: String
+        let value: JSONValue?
+    }
+
+    let encoder: JSONValueEncoder
+    let codingPath: [any CodingKey]
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    private var content = Content.nothing
+    private var elements: [JSONValue] = []
+    /// In the order of being encoded. Of a name given twice the last counts, and as `nil` it removes the others.
+    @exclusivity(unchecked) private var members: [Member] = []
+    /// Containers handed out, whose content is known only at the end.
+    private var nestedElements: [Int: JSONEncodingNode] = [:]
+    private var nestedMembers: [String: JSONEncodingNode] = [:]
+
+    init(encoder: JSONValueEncoder, path: [any CodingKey]) {
+        self.encoder = encoder
+        codingPath = path
+    }
+
+    /// What was encoded; `nil` for an optional without value.
+    var resolved: JSONValue? {
+        switch content {
+        case .nothing: return .object([:])
+        case .absent: return nil
+        case .single(let value): return value
+        case .array:
+            for (index, node) in nestedElements { elements[index] = node.resolved ?? .null }
+            return .array(elements)
+        case .object:
+            var object: [String: JSONValue] = [:]
+            object.reserveCapacity(members.count + nestedMembers.count)
+            for member in members { object[member.name] = member.value }
+            for (name, node) in nestedMembers { object[name] = node.resolved }
+            return .object(object)
+        }
+    }
+
+    /// What was encoded as an object, without its dictionary; `nil` when it is none.
+    var sortedMembers: [EncodedMembers.Member]? {
+        guard case .object = content, nestedMembers.isEmpty else {
+            return resolved?.object.map { EncodedMembers.list(of: $0) }
+        }
+        members.sort { $0.name < $1.name }
+        var sorted: [EncodedMembers.Member] = []
+        sorted.reserveCapacity(members.count)
+        for member in members {
+            // As a dictionary does it: the name of the first, the value of the last.
+            let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
+            if let value = member.value { sorted.append(.init(name: name, value: value)) }
+        }
+        return sorted
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        content = .object
+        members.reserveCapacity(8)
+        return KeyedEncodingContainer(KeyedContainer(node: self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        content = .array
+        return UnkeyedContainer(node: self)
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { SingleValueContainer(node: self) }
+
+    var count: Int { elements.count }
+
+    func setSingle(_ value: JSONValue?) { content = value.map { .single($0) } ?? .absent }
+
+    func setMember(_ name: String, _ value: JSONValue?) {
+        if !nestedMembers.isEmpty { nestedMembers[name] = nil }
+        members.append(Member(name: name, value: value))
+    }
+
+    func append(_ value: JSONValue) { elements.append(value) }
+
+    func nestedMember(_ key: any CodingKey) -> JSONEncodingNode {
+        if let node = nestedMembers[key.stringValue] { return node }
+        let node = JSONEncodingNode(encoder: encoder, path: codingPath + [key])
+        nestedMembers[key.stringValue] = node
+        return node
+    }
+
+    func nestedElement() -> JSONEncodingNode {
+        let index = elements.count
+        let node = JSONEncodingNode(encoder: encoder, path: codingPath + [JSONKey(intValue: index)])
+        nestedElements[index] = node
+        elements.append(.null)
+        return node
+    }
+}
+
+/// The generic `encode` below answers for all the scalar overloads the protocol lists, too.
+private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let node: JSONEncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
+
+    func encodeNil(forKey key: Key) { node.setMember(key.stringValue, nil) }
+
+    @inline(__always)  // So that the scalar types are known in there.
+    func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
+        node.setMember(key.stringValue, try node.encoder.encode(value) { node.codingPath + [key] })
+    }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy keyType: NestedKey.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<NestedKey> {
+        node.nestedMember(key).container(keyedBy: keyType)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        node.nestedMember(key).unkeyedContainer()
+    }
+
+    func superEncoder() -> any Encoder { node.nestedMember(JSONKey(stringValue: "super")) }
+
+    func superEncoder(forKey key: Key) -> any Encoder { node.nestedMember(key) }
+}
+
+private struct UnkeyedContainer: UnkeyedEncodingContainer {
+    let node: JSONEncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
+    var count: Int { node.count }
+
+    func encodeNil() { node.append(.null) }
+
+    func encode<T: Encodable>(_ value: T) throws {
+        let index = node.count
+        node.append(try node.encoder.encode(value) { node.codingPath + [JSONKey(intValue: index)] } ?? .null)
+    }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy keyType: NestedKey.Type
+    ) -> KeyedEncodingContainer<NestedKey> {
+        node.nestedElement().container(keyedBy: keyType)
+    }
+
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { node.nestedElement().unkeyedContainer() }
+
+    func superEncoder() -> any Encoder { node.nestedElement() }
+}
+
+private struct SingleValueContainer: SingleValueEncodingContainer {
+    let node: JSONEncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
+
+    func encodeNil() { node.setSingle(nil) }
+
+    func encode<T: Encodable>(_ value: T) throws {
+        node.setSingle(try node.encoder.encode(value) { node.codingPath })
+    }
+}

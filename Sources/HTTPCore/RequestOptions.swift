@@ -1,0 +1,83 @@
+/// The settings most requests leave alone, behind one pointer so that a request stays small to pass around.
+struct RequestOptions: Sendable, Hashable {
+    var cachePolicy: CachePolicy?
+    var cachesUnsafeMethods = false
+    var cachePartition: String?
+    var redirects = RedirectPolicy.automatic
+    var decompresses = true
+    var retries: Int?
+    var timeout: Duration?
+    var connectTimeout: Duration?
+    var idleTimeout: Duration?
+    var compressesBody = false
+    var trailers: RequestTrailers?
+    var authentication: Authentication?
+    var priority = RequestPriority.normal
+    var version = HTTPVersionPolicy.automatic
+    var waitsForConnectivity: Bool?
+    var unixSocketPath: String?
+    var proxy: ProxyPolicy?
+    var maxConnectionsPerHost: Int?
+    var pinnedPublicKeys: [String] = []
+    var maxBodySize: Int64?
+    var maxReceiveRate: Int64?
+    var maxSendRate: Int64?
+    var streamsBody = false
+    var sealing = SealingPolicy.automatic
+    var tag: String?
+    var duplicates: DuplicatePolicy?
+    var retryPolicy: RetryPolicy?
+    var deadline: Duration?
+    var isBarrier = false
+    var authenticates = true
+    var traceParent: TraceParent?
+    var replacesGlobalHeaders = false
+    var rowHeaders = HTTPHeaders()
+    var secretHeaders: SecretHeaders = []
+}
+
+/// Copy-on-write: a box that more than one request holds is never written.
+struct OptionsBox: Sendable, Hashable {
+    private var storage: Storage
+
+    var value: RequestOptions { storage.value }
+
+    var isStandard: Bool { storage === Storage.standard }
+
+    func isSame(as other: OptionsBox) -> Bool { storage === other.storage }
+
+    /// Whether no setting that the engine reads was set.
+    var hasStandardTransfer: Bool { !storage.concernsTransfer }
+
+    static let standard = OptionsBox(storage: .standard)
+
+    mutating func modify(_ change: (inout RequestOptions) -> Void) {
+        if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.value, storage.concernsTransfer) }
+        change(&storage.value)
+    }
+
+    /// Changes a setting that the engine reads.
+    mutating func modifyTransfer(_ change: (inout RequestOptions) -> Void) {
+        modify(change)
+        storage.concernsTransfer = true
+    }
+
+    static func == (lhs: OptionsBox, rhs: OptionsBox) -> Bool {
+        lhs.storage === rhs.storage || lhs.value == rhs.value
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(value) }
+
+    // Sendable: both are written only by `modify`, and only while one reference to the storage exists.
+    private final class Storage: @unchecked Sendable {
+        var value: RequestOptions
+        var concernsTransfer: Bool
+
+        init(_ value: RequestOptions, _ concernsTransfer: Bool) {
+            self.value = value
+            self.concernsTransfer = concernsTransfer
+        }
+
+        static let standard = Storage(RequestOptions(), false)
+    }
+}

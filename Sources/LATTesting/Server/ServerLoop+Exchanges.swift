@@ -1,0 +1,161 @@
+import HTTPCore
+import Platform
+
+// A request and its reply: what the parser has found is answered, and the answer is sent.
+extension ServerLoop {
+    func handle(_ event: RequestParser.Event, of connection: Connection) {
+        switch event {
+        case .head(let head):
+            let index = connection.requestCount
+            connection.requestCount += 1
+            let record = RecordedRequest(head: head, connection: connection.id, indexOnConnection: index)
+            let (settings, early) = shared.update { contents -> (SharedState.Settings, MockReply?) in
+                contents.activeExchanges += 1
+                let refuses = head.expectsContinue && contents.settings.expectPolicy == .refuse
+                return (contents.settings, refuses ? nil : contents.takeQueued { $0.answersBeforeBody })
+            }
+            connection.exchange = Connection.Exchange(head: head, record: record, bodyLimit: settings.bodyLimit)
+            if head.expectsContinue, settings.expectPolicy == .refuse {
+                answer(connection, with: MockReply.status(417).closingConnection())
+            } else if let early {
+                answer(connection, with: early)
+            } else if head.expectsContinue, settings.expectPolicy == .continue {
+                // Nothing else is on its way, so these few bytes always find room.
+                _ = connection.send(.bytes(ArraySlice("HTTP/1.1 100 Continue\r\n\r\n".utf8)))
+            }
+        case .body(let piece):
+            connection.exchange?.append(piece)
+            shared.update { $0.receivedBodyBytes += Int64(piece.count) }
+        case .end(let trailers):
+            connection.exchange?.isRead = true
+            connection.exchange?.record.trailers = trailers
+            connection.exchange?.record.isComplete = true
+            answerFromHandlers(connection)
+        }
+    }
+
+    private func answerFromHandlers(_ connection: Connection) {
+        guard let exchange = connection.exchange else { return }
+        if exchange.isAnswered {
+            finishExchange(connection)
+            return
+        }
+        enum Answer: Sendable {
+            case reply(MockReply)
+            case handler(MockServer.Handler)
+            case none
+        }
+        let record = exchange.record
+        let (request, answer) = shared.update { contents -> (RecordedRequest, Answer) in
+            var request = record
+            var answer = Answer.none
+            if let queued = contents.takeQueued() {
+                answer = .reply(queued)
+            } else {
+                let path = RequestTarget(request.target).path
+                for route in contents.routes.reversed() {
+                    guard let parameters = route.pattern.match(method: request.method, path: path) else { continue }
+                    request.pathParameters = parameters
+                    answer = .handler(route.handler)
+                    break
+                }
+                if case .none = answer, let fallback = contents.fallback { answer = .handler(fallback) }
+            }
+            contents.record(request)
+            return (request, answer)
+        }
+        connection.exchange?.isAnswered = true
+        switch answer {
+        case .reply(let reply): start(reply, on: connection)
+        case .handler(let handler): start(Self.reply(of: handler, to: request), on: connection)
+        case .none:
+            let text = "nothing is queued and no route is set for \(request.method) \(request.path)\n"
+            start(.text(text, status: 404), on: connection)
+        }
+    }
+
+    private static func reply(of handler: MockServer.Handler, to request: RecordedRequest) -> MockReply {
+        do {
+            return try handler(request)
+        } catch {
+            return .text("the handler of \(request.method) \(request.path) threw: \(error)\n", status: 500)
+        }
+    }
+
+    /// Records a request whose body is not read yet, and answers it.
+    private func answer(_ connection: Connection, with reply: MockReply) {
+        guard let record = connection.exchange?.record else { return }
+        shared.update { $0.record(record) }
+        connection.exchange?.isAnswered = true
+        start(reply, on: connection)
+    }
+
+    func refuse(_ connection: Connection, with failure: RequestParser.Failure) {
+        let reply = MockReply.text(failure.reason + "\n", status: failure.status).closingConnection()
+        let context = ReplyPlan.Context(keepsConnection: false)
+        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
+        connection.phase = .replying(.none)
+    }
+
+    // MARK: Sending
+
+    private func start(_ reply: MockReply, on connection: Connection) {
+        guard let head = connection.exchange?.head else { return }
+        let context = ReplyPlan.Context(
+            isHead: head.method == "HEAD", minorVersion: head.minorVersion, keepsConnection: head.keepsConnection)
+        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
+        connection.phase = .replying(.none)
+    }
+
+    /// Sends what can be sent. True when the reply is done and the connection goes on reading.
+    func writeReply(of connection: Connection) -> Bool {
+        guard var writer = connection.writer else { return false }
+        // Taken out while it is changed, so that its bytes are not copied.
+        connection.writer = nil
+        var budget = Self.sendBudget
+        var now = Nanoseconds.monotonicNow()
+        while true {
+            switch writer.next(at: now) {
+            case .send(let content):
+                guard let count = connection.send(content) else {
+                    close(connection)
+                    return false
+                }
+                now = Nanoseconds.monotonicNow()
+                writer.didSend(count, at: now)
+                budget -= count
+                if count == 0 || budget <= 0 { return suspend(connection, writer, as: .room) }
+            case .wait(let time):
+                schedule(connection, at: time)
+                return suspend(connection, writer, as: .time)
+            case .stall:
+                return suspend(connection, writer, as: .stall)
+            case .finish(.keep):
+                connection.phase = .reading
+                finishExchange(connection)
+                return true
+            case .finish(.close):
+                closeGracefully(connection)
+                return false
+            case .finish(.reset):
+                connection.phase = .resetting
+                connection.resetDeadline = now + Self.lingerTime
+                resetWhenReceived(connection)
+                return false
+            }
+        }
+    }
+
+    private func suspend(_ connection: Connection, _ writer: ReplyWriter, as wait: Connection.Wait) -> Bool {
+        connection.writer = writer
+        connection.phase = .replying(wait)
+        return false
+    }
+
+    /// Ends the exchange when its request is read and its reply sent.
+    private func finishExchange(_ connection: Connection) {
+        guard let exchange = connection.exchange, exchange.isRead, exchange.isAnswered else { return }
+        connection.exchange = nil
+        shared.update { $0.activeExchanges -= 1 }
+    }
+}

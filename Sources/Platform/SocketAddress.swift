@@ -1,0 +1,117 @@
+package import Glibc
+
+/// The address of a socket, as the kernel has it.
+package struct SocketAddress: Hashable, Sendable {
+    private let bytes: [UInt8]
+
+    private init<Address>(_ address: Address) { bytes = withUnsafeBytes(of: address) { Array($0) } }
+
+    /// Takes an address that somebody else holds; `nil` when it is neither IPv4 nor IPv6.
+    package init?(_ address: UnsafePointer<sockaddr>) {
+        switch Int32(address.pointee.sa_family) {
+        case AF_INET: self.init(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self))
+        case AF_INET6: self.init(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in6.self))
+        default: return nil
+        }
+    }
+
+    /// An address of 4 bytes (IPv4) or 16 (IPv6); `nil` for any other number.
+    ///
+    /// - Parameter port: Default 0: any that is free.
+    package init?(host: [UInt8], port: UInt16 = 0) {
+        switch host.count {
+        case 4:
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            withUnsafeMutableBytes(of: &address.sin_addr) { $0.copyBytes(from: host) }
+            self.init(address)
+        case 16:
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_port = port.bigEndian
+            withUnsafeMutableBytes(of: &address.sin6_addr) { $0.copyBytes(from: host) }
+            self.init(address)
+        default: return nil
+        }
+    }
+
+    /// The most bytes of the path of a Unix socket.
+    package static let unixPathLimit = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
+
+    /// The address of a Unix socket; `nil` when the path is empty or longer than ``unixPathLimit``.
+    package init?(unixPath: String) {
+        guard (1...Self.unixPathLimit).contains(unixPath.utf8.count) else { return nil }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: unixPath.utf8) }
+        self.init(address)
+    }
+
+    /// This side's address of a socket; `nil` when it has none of IPv4 or IPv6.
+    package static func own(of socket: Int32) -> SocketAddress? { name(of: socket, getsockname) }
+
+    /// The other side's address of a connected socket; `nil` when it has none of IPv4 or IPv6.
+    package static func peer(of socket: Int32) -> SocketAddress? { name(of: socket, getpeername) }
+
+    private static func name(
+        of socket: Int32, _ call: (Int32, UnsafeMutablePointer<sockaddr>?, UnsafeMutablePointer<socklen_t>?) -> Int32
+    ) -> SocketAddress? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutablePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                call(socket, $0, &length) == 0 ? SocketAddress($0) : nil
+            }
+        }
+    }
+
+    /// `AF_INET`, `AF_INET6` or `AF_UNIX`.
+    package var family: Int32 { Int32(load(sockaddr.self, or: sockaddr()).sa_family) }
+
+    /// The address without the port, in network byte order: 4 bytes, or 16; none of a Unix socket.
+    package var host: [UInt8] {
+        switch family {
+        case AF_INET: withUnsafeBytes(of: load(sockaddr_in.self, or: sockaddr_in()).sin_addr) { Array($0) }
+        case AF_INET6: withUnsafeBytes(of: load(sockaddr_in6.self, or: sockaddr_in6()).sin6_addr) { Array($0) }
+        default: []
+        }
+    }
+
+    /// The port; 0 of a Unix socket.
+    package var port: Int {
+        switch family {
+        case AF_INET: Int(UInt16(bigEndian: load(sockaddr_in.self, or: sockaddr_in()).sin_port))
+        case AF_INET6: Int(UInt16(bigEndian: load(sockaddr_in6.self, or: sockaddr_in6()).sin6_port))
+        default: 0
+        }
+    }
+
+    /// The same address with any port.
+    package var withoutPort: SocketAddress {
+        switch family {
+        case AF_INET:
+            var address = load(sockaddr_in.self, or: sockaddr_in())
+            address.sin_port = 0
+            return SocketAddress(address)
+        case AF_INET6:
+            var address = load(sockaddr_in6.self, or: sockaddr_in6())
+            address.sin6_port = 0
+            return SocketAddress(address)
+        default: return self
+        }
+    }
+
+    private func load<Address>(_ type: Address.Type, or none: Address) -> Address {
+        bytes.count < MemoryLayout<Address>.size ? none : bytes.withUnsafeBytes { $0.loadUnaligned(as: type) }
+    }
+
+    /// Calls `bind(2)` or `connect(2)`.
+    ///
+    /// - Returns: whether it went well; if not, `errno` says why.
+    package func call(_ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ socket: Int32) -> Bool {
+        bytes.withUnsafeBytes {
+            function(socket, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) == 0
+        }
+    }
+}

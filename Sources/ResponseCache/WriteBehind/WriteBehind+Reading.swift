@@ -1,0 +1,55 @@
+package import HTTPCore
+import Synchronization
+
+// Look-ups: what waits to be written is found like what is written, and nobody waits for the store beyond a limit.
+extension WriteBehind {
+    /// The entries under a primary key, the one stored last first; none when the store fails or takes too long.
+    package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
+        let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
+        if let view, view.isComplete { return view.applied(to: []) }
+        if view?.streams.isEmpty ?? true, let entries = quick?.quickEntries(for: primaryKey) {
+            return view?.applied(to: entries) ?? entries
+        }
+        var limit = settings.lookUpTimeout
+        if urgency == .only { limit = max(limit, .seconds(1)) }
+        do {
+            let entries = try await patience.run(within: limit) { [self] in
+                if let streams = view?.streams, !streams.isEmpty { await settle(streams) }
+                return try await store.entries(for: primaryKey)
+            }
+            if entries == nil {
+                state.withLock { $0.counts.lateLookUps += 1 }
+                ledger.counters.add(.lateLookups)
+                report(Self.late("look up", limit), "look up in time")
+            }
+            return view?.applied(to: entries ?? []) ?? entries ?? []
+        } catch {
+            report(error, "look up")
+            return view?.applied(to: []) ?? []
+        }
+    }
+
+    /// The body of an entry; `nil` when it is gone, or its first byte takes too long.
+    package func body(of entry: CacheEntry) async -> ResponseBody? {
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        // All of it is checked before the first byte, at 20 MiB a second or more.
+        let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
+        do {
+            if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
+                return body
+            }
+            ledger.counters.add(.lateLookups)
+            report(Self.late("read", limit), "read in time")
+        } catch {
+            report(error, "read")
+        }
+        return nil
+    }
+
+    private static func late(_ operation: String, _ limit: Duration) -> NetworkError {
+        NetworkError(
+            .cache,
+            message: "the response cache took longer than \(limit) to \(operation); see what holds its disk up, or "
+                + "allow more by cacheLookUpTimeout")
+    }
+}
