@@ -28,7 +28,8 @@ let package = Package(
         .target(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
-        .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
+        .target(
+            name: "ResponseCache", dependencies: ["HTTPCore", "CLinux", "CSQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",
             dependencies: [

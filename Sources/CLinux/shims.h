@@ -3,12 +3,14 @@
 #ifndef LAT_CLINUX_SHIMS_H
 #define LAT_CLINUX_SHIMS_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 // What an epoll event was registered with: a union in a packed struct in C.
 static inline int64_t lat_epoll_token(const struct epoll_event *event) { return (int64_t)event->data.u64; }
@@ -44,5 +46,20 @@ static inline int lat_is_closed_by_peer(int socket) {
     struct pollfd state = {.fd = socket, .events = half_closed};
     return poll(&state, 1, 0) == 1 && (state.revents & (half_closed | POLLHUP | POLLERR)) != 0;
 }
+
+// syncfs(2), which unistd.h has with _GNU_SOURCE only.
+extern int syncfs(int descriptor);
+
+// F_OFD_SETLK, which fcntl.h has with _GNU_SOURCE only.
+#define LAT_OFD_SETLK 37
+
+// Locks a byte of a file, or lets go of it, without waiting. The lock belongs to what open(2) gave (fcntl(2), "Open file
+// description locks"), and goes with it. -1 and EAGAIN while somebody else has it.
+static inline int lat_lock_byte(int descriptor, int64_t offset, int isLocked) {
+    struct flock lock = {.l_type = isLocked ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
+    return fcntl(descriptor, LAT_OFD_SETLK, &lock);
+}
+
+static inline int lat_syncfs(int descriptor) { return syncfs(descriptor); }
 
 #endif

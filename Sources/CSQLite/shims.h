@@ -1,9 +1,7 @@
 #ifndef LAT_CSQLITE_SHIMS_H
 #define LAT_CSQLITE_SHIMS_H
 
-#include <fcntl.h>
 #include <stdint.h>
-#include <unistd.h>
 #include <sqlite3.h>
 
 // SQLITE_TRANSIENT is a cast of -1 to a function pointer, which Swift does not import.
@@ -46,20 +44,5 @@ static inline const void *lat_sqlite3_shared_header(sqlite3 *database) {
 static inline uint64_t lat_wal_checksum(const void *header) {
     return header ? __atomic_load_n((const uint64_t *)((const char *)header + 40), __ATOMIC_ACQUIRE) : 0;
 }
-
-// syncfs(2), which unistd.h has with _GNU_SOURCE only.
-extern int syncfs(int descriptor);
-
-// F_OFD_SETLK, which fcntl.h has with _GNU_SOURCE only.
-#define LAT_OFD_SETLK 37
-
-// Locks a byte of a file, or lets go of it, without waiting. The lock belongs to what open(2) gave (fcntl(2), "Open file
-// description locks"), and goes with it. -1 and EAGAIN while somebody else has it.
-static inline int lat_lock_byte(int descriptor, int64_t offset, int isLocked) {
-    struct flock lock = {.l_type = isLocked ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
-    return fcntl(descriptor, LAT_OFD_SETLK, &lock);
-}
-
-static inline int lat_syncfs(int descriptor) { return syncfs(descriptor); }
 
 #endif

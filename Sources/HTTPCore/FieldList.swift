@@ -10,7 +10,8 @@ package enum FieldList {
 
     /// Gives the bytes of ``elements(of:)`` one after the other, without a copy.
     package static func forEachElement(
-        of value: String, separatedBy separator: UInt8 = UInt8(ascii: ","), _ body: (Slice<UnsafeBufferPointer<UInt8>>) -> Void
+        of value: String, separatedBy separator: UInt8 = UInt8(ascii: ","),
+        _ body: (Slice<UnsafeBufferPointer<UInt8>>) -> Void
     ) {
         var value = value
         value.withUTF8 { bytes in

@@ -1,3 +1,4 @@
+import CLinux
 import CSQLite
 import Cryptography
 import Dispatch
@@ -96,20 +97,23 @@ final class DiskCore: Sendable {
     func read<Result: Sendable>(
         _ lane: Lane, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
     ) async throws -> Result? {
+        try await lane.run { [self] in try readNow(handle, body) }
+    }
+
+    /// ``read(_:_:_:)``, on the queue of the handle.
+    func readNow<Result>(_ handle: Confined<IndexHandle>, _ body: (CacheIndex) throws -> Result) throws -> Result? {
+        // Who only reads wants to see the changes of others too.
+        watch.prepare()
         do {
-            return try await lane.run { [self] in
-                // Who only reads wants to see the changes of others too.
-                watch.prepare()
-                do {
-                    return try handle.value.index().map(body)
-                } catch let error as SQLiteError where error.isInputOutput {
-                    // The file went away under it, as when the folder was removed.
-                    handle.value.close()
-                    return try handle.value.index().map(body)
-                } catch let error as SQLiteError where error.isDamage {
-                    try layout.setAside(handle.value.takeDamagedFile())
-                    return nil
-                }
+            do {
+                return try handle.value.index().map(body)
+            } catch let error as SQLiteError where error.isInputOutput {
+                // The file went away under it, as when the folder was removed.
+                handle.value.close()
+                return try handle.value.index().map(body)
+            } catch let error as SQLiteError where error.isDamage {
+                try layout.setAside(handle.value.takeDamagedFile())
+                return nil
             }
         } catch {
             throw CacheFault.error(error, in: layout.directory)

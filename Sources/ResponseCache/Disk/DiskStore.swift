@@ -72,8 +72,17 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     /// The entries under a primary key, one for each variant, the one stored last first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        try await core.lookups.run { [self] in try entriesNow(primaryKey) }
+    }
+
+    func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
+        core.lookups.queue.async { [self] in done(Result { try entriesNow(primaryKey) }) }
+    }
+
+    /// Only on the queue of the look-ups.
+    private func entriesNow(_ primaryKey: String) throws -> [CacheEntry] {
         let ticket = core.writtenTicket
-        let rows = try await core.read(core.lookups, core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
+        let rows = try core.readNow(core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
         var damaged: [Int64] = []
         let entries = rows.compactMap { row -> CacheEntry? in
             guard var entry = row.entry else {

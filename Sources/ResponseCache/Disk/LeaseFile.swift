@@ -1,4 +1,4 @@
-import CSQLite
+import CLinux
 import Glibc
 import Synchronization
 

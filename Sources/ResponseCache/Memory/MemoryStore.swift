@@ -146,8 +146,16 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// What went to make room.
     public var evicted: CacheUsage { evictions.usage }
 
+    /// Removes an entry.
+    func discard(_ key: CacheKey) {
+        change(key.primary) { shard, _ in
+            if let index = shard.index(of: key) { shard.remove(index) }
+        }
+    }
+
     /// Stores an entry with its body.
-    fileprivate func insert(
+    @discardableResult
+    func insert(
         _ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement
     ) throws(CacheEntryTooLarge) -> CacheCommit {
         var entry = entry

@@ -64,6 +64,15 @@ final class Copies: Sendable {
         if guards.stamp(of: entry.key.primary) != stamp { await forget(.key(entry.key)) }
     }
 
+    /// ``copy(_:_:)`` into the memory that this is, at once.
+    func copy(_ entry: CacheEntry, to memory: MemoryStore) {
+        guard let body = entry.attachedBody, let stamp = entry.origin?.stamp,
+            guards.stamp(of: entry.key.primary) == stamp
+        else { return }
+        let isTaken = (try? memory.insert(entry.bare, body, .anything)) != nil
+        if !isTaken || guards.stamp(of: entry.key.primary) != stamp { memory.discard(entry.key) }
+    }
+
     /// Puts an entry there in place of any under its key; without a body, or when that is refused, none stays.
     func insert(_ entry: CacheEntry, _ body: Data?) async {
         guard let body else { return await forget(.key(entry.key)) }

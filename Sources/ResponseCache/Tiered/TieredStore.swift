@@ -73,21 +73,21 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         let areRight = memory == nil && copies.areRight
         let kept = (try? await upper.entries(for: primaryKey)) ?? []
         if areRight, let found = copies.complete(kept) { return found }
-        let own = kept.filter(Copies.isOwn)
         let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
         do {
             stored = try await lower.entries(for: primaryKey)
         } catch {
-            // What is only in the upper one is still good.
-            if own.isEmpty { throw error }
-            return own
+            return try own(of: kept, insteadOf: error)
         }
-        // Copies of what is not there any more would make it look as if something was missing.
-        for copy in kept where !Copies.isOwn(copy) && !stored.contains(where: { $0.key == copy.key }) {
-            await copies.forget(.key(copy.key))
+        let finding = finding(kept, stored, stamp)
+        for key in finding.gone { await copies.forget(.key(key)) }
+        if !finding.copies.isEmpty {
+            await copies.unlessSlow { [copies] in
+                for entry in finding.copies { await copies.copy(entry, entry.attachedBody) }
+            }
         }
-        return await merge(own, stored, stamp)
+        return finding.entries
     }
 
     /// The entries under a primary key, when memory has all of them: without waiting, one lock, no system call.
@@ -96,29 +96,65 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return copies.complete(memory.lookUp(primaryKey))
     }
 
-    /// The entries of both: those of the store behind, and what that could not take.
-    private func merge(
-        _ own: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?
-    ) async -> [CacheEntry] {
-        // Unless somebody else has stored a later answer since.
-        let own = own.filter { entry in
-            !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
-        }
-        var others = stored.filter { entry in !own.contains { $0.key == entry.key } }
-        for index in others.indices {
-            var origin = CacheOrigin(
-                version: others[index].version, variantCount: own.isEmpty ? others.count : 0, epoch: copies.epoch)
-            origin.stamp = stamp
-            others[index].origin = origin
-        }
-        let found = others
-        if stamp != nil, found.allSatisfy({ $0.bodyByteCount <= copyLimit }) {
-            await copies.unlessSlow { [copies] in
-                // The one stored last is put there last.
-                for entry in found.reversed() { await copies.copy(entry, entry.attachedBody) }
+    /// ``entries(for:)`` for memory before disk, on the disk's thread.
+    func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
+        guard let memory, let disk = lower as? DiskStore else {
+            Task {
+                do { done(.success(try await entries(for: primaryKey))) } catch { done(.failure(error)) }
             }
+            return
         }
-        return own + others
+        let kept = memory.lookUp(primaryKey)
+        let stamp = copies.guards.stamp(of: primaryKey)
+        disk.lookUp(primaryKey) { [self] result in
+            done(
+                Result {
+                    let stored: [CacheEntry]
+                    do { stored = try result.get() } catch { return try own(of: kept, insteadOf: error) }
+                    let finding = finding(kept, stored, stamp)
+                    for key in finding.gone { memory.discard(key) }
+                    for entry in finding.copies { copies.copy(entry, to: memory) }
+                    return finding.entries
+                })
+        }
+    }
+
+    /// What is only in the upper store, and good although the one behind fails.
+    private func own(of kept: [CacheEntry], insteadOf error: any Error) throws -> [CacheEntry] {
+        let own = kept.filter(Copies.isOwn)
+        if own.isEmpty { throw error }
+        return own
+    }
+
+    /// What a look-up in both stores comes to.
+    private struct Finding {
+        var entries: [CacheEntry]
+        /// Whose copies are to go: of what is not there any more, they would make it look as if something was missing.
+        var gone: [CacheKey]
+        /// Of what copies are to be made, the one stored last at the end.
+        var copies: [CacheEntry]
+    }
+
+    /// The entries of both stores: those of the one behind, and what that could not take.
+    private func finding(_ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?) -> Finding {
+        // Unless somebody else has stored a later answer since.
+        let own = kept.filter { entry in
+            Copies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
+        }
+        var found = stored.filter { entry in !own.contains { $0.key == entry.key } }
+        for index in found.indices {
+            var origin = CacheOrigin(
+                version: found[index].version, variantCount: own.isEmpty ? found.count : 0, epoch: copies.epoch)
+            origin.stamp = stamp
+            found[index].origin = origin
+        }
+        let areSmall = found.allSatisfy { $0.bodyByteCount <= copyLimit }
+        return Finding(
+            entries: own + found,
+            gone: kept.map(\.key).filter { key in
+                !own.contains { $0.key == key } && !stored.contains { $0.key == key }
+            },
+            copies: stamp != nil && areSmall ? found.reversed() : [])
     }
 
     /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.

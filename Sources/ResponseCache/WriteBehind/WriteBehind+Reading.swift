@@ -13,9 +13,15 @@ extension WriteBehind {
         var limit = settings.lookUpTimeout
         if urgency == .only { limit = max(limit, .seconds(1)) }
         do {
-            let entries = try await patience.run(within: limit) { [self] in
-                if let streams = view?.streams, !streams.isEmpty { await settle(streams) }
-                return try await store.entries(for: primaryKey)
+            let entries: [CacheEntry]?
+            let streams = view?.streams ?? []
+            if let quick, streams.isEmpty {
+                entries = try await patience.run(within: limit) { quick.lookUp(primaryKey, $0) }
+            } else {
+                entries = try await patience.run(within: limit) { [self] in
+                    if !streams.isEmpty { await settle(streams) }
+                    return try await store.entries(for: primaryKey)
+                }
             }
             if entries == nil {
                 state.withLock { $0.counts.lateLookUps += 1 }

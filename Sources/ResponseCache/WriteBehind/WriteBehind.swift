@@ -1,6 +1,6 @@
 import Dispatch
 package import FoundationEssentials
-package import HTTPCore
+internal import HTTPCore
 import Platform
 import Synchronization
 
