@@ -38,6 +38,10 @@ struct MemoryShard {
     private var buckets: [PrimaryKey: [Int]] = [:]
     private var oldest = -1
     private var newest = -1
+    /// What may go, by the minute in which the last use for it ends (``CacheEntry/retainUntil``).
+    private var ends: [Int64: Set<Int>] = [:]
+    /// Nothing that may go ends before this minute; `max` when nothing ends.
+    private(set) var firstEnd: Int64 = .max
     /// All that is here.
     private(set) var total = Change()
 
@@ -78,6 +82,7 @@ struct MemoryShard {
         if index == nodes.count { nodes.append(node) } else { nodes[index] = node }
         count(node, 1)
         if !node.entry.isPinned { link(index) }
+        noteEnd(index)
         buckets[PrimaryKey(text: node.entry.key.primary), default: []].append(index)
     }
 
@@ -85,6 +90,7 @@ struct MemoryShard {
     mutating func replace(_ index: Int, with entry: CacheEntry, cost: Int64, at moment: UInt64) {
         guard let before = nodes[index] else { return }
         count(before, -1)
+        forgetEnd(index)
         if entry.isPinned, !before.entry.isPinned { unlink(index) }
         nodes[index]?.entry = entry
         nodes[index]?.cost = cost
@@ -92,12 +98,14 @@ struct MemoryShard {
             nodes[index]?.use = moment
             link(index)
         }
+        noteEnd(index)
         if let node = nodes[index] { count(node, 1) }
     }
 
     mutating func remove(_ index: Int) {
         guard let node = nodes[index] else { return }
         count(node, -1)
+        forgetEnd(index)
         if !node.entry.isPinned { unlink(index) }
         nodes[index] = nil
         free.append(index)
@@ -122,7 +130,39 @@ struct MemoryShard {
         if oldest >= 0 { remove(oldest) }
     }
 
+    /// Removes what nobody has a use for any more since before a minute.
+    mutating func removeEnded(before minute: Int64) {
+        guard firstEnd < minute else { return }
+        for (end, indexes) in ends where end < minute {
+            for index in indexes { remove(index) }
+        }
+        firstEnd = ends.keys.min() ?? .max
+    }
+
+    /// The minute that a time lies in; `nil` for none that can be counted.
+    static func minute(of time: Date) -> Int64? {
+        Int64(exactly: (time.timeIntervalSinceReferenceDate / 60).rounded(.down))
+    }
+
     // MARK: Bookkeeping
+
+    /// When the last use for a node that may go ends.
+    private func end(of index: Int) -> Int64? {
+        guard let entry = nodes[index]?.entry, !entry.isPinned else { return nil }
+        return entry.retainUntil.flatMap(Self.minute)
+    }
+
+    private mutating func noteEnd(_ index: Int) {
+        guard let end = end(of: index) else { return }
+        ends[end, default: []].insert(index)
+        firstEnd = min(firstEnd, end)
+    }
+
+    private mutating func forgetEnd(_ index: Int) {
+        guard let end = end(of: index) else { return }
+        ends[end]?.remove(index)
+        if ends[end]?.isEmpty == true { ends[end] = nil }
+    }
 
     private mutating func count(_ node: Node, _ sign: Int) {
         total.count += sign

@@ -38,7 +38,8 @@ public struct CacheEntry: Sendable {
     /// What it can be removed by together with others, besides its URL; see ``CacheSelection/tag(_:)``.
     public var tags: [String] = []
     /// The time after which nobody has a use for it, so that a store may drop it; `nil` when there is no such time. A hint:
-    /// a store may keep it longer, and room may have to be made before.
+    /// a store may keep it longer, and room may have to be made before. ``MemoryStore`` and ``DiskStore`` let such entries go
+    /// before others when room is made, and all of them when they collect garbage; what is pinned stays.
     public var retainUntil: Date?
     /// What it is a copy of, in a store that stands before another one. A store keeps it like the other fields.
     public var origin: CacheOrigin?
