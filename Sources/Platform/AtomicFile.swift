@@ -8,9 +8,11 @@ package enum AtomicFile {
     /// - Parameters:
     ///   - mode: who may read and write it, whatever the process's mask says. Default: its owner alone.
     ///   - isShared: whether several may write it at a time, so that each needs a name of its own beside. Default `false`.
+    ///   - replaces: whether a file that is there is replaced; else writing throws `EEXIST`. Default `true`.
     /// - Throws: ``SystemError``; the file is then as before, and nothing is beside it.
     package static func write(
-        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false
+        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
+        replaces: Bool = true
     ) throws(SystemError) {
         let target = realpath(path, nil).map { name in
             defer { free(name) }
@@ -26,11 +28,22 @@ package enum AtomicFile {
             bytes.withContiguousStorageIfAvailable { fill(descriptor, UnsafeRawBufferPointer($0), mode) }
             ?? Array(bytes).withUnsafeBytes { fill(descriptor, $0, mode) }
         close(descriptor)
-        guard code == 0, rename(temporary, path) == 0 else {
+        guard code == 0, give(temporary, path, replaces: replaces) else {
             let failure = SystemError(code: code == 0 ? errno : code)
             unlink(temporary)
             throw failure
         }
+    }
+
+    /// Gives a file its name.
+    private static func give(_ temporary: String, _ path: String, replaces: Bool) -> Bool {
+        guard !replaces else { return rename(temporary, path) == 0 }
+        if link(temporary, path) == 0 {
+            unlink(temporary)
+            return true
+        }
+        // A file system without links: the last one wins.
+        return errno != EEXIST && access(path, F_OK) != 0 && rename(temporary, path) == 0
     }
 
     private static func fill(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t) -> Int32 {

@@ -14,13 +14,21 @@ extension ResponseBody {
 
     /// Bodies one after the other: a stream when one of them is.
     ///
-    /// - Parameter byteCount: the bytes that there have to be; a stream with fewer or more breaks off.
-    static func joining(_ bodies: [ResponseBody], byteCount: Int64) -> ResponseBody? {
+    /// - Parameters:
+    ///   - byteCount: the bytes that there have to be.
+    ///   - mismatch: what a stream with fewer or more breaks off with.
+    /// - Returns: `nil` for collected ones with fewer or more.
+    static func joining(
+        _ bodies: [ResponseBody], byteCount: Int64, else mismatch: NetworkError = partMismatch
+    ) -> ResponseBody? {
         let collected = bodies.compactMap(\.data)
-        guard collected.count == bodies.count else { return ResponseBody(JoinedBody(bodies, byteCount)) }
-        let data = collected.reduce(into: Data()) { $0.append($1) }
+        guard collected.count == bodies.count else { return ResponseBody(JoinedBody(bodies, byteCount, mismatch)) }
+        let data = collected.count == 1 ? collected[0] : collected.reduce(into: Data()) { $0.append($1) }
         return Int64(data.count) == byteCount ? ResponseBody(data) : nil
     }
+
+    private static let partMismatch = NetworkError(
+        .protocolViolation, message: "a part of the response is not as long as its Content-Range says")
 }
 
 /// A part of a body.
@@ -76,10 +84,12 @@ private final class JoinedBody: AbandonableBodySource {
     }
 
     private let bodies: [ResponseBody]
+    private let mismatch: NetworkError
     private let state: Mutex<State>
 
-    init(_ bodies: [ResponseBody], _ byteCount: Int64) {
+    init(_ bodies: [ResponseBody], _ byteCount: Int64, _ mismatch: NetworkError) {
         self.bodies = bodies
+        self.mismatch = mismatch
         state = Mutex(State(rest: bodies, left: byteCount))
     }
 
@@ -93,7 +103,7 @@ private final class JoinedBody: AbandonableBodySource {
             try take(Int64(chunk.count))
             return chunk
         }
-        guard state.withLock({ $0.left }) == 0 else { throw Self.mismatch }
+        guard state.withLock({ $0.left }) == 0 else { throw mismatch }
         return nil
     }
 
@@ -104,9 +114,6 @@ private final class JoinedBody: AbandonableBodySource {
             state.left -= count
             return state.left
         }
-        guard left >= 0 else { throw Self.mismatch }
+        guard left >= 0 else { throw mismatch }
     }
-
-    private static let mismatch = NetworkError(
-        .protocolViolation, message: "a part of the response is not as long as its Content-Range says")
 }

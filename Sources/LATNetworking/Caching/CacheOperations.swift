@@ -108,7 +108,16 @@ struct CacheOperations: Sendable {
     func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
         let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
         let areCredible = found.indices.allSatisfy { found[$0].isCredible(for: ticket.primary) }
-        return areCredible ? found : found.filter { $0.isCredible(for: ticket.primary) }
+        guard !areCredible else { return found }
+        storage.report(Self.lie("an entry of another key, or a body that is not as long as it says"), "believe")
+        return found.filter { $0.isCredible(for: ticket.primary) }
+    }
+
+    private static func lie(_ what: String) -> NetworkError {
+        NetworkError(
+            .cache,
+            message: "the response cache's store gave \(what); it is not used: run the store through "
+                + "CacheStoreConformance of LATTesting")
     }
 
     /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
@@ -119,7 +128,10 @@ struct CacheOperations: Sendable {
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
-        guard var body = await storage.behind?.body(of: entry) else { return nil }
+        guard let stored = await storage.behind?.body(of: entry),
+            // What came with the look-up was measured there.
+            var body = entry.attachedBody == nil ? measured(stored, of: entry) : stored
+        else { return nil }
         if let part {
             guard let cut = body.part(part) else { return nil }
             body = cut
@@ -133,6 +145,17 @@ struct CacheOperations: Sendable {
             storage.report(error, "read")
             return nil
         }
+    }
+
+    /// A stored body that has as many bytes as it is to have: a store of somebody else's may lose its end. A stream breaks off
+    /// when it does not; `nil` for a collected one.
+    private func measured(_ body: ResponseBody, of entry: CacheEntry) -> ResponseBody? {
+        let mismatch = Self.lie("another number of bytes than the \(entry.bodyByteCount) of a stored body")
+        if let measured = ResponseBody.joining([body], byteCount: entry.bodyByteCount, else: mismatch) {
+            return measured
+        }
+        storage.report(mismatch, "read")
+        return nil
     }
 
     /// A stored success as an answer; `nil` when its body is gone.

@@ -1,6 +1,7 @@
 public import FoundationEssentials
 public import HTTPCore
 public import ResponseCache
+import Synchronization
 
 /// A store of the response cache with one fault, to see what an app does with it.
 ///
@@ -72,7 +73,9 @@ public final class FaultyCacheStore: CacheStore {
     /// The body of an entry.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         try await act()
-        return try await store.body(of: entry)
+        let body = try await store.body(of: entry)
+        guard tells(.body), let body else { return body }
+        return body.data.map { ResponseBody(Data($0.dropLast())) } ?? ResponseBody(TornBody(body))
     }
 
     /// Begins to store a response.
@@ -104,6 +107,28 @@ public final class FaultyCacheStore: CacheStore {
 
     /// The store cannot.
     public var inspecting: (any CacheInspecting)? { nil }
+}
+
+/// All of a stream but its last byte.
+private final class TornBody: ResponseBodySource {
+    private let body: ResponseBody
+    /// The last chunk so far, which is held back.
+    private let held = Mutex(Data?.none)
+
+    init(_ body: ResponseBody) { self.body = body }
+
+    func next() async throws -> Data? {
+        var iterator = body.makeAsyncIterator()
+        while let chunk = try await iterator.next() {
+            let last = held.withLock { held in
+                defer { held = chunk }
+                return held
+            }
+            if let last { return last }
+        }
+        let last = held.withLock { $0.take() }?.dropLast() ?? Data()
+        return last.isEmpty ? nil : Data(last)
+    }
 }
 
 private final class SameVersionWriter: CacheWriter {

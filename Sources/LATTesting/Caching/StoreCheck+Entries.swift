@@ -15,7 +15,7 @@ extension StoreCheck {
             entry.headers = HTTPHeaders([("Set-Cookie", "a=1"), ("set-cookie", "b=2"), ("X-Empty", ""), ("X", "é🦊")])
             entry.varyFields = ["accept", "cookie"]
             entry.tags = ["news", "é🦊"]
-            entry.retainUntil = Self.start + 86_400
+            entry.retainUntil = Self.laterEnd
             entry.origin = CacheOrigin(version: StoredVersion(3, .max), variantCount: 2, epoch: .max)
             entry.lastUse = Self.start + 7
             // What only stores set counts for nothing.
@@ -148,7 +148,7 @@ extension StoreCheck {
         entry.isExpired = true
         entry.isPinned = true
         entry.responseTime += 60
-        entry.retainUntil = Self.start + 90
+        entry.retainUntil = Self.laterEnd
         entry.tags = ["second"]
         expect(try await store.update(entry), "an update of what is there says that it is not")
         entry.status = 203
@@ -156,7 +156,7 @@ extension StoreCheck {
         let found = try require(await store.first("a"), "an update has removed the entry")
         expect(
             found.headers["ETag"] == "\"2\"" && found.isExpired && found.isPinned && found.status == 203
-                && found.responseTime == Self.start + 60 && found.retainUntil == Self.start + 90
+                && found.responseTime == Self.start + 60 && found.retainUntil == Self.laterEnd
                 && found.tags == ["second"],
             "an update has not replaced all fields")
         expect(try await store.data(of: found) == Self.body(20_000), "an update has changed the body")

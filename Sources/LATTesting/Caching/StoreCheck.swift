@@ -6,6 +6,9 @@ import Synchronization
 /// One rule of ``CacheStoreConformance``, on stores made for it.
 final class StoreCheck: Sendable {
     static let start = Date(timeIntervalSinceReferenceDate: 800_000_000)
+    /// A whole second at which an entry may end: what has ended, a store may drop.
+    static let laterEnd = Date(
+        timeIntervalSinceReferenceDate: (Date().timeIntervalSinceReferenceDate + 86_400).rounded())
 
     let lookUpBudget: Duration
     private let rule: CacheStoreConformance.Rule

@@ -38,8 +38,9 @@ extension CacheIndex {
         let statement = try connection.statement(
             """
             INSERT INTO entries(key, variant, version, used, used_at, stored_at, pinned, expired, size, body_size,
-              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head, slot)
-            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+              stored_size, checksum, file, sealer, salt, url, domain, server, partition, head, slot,
+              retain_until)
+            VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
             """)
         let key = try sealer.column("key", entry.key.primary)
         statement.bind(1, key)
@@ -59,6 +60,7 @@ extension CacheIndex {
         statement.bind(14, prepared.salt)
         try bindTexts(entry, statement, from: 15)
         statement.bind(19, try sealer.seal(entry, salt: prepared.salt))
+        if let end = entry.retainUntil { statement.bind(21, Self.seconds(end)) }
         try statement.run()
         let row = connection.lastInsertedRow
         if prepared.file == nil {
@@ -108,7 +110,7 @@ extension CacheIndex {
             """
             UPDATE entries SET version = ?2, used = CASE WHEN pinned = ?6 THEN used ELSE ?3 END, used_at = ?4,
               stored_at = ?5, pinned = ?6, expired = ?7, size = ?8, url = ?9, domain = ?10, server = ?11,
-              partition = ?12, head = ?13 WHERE id = ?1
+              partition = ?12, head = ?13, retain_until = ?14 WHERE id = ?1
             """)
         statement.bind(1, row)
         statement.bind(2, version + 1)
@@ -120,6 +122,7 @@ extension CacheIndex {
         statement.bind(8, entry.byteCount)
         try bindTexts(entry, statement, from: 9)
         statement.bind(13, try sealer.seal(entry, salt: salt))
+        if let end = entry.retainUntil { statement.bind(14, Self.seconds(end)) }
         try statement.run()
         try connection.statement("DELETE FROM tags WHERE entry = ?1").run(with: row)
         try insertTags(entry.tags, row)
@@ -201,7 +204,7 @@ extension CacheIndex {
         return (usage, hasPin)
     }
 
-    /// Removes what was not used for the longest time and is not pinned, until no more than a limit is left.
+    /// Removes what is not pinned until no more than a limit is left, in the order of ``victims(_:)``.
     func prune(to limit: Int64, _ effects: inout Effects) throws -> CacheUsage {
         var removed = CacheUsage()
         while true {
@@ -215,18 +218,45 @@ extension CacheIndex {
         }
     }
 
-    /// The first to go: as many as hold so many bytes.
-    func victims(_ byteCount: Int64) throws -> [(row: Int64, file: String?)] {
-        let statement = try connection.statement("SELECT id, size, file FROM entries WHERE pinned = 0 ORDER BY used")
-        defer { statement.reset() }
+    /// So many entries go together at most.
+    static let victimLimit = 1_000
+
+    /// Removes some of what nobody has a use for any more; says how much that was, and nothing when all of it is gone.
+    func removeEnded(_ effects: inout Effects) throws -> CacheUsage {
         var victims: [(row: Int64, file: String?)] = []
+        try collect(.max, Self.ended, &victims)
+        return try remove(rows: victims.map { $0.row }, &effects).usage
+    }
+
+    /// The first to go: as many as hold so many bytes. What nobody has a use for any more goes before what was not used for
+    /// the longest time.
+    func victims(_ byteCount: Int64) throws -> [(row: Int64, file: String?)] {
+        var victims: [(row: Int64, file: String?)] = []
+        let rest = try collect(byteCount, Self.ended, &victims)
+        try collect(rest, "pinned = 0 AND NOT coalesce(retain_until < ?1, 0) ORDER BY used", &victims)
+        return victims
+    }
+
+    /// What nobody has a use for any more (``CacheEntry/retainUntil``).
+    private static let ended = "retain_until < ?1 AND pinned = 0 ORDER BY retain_until"
+
+    /// Collects rows with so many bytes.
+    ///
+    /// - Returns: how many bytes are missing.
+    @discardableResult
+    private func collect(
+        _ byteCount: Int64, _ condition: String, _ victims: inout [(row: Int64, file: String?)]
+    ) throws -> Int64 {
+        let statement = try connection.statement("SELECT id, size, file FROM entries WHERE \(condition)")
+        defer { statement.reset() }
+        statement.bind(1, Date().timeIntervalSinceReferenceDate)
         var rest = byteCount
-        while rest > 0, victims.count < 1_000, try statement.step() {
+        while rest > 0, victims.count < Self.victimLimit, try statement.step() {
             let file = statement.isNull(2) ? nil : String(decoding: statement.bytes(2), as: UTF8.self)
             victims.append((statement.integer(0), file))
             rest -= statement.integer(1)
         }
-        return victims
+        return rest
     }
 
     /// Brings the log into the file and cuts it off, as far as the disk, readers and other processes allow.

@@ -64,7 +64,7 @@ final class CacheIndex {
     private static let schema = """
         CREATE TABLE entries(
           id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
-          used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL,
+          used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL, retain_until REAL,
           pinned INTEGER NOT NULL, expired INTEGER NOT NULL, size INTEGER NOT NULL, body_size INTEGER NOT NULL,
           stored_size INTEGER NOT NULL, checksum BLOB NOT NULL, file BLOB,
           sealer INTEGER NOT NULL, salt BLOB NOT NULL, url BLOB NOT NULL, domain BLOB, server BLOB, partition BLOB,
@@ -75,6 +75,7 @@ final class CacheIndex {
         CREATE INDEX tags_entry ON tags(entry);
         CREATE INDEX entries_used ON entries(pinned, used);
         CREATE INDEX entries_stored_at ON entries(stored_at);
+        CREATE INDEX entries_retain_until ON entries(retain_until) WHERE retain_until IS NOT NULL AND pinned = 0;
         CREATE INDEX entries_url ON entries(url);
         CREATE INDEX entries_domain ON entries(domain) WHERE domain IS NOT NULL;
         CREATE INDEX entries_server ON entries(server) WHERE server IS NOT NULL;

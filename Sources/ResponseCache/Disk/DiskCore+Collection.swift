@@ -16,10 +16,20 @@ extension DiskCore {
         }
     }
 
-    /// Prunes, removes bodies without rows and rows without bodies, and gives free pages back to the disk.
+    /// Removes what nobody has a use for any more, prunes, removes bodies without rows and rows without bodies, and gives free pages back to the disk.
     func collectGarbage() async throws -> CacheUsage {
         guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }
-        var removed = try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
+        var removed = CacheUsage()
+        var ended: CacheUsage
+        repeat {
+            // Some at a time: others may write in between.
+            ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
+            removed.entryCount += ended.entryCount
+            removed.byteCount += ended.byteCount
+        } while ended.entryCount == CacheIndex.victimLimit
+        let pruned = try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
+        removed.entryCount += pruned.entryCount
+        removed.byteCount += pruned.byteCount
         do {
             removed.byteCount += try await scans.run { [self] in
                 let orphans = try layout.removeOrphans { name in

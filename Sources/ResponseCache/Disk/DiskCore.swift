@@ -130,7 +130,7 @@ final class DiskCore: Sendable {
             switch task {
             case .store(let prepared, _): pending.forgetUse(of: prepared.entry.key)
             case .update(let entry, _): pending.forgetUse(of: entry.key)
-            case .remove, .drop, .touch, .prune: break
+            case .remove, .drop, .touch, .prune, .removeEnded: break
             }
             defer { pending.isScheduled = true }
             return !pending.isScheduled

@@ -27,7 +27,8 @@ public import HTTPCore
 public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
     /// How a folder is used.
     public struct Options: Sendable {
-        /// The most bytes of bodies and headers. What was not used for the longest time goes first. Default: 512 MiB.
+        /// The most bytes of bodies and headers. What nobody has a use for any more goes first
+        /// (``CacheEntry/retainUntil``), then what was not used for the longest time. Default: 512 MiB.
         public var byteLimit: Int64 = 512 << 20
         /// The bytes that are left free on the disk: entries go for it, and when none are left nothing is stored.
         /// Default: `nil`, a twentieth of the disk, at most 1 GiB.
@@ -195,7 +196,8 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     /// Returns when all that was stored would survive a loss of power, uses included.
     public func flush() async throws { try await core.synchronize() }
 
-    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+    /// Removes what nobody has a use for (``CacheEntry/retainUntil``), makes room down to the limits, and clears away bodies
+    /// that nobody refers to; says how much went.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }
 }

@@ -39,17 +39,16 @@ package final class IdentityKey: Sendable {
     /// Puts the secret into the folder, before the first entry that depends on it. Where another process was first, its
     /// secret counts from now on. Without a word where nothing can be written: the entries are not found again then.
     package func save() {
-        let unsaved = state.withLock { state -> Data? in
-            guard !state.isSaved, let key = state.key else { return nil }
-            state.isSaved = true
-            return key
-        }
-        guard let path, let unsaved else { return }
+        guard let path, let own = state.withLock({ $0.isSaved ? nil : $0.key }) else { return }
         try? DiskLayout(PathParts(path).folder).makeFolders()
-        if let other = Self.read(path) {
-            state.withLock { $0.key = other }
-        } else {
-            try? AtomicFile.write(unsaved, to: path)
+        // Of those who save at the same time one puts it there, whole, and the others find it.
+        try? AtomicFile.write(own, to: path, isShared: true, replaces: false)
+        let saved = Self.read(path)
+        // What is there and is no secret was damaged.
+        if saved == nil { try? AtomicFile.write(own, to: path, isShared: true) }
+        state.withLock { state in
+            state.key = saved ?? own
+            state.isSaved = true
         }
     }
 

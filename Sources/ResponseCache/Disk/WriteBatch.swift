@@ -13,11 +13,14 @@ enum WriteTask: Sendable {
     case touch(Confined<Uses>)
     /// Makes room beyond the limits: so many bytes.
     case prune(Int64, CheckedContinuation<CacheUsage, any Error>)
+    /// Removes some of what nobody has a use for any more.
+    case removeEnded(CheckedContinuation<CacheUsage, any Error>)
 
     func finishWithNothing() {
         switch self {
         case .update(_, let waiting): waiting.resume(returning: false)
-        case .remove(_, let waiting), .prune(_, let waiting): waiting.resume(returning: CacheUsage())
+        case .remove(_, let waiting), .prune(_, let waiting), .removeEnded(let waiting):
+            waiting.resume(returning: CacheUsage())
         case .store, .drop, .touch: break
         }
     }
@@ -26,7 +29,8 @@ enum WriteTask: Sendable {
         switch self {
         case .store(_, let waiting): waiting.resume(throwing: error)
         case .update(_, let waiting): waiting.resume(throwing: error)
-        case .remove(_, let waiting), .prune(_, let waiting): waiting.resume(throwing: error)
+        case .remove(_, let waiting), .prune(_, let waiting), .removeEnded(let waiting):
+            waiting.resume(throwing: error)
         case .drop, .touch: break
         }
     }
@@ -191,6 +195,9 @@ struct WriteBatch {
         case .touch(let uses):
             try index.touch(uses.value.list, &effects)
             return {}
+        case .removeEnded(let waiting):
+            let removed = try index.removeEnded(&effects)
+            return { waiting.resume(returning: removed) }
         case .prune(let byteCount, let waiting):
             let usage = try index.totals().usage
             let target = min(core.limit(usage), usage.byteCount - byteCount)

@@ -41,6 +41,10 @@ struct MemoryShard {
     private var buckets: [PrimaryKey: [Int]] = [:]
     private var oldest = -1
     private var newest = -1
+    /// What may go, by the minute in which the last use for it ends (``CacheEntry/retainUntil``).
+    private var ends: [Int64: Set<Int>] = [:]
+    /// Nothing that may go ends before this minute; `max` when nothing ends.
+    private(set) var firstEnd: Int64 = .max
     /// All that is here.
     private(set) var total = Change()
 
@@ -84,6 +88,7 @@ struct MemoryShard {
         nodes[index] = Node(cost: cost, isPinned: entry.isPinned, use: moment)
         count(index, 1)
         if !entry.isPinned { link(index) }
+        noteEnd(index)
         buckets[PrimaryKey(text: entry.key.primary), default: []].append(index)
     }
 
@@ -92,6 +97,7 @@ struct MemoryShard {
         guard let body = entries[index]?.attachedBody else { return }
         let wasPinned = nodes[index].isPinned
         count(index, -1)
+        forgetEnd(index)
         if entry.isPinned, !wasPinned { unlink(index) }
         entries[index] = entry
         entries[index]?.attachedBody = body
@@ -101,12 +107,14 @@ struct MemoryShard {
             nodes[index].use = moment
             link(index)
         }
+        noteEnd(index)
         count(index, 1)
     }
 
     mutating func remove(_ index: Int) {
         guard let primary = entries[index]?.key.primary else { return }
         count(index, -1)
+        forgetEnd(index)
         if !nodes[index].isPinned { unlink(index) }
         entries[index] = nil
         free.append(index)
@@ -130,7 +138,39 @@ struct MemoryShard {
         if oldest >= 0 { remove(oldest) }
     }
 
+    /// Removes what nobody has a use for any more since before a minute.
+    mutating func removeEnded(before minute: Int64) {
+        guard firstEnd < minute else { return }
+        for (end, indexes) in ends where end < minute {
+            for index in indexes { remove(index) }
+        }
+        firstEnd = ends.keys.min() ?? .max
+    }
+
+    /// The minute that a time lies in; `nil` for none that can be counted.
+    static func minute(of time: Date) -> Int64? {
+        Int64(exactly: (time.timeIntervalSinceReferenceDate / 60).rounded(.down))
+    }
+
     // MARK: Bookkeeping
+
+    /// When the last use for a node that may go ends.
+    private func end(of index: Int) -> Int64? {
+        guard let entry = entries[index], !entry.isPinned else { return nil }
+        return entry.retainUntil.flatMap(Self.minute)
+    }
+
+    private mutating func noteEnd(_ index: Int) {
+        guard let end = end(of: index) else { return }
+        ends[end, default: []].insert(index)
+        firstEnd = min(firstEnd, end)
+    }
+
+    private mutating func forgetEnd(_ index: Int) {
+        guard let end = end(of: index) else { return }
+        ends[end]?.remove(index)
+        if ends[end]?.isEmpty == true { ends[end] = nil }
+    }
 
     private mutating func count(_ index: Int, _ sign: Int) {
         total.count += sign

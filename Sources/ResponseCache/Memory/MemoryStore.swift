@@ -24,6 +24,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         let state = Mutex(MemoryShard())
         /// When its entry was used that is the next to go; `max` when there is none.
         let oldestUse = Atomic<UInt64>(.max)
+        /// The minute before which there is a use for all that may go.
+        let firstEnd = Atomic<Int64>(.max)
         /// Keeps the locks of neighbours out of one cache line.
         private let padding: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0, 0, 0)
     }
@@ -139,9 +141,15 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         CacheUsage(entryCount: count.load(ordering: .relaxed), byteCount: cost.load(ordering: .relaxed))
     }
 
-    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+    /// Removes what nobody has a use for (``CacheEntry/retainUntil``), and makes room down to the limits; says how much went.
     @discardableResult
-    public func collectGarbage() async throws -> CacheUsage { makeRoom() }
+    public func collectGarbage() async throws -> CacheUsage {
+        var removed = removeEnded()
+        let evicted = makeRoom()
+        removed.entryCount += evicted.entryCount
+        removed.byteCount += evicted.byteCount
+        return removed
+    }
 
     /// What went to make room.
     public var evicted: CacheUsage { evictions.usage }
@@ -202,6 +210,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
             let before = state.total
             let result = body(&state, moment)
             shard.oldestUse.store(state.oldestUse, ordering: .relaxed)
+            shard.firstEnd.store(state.firstEnd, ordering: .relaxed)
             return (result: result, change: state.total - before)
         }
         if done.change != MemoryShard.Change() {
@@ -212,11 +221,27 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return done
     }
 
-    /// Removes what was not used for the longest time until the limits hold.
+    /// Removes what is of no use to anybody any more.
+    private func removeEnded() -> CacheUsage {
+        guard let minute = MemoryShard.minute(of: Date()) else { return CacheUsage() }
+        return shards.reduce(into: CacheUsage()) { removed, shard in
+            guard shard.firstEnd.load(ordering: .relaxed) < minute else { return }
+            let change = change(shard) { state, _ in state.removeEnded(before: minute) }.change
+            removed.entryCount -= change.count
+            removed.byteCount -= change.cost
+        }
+    }
+
+    private var isFull: Bool {
+        count.load(ordering: .relaxed) > entryLimit || cost.load(ordering: .relaxed) > byteLimit
+    }
+
+    /// Removes what is of no use any more, then what was not used for the longest time, until the limits hold.
     @discardableResult
     private func makeRoom() -> CacheUsage {
-        var removed = CacheUsage()
-        while count.load(ordering: .relaxed) > entryLimit || cost.load(ordering: .relaxed) > byteLimit {
+        guard isFull else { return CacheUsage() }
+        var removed = removeEnded()
+        while isFull {
             var oldest: (use: UInt64, shard: Shard)?
             for shard in shards {
                 let use = shard.oldestUse.load(ordering: .relaxed)

@@ -128,7 +128,8 @@ public struct CacheEntry: Sendable {
         set { change { $0.tags = newValue } }
     }
     /// The time after which nobody has a use for it, so that a store may drop it; `nil` when there is no such time. A hint:
-    /// a store may keep it longer, and room may have to be made before.
+    /// a store may keep it longer, and room may have to be made before. ``MemoryStore`` and ``DiskStore`` let such entries go
+    /// before others when room is made, and all of them when they collect garbage; what is pinned stays.
     public var retainUntil: Date? {
         get { storage.fields.retainUntil }
         set { change { $0.retainUntil = newValue } }

@@ -49,7 +49,8 @@ public protocol CacheStore: Sendable {
     /// Returns when all that was stored would survive a loss of power. Default: at once.
     func flush() async throws
 
-    /// Makes room down to the limits and clears away what nobody refers to; says how much went. Default: nothing to do.
+    /// Makes room down to the limits and clears away what nobody refers to or has a use for (``CacheEntry/retainUntil``); says
+    /// how much went. Default: nothing to do.
     @discardableResult
     func collectGarbage() async throws -> CacheUsage
 

@@ -231,7 +231,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     /// Returns when all that was stored would survive a loss of power.
     public func flush() async throws { try await lower.flush() }
 
-    /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+    /// Collects the garbage of both; says how much went from the store behind.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage {
         _ = try? await upper.collectGarbage()

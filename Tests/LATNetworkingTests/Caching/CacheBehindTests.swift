@@ -38,21 +38,6 @@ import Testing
         try await manager.cache.flush()
     }
 
-    @Test(arguments: policies) func aStoreThatThrowsFailsNoRequest(_ policy: CachePolicy) async throws {
-        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
-        let faults = Log<NetworkError>()
-        let manager = try CentralRequestManager.caching(policy) {
-            $0.cacheStore = AwkwardStore(.throws)
-            $0.cacheObserver = { faults.append($0) }
-        }
-        for _ in 0..<3 {
-            #expect(try await manager.startRequest("GET", server.url()).status == 200)
-            try await manager.cache.flush()
-        }
-        _ = try await manager.startRequest("POST", server.url())
-        #expect(faults.count == (policy == .networkElseCache ? 1 : 2))
-    }
-
     @Test(arguments: policies) func aStoreThatLiesIsNotBelieved(_ policy: CachePolicy) async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let manager = try CentralRequestManager.caching(policy) { $0.cacheStore = AwkwardStore(.lies) }
@@ -137,69 +122,5 @@ import Testing
             return false
         case .follow, .lookAgain: return false
         }
-    }
-}
-
-/// A store of an app that does not do what it is to do.
-final class AwkwardStore: CacheStore {
-    enum Way: Sendable {
-        /// Nothing returns before the end.
-        case hangs
-        /// Everything throws.
-        case `throws`
-        /// It has an entry for everything, of another request, and no body.
-        case lies
-    }
-
-    private struct Fault: Error {}
-
-    private let way: Way
-    private let end = Signal()
-
-    init(_ way: Way) { self.way = way }
-
-    func release() { end.raise() }
-
-    private func act() async throws {
-        switch way {
-        case .hangs: await end.wait()
-        case .throws: throw Fault()
-        case .lies: break
-        }
-    }
-
-    func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        try await act()
-        guard way == .lies else { return [] }
-        let now = Date(timeIntervalSince1970: 1_800_000_000)
-        var entry = CacheEntry(
-            key: CacheKey(primary: primaryKey), method: "GET", url: "http://other/", status: 200,
-            headers: ["Cache-Control": "max-age=600"], requestTime: now, responseTime: now)
-        entry.bodyByteCount = 3
-        var other = entry
-        other.key.variant = "another's"
-        return [other, entry]
-    }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? {
-        try await act()
-        return nil
-    }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await act()
-        return try await MemoryStore().writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool {
-        try await act()
-        return true
-    }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await act() }
-
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        try await act()
-        return CacheUsage()
     }
 }

@@ -37,7 +37,7 @@ import Testing
                 return users
             case .stream:
                 let body = try await manager.stream("GET", url, headers: headers).body
-                return [String(decoding: try await body.collect(upTo: 1 << 10), as: UTF8.self)]
+                return [String(decoding: try await body.collect(upTo: 1 << 20), as: UTF8.self)]
             }
         }
     }

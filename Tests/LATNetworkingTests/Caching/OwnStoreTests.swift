@@ -71,24 +71,6 @@ import Testing
         try await manager.cache.removeAll()
         #expect(try await manager.startRequest("GET", server.url()).source == .network)
     }
-
-    @Test(arguments: FaultyCacheStore.Lie.allCases + [nil])
-    func badStoreGivesNoWrongAnswer(_ lie: FaultyCacheStore.Lie?) async throws {
-        let server = try MockServer()
-        server.fallback { request in
-            .text("this is \(request.path)").header("Cache-Control", "max-age=60")
-                .header("ETag", "\"\(request.path)\"")
-        }
-        let manager = try CentralRequestManager.caching(.http) {
-            $0.cacheStore = FaultyCacheStore(MemoryStore(), lie.map { .lying($0) } ?? .throwing(.cache))
-            $0.cacheObserver = { _ in }
-        }
-        for _ in 0..<3 {
-            for path in ["/a", "/b", "/c"] {
-                #expect(try await manager.startRequest("GET", server.url(path)).text == "this is \(path)")
-            }
-        }
-    }
 }
 
 /// Notes what is written, and lets somebody else write in between.

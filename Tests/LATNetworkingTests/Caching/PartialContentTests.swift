@@ -58,7 +58,7 @@ import Testing
         _ bench: CacheBench, _ resource: Resource, _ range: String?, streams: Bool = false
     ) async throws -> HTTPResponse {
         let request = request(bench, range, streams: streams)
-        let response = try await bench.next().send(request)
+        let response = try await bench.send(request)
         let data = try await response.body.collect(upTo: .max)
         guard response.status != 416 else { return response }
         let version = try #require(response.headers["ETag"].flatMap { Int($0.dropFirst().dropLast()) })
@@ -82,9 +82,9 @@ import Testing
             #expect(try await Self.ask(bench, resource, range, streams: streams).source != .network)
         }
         #expect(bench.server.requestCount == 4)
-        #expect(try await bench.next().cache.entries().map(\.status) == [206])
+        #expect(try await bench.cache().entries().map(\.status) == [206])
         try await Self.ask(bench, resource, "-10000", streams: streams)
-        #expect(try await bench.next().cache.entries().map(\.status) == [200])
+        #expect(try await bench.cache().entries().map(\.status) == [200])
         #expect(try await Self.ask(bench, resource, nil, streams: streams).source != .network)
         #expect(bench.server.requestCount == 5)
         await bench.shutdown()
@@ -123,7 +123,7 @@ import Testing
             guard request.headers["If-Range"] != nil else { return resource.reply(request) }
             return MockReply(status: status, headers: ["ETag": "\"1\"", "Content-Range": "bytes 500-899/1000"])
         }
-        let response = try await bench.next().send(Self.request(bench, nil))
+        let response = try await bench.send(Self.request(bench, nil))
         #expect(response.status == (status == 404 ? 404 : 200))
         if status != 404 { #expect(response.body.data == Resource.bytes(0..<1_000, 1)) }
         #expect(bench.server.requestCount == (status == 404 ? 2 : 3))
@@ -136,11 +136,11 @@ import Testing
         var request = Self.request(bench, nil)
         request.maxBodySize = 500
         let limited = request
-        #expect(await failure { try await bench.next().send(limited) }?.kind == .bodyTooLarge)
+        #expect(await failure { try await bench.send(limited) }?.kind == .bodyTooLarge)
         // The parts around the one that is read do not count.
         request = Self.request(bench, "900-949")
         request.maxBodySize = 60
-        #expect(try await bench.next().send(request).body.data == Resource.bytes(900..<950, 1))
+        #expect(try await bench.send(request).body.data == Resource.bytes(900..<950, 1))
     }
 
     @Test func streamThatIsLetGoOfKeepsWhatWas() async throws {
@@ -148,7 +148,7 @@ import Testing
         let bench = try Self.bench(.memory, resource)
         try await Self.ask(bench, resource, "0-99999")
         do {
-            let response = try await bench.next().send(Self.request(bench, "100000-2999999", streams: true))
+            let response = try await bench.send(Self.request(bench, "100000-2999999", streams: true))
             for try await _ in response.body { break }
         }
         #expect(try await Self.ask(bench, resource, "0-99999").source == .memoryCache)
@@ -164,10 +164,10 @@ import Testing
         request.cachePolicy = policy
         let asked = request
         if policy == .cacheOnly {
-            #expect(await failure { try await bench.next().send(asked) }?.kind == .cache)
+            #expect(await failure { try await bench.send(asked) }?.kind == .cache)
         } else {
-            #expect(try await bench.next().send(asked).body.data == Resource.bytes(0..<1_000, 1))
-            #expect(try await bench.next().cache.entries().map(\.status) == [200])
+            #expect(try await bench.send(asked).body.data == Resource.bytes(0..<1_000, 1))
+            #expect(try await bench.cache().entries().map(\.status) == [200])
         }
     }
 
@@ -198,7 +198,7 @@ import Testing
             if Int.random(in: 0..<10, using: &random) == 0 { resource.change() }
             if Int.random(in: 0..<30, using: &random) == 0 { bench.clock.advance(by: 61) }
             // A whole answer stays; parts are what is tried here.
-            if Int.random(in: 0..<30, using: &random) == 0 { try await bench.next().cache.removeAll() }
+            if Int.random(in: 0..<30, using: &random) == 0 { try await bench.cache().removeAll() }
             let first = Int.random(in: 0...40_000, using: &random)
             let range: String? =
                 switch Int.random(in: 0..<40, using: &random) {

@@ -9,7 +9,10 @@ final class TestClock: Sendable {
 
     init(_ time: Date = Date(timeIntervalSince1970: 1_800_000_000)) { self.time = Mutex(time) }
 
-    var now: Date { time.withLock { $0 } }
+    var now: Date {
+        get { time.withLock { $0 } }
+        set { time.withLock { $0 = newValue } }
+    }
 
     func advance(by seconds: Double) { time.withLock { $0 += seconds } }
 }

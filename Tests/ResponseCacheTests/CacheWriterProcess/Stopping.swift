@@ -20,6 +20,8 @@ enum Phase: String {
     case body
     /// The lease of "k".
     case lease
+    /// A secret of its own for telling senders apart, which it then saves and prints.
+    case identityKey
 }
 
 /// Stops this process in a phase. It goes on, and ends, when it is told to continue.
@@ -54,6 +56,12 @@ func stop(in phase: Phase, _ directory: String) async throws {
         try await writer.append(Data(repeating: 1, count: 1 << 20))
         raise(SIGSTOP)
         try await writer.commit()
+    case .identityKey:
+        let key = IdentityKey(directory: directory)
+        _ = key.bytes
+        raise(SIGSTOP)
+        key.save()
+        acknowledge(key.bytes.base64EncodedString())
     }
 }
 

@@ -10,51 +10,67 @@ enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case memory, disk, tiered
     /// Two managers on one folder, who answer in turns: each has to find what the other has kept.
     case twoManagers
+    /// The same with the second manager in a process of its own.
+    case twoProcesses
 
     var testDescription: String { rawValue }
 
-    fileprivate func store(in directory: TemporaryDirectory) throws -> any CacheStore {
+    func store(in folder: String) throws -> any CacheStore {
         guard self != .memory else { return MemoryStore() }
         var options = DiskStore.Options()
         options.minimumFreeBytes = 0
-        let disk = try DiskStore(directory: directory.path(of: "cache"), options: options)
+        let disk = try DiskStore(directory: folder, options: options)
         return self == .disk ? disk : TieredStore(memory: MemoryStore(), disk: disk)
     }
 }
 
-/// A server, and the managers with one policy and one place for what they keep.
+/// A server, and the managers that answer in turns, with one place for what they keep.
 final class CacheBench: Sendable {
     let server: MockServer
     let clock = TestClock()
     private let managers: [CentralRequestManager]
+    private let neighbour: CacheNeighbour?
     private let directory: TemporaryDirectory
     private let turn = Mutex(0)
 
-    init(
-        _ kind: StoreKind, _ policy: CachePolicy = .http,
-        _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
-    ) throws {
-        let server = try MockServer()
+    init(_ kind: StoreKind, _ mode: CacheMode = .private) throws {
         let directory = try TemporaryDirectory()
-        let clock = clock
-        self.server = server
+        let folder = directory.path(of: "cache")
+        server = try MockServer()
         self.directory = directory
-        managers = try (0..<(kind == .twoManagers ? 2 : 1)).map { _ in
-            try CentralRequestManager.caching(policy, clock) {
-                $0.cacheStore = try? kind.store(in: directory)
-                change(&$0)
+        managers = try (0..<(kind == .twoManagers ? 2 : 1)).map { [clock] _ in
+            try CentralRequestManager.caching(.http, clock) {
+                $0.cacheStore = try? kind.store(in: folder)
+                $0.cacheMode = mode
             }
         }
+        neighbour = kind == .twoProcesses ? try CacheNeighbour(folder, mode) : nil
     }
 
-    /// Whose turn it is. What the one before has kept is there.
-    func next() async throws -> CentralRequestManager {
+    /// Has a request sent by the one whose turn it is. What the one before has kept is there.
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try await flush()
+        let turn = nextTurn(of: managers.count + (neighbour == nil ? 0 : 1))
+        if let neighbour, turn == managers.count { return try await neighbour.send(request, at: clock.now) }
+        return try await managers[turn].send(request)
+    }
+
+    /// What is kept, as the next manager of this process sees it, when all that was to be kept is there.
+    func cache() async throws -> CentralRequestManager.Cache {
+        try await flush()
+        return managers[nextTurn(of: managers.count)].cache
+    }
+
+    private func flush() async throws {
         for manager in managers { try await manager.cache.flush() }
-        return managers[
-            turn.withLock { turn in
-                turn += 1
-                return turn % managers.count
-            }]
+        try await neighbour?.flush()
+    }
+
+    private func nextTurn(of count: Int) -> Int {
+        turn.withLock { turn in
+            turn += 1
+            return turn % count
+        }
     }
 
     func shutdown() async { for manager in managers { await manager.shutdown() } }
@@ -89,7 +105,6 @@ struct ConformanceRun {
         let server = bench.server
         server.fallback { [test, clock, desk, path] request in Self.reply(to: request, test, path, clock, desk) }
         for (index, exchange) in test.exchanges.enumerated() {
-            let manager = try await bench.next()
             let before = server.requestCount
             var request = HTTPRequest(exchange.method, server.url(path + exchange.path))
             request.redirects = .none
@@ -99,14 +114,14 @@ struct ConformanceRun {
             if exchange.method != "GET", exchange.method != "HEAD" { request.body = .text("abc") }
             var outcome: Result<HTTPResponse, NetworkError>
             do {
-                outcome = .success(try await manager.send(request))
+                outcome = .success(try await bench.send(request))
             } catch let error as NetworkError {
                 outcome = .failure(error)
             }
             // A refresh in the background comes when it comes.
             if test.id.hasPrefix("stale-while"), case .success(let response) = outcome, response.source == .stale {
                 try await server.waitForRequests(before + 1)
-                try await settle(manager, server.url(path + exchange.path))
+                try await settle(server.url(path + exchange.path))
             }
             if let complaint = complaint(index, exchange, outcome, desk.state.withLock { $0.requests[index] }) {
                 return "exchange \(index + 1): \(complaint)"
@@ -117,9 +132,9 @@ struct ConformanceRun {
     }
 
     /// Waits until what a refresh brought is stored: the clock stands still, so that its time is now.
-    private func settle(_ manager: CentralRequestManager, _ url: String) async throws {
+    private func settle(_ url: String) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
-        while try await manager.cache.entries(.url(url)).contains(where: { $0.responseTime < clock.now }),
+        while try await bench.cache().entries(.url(url)).contains(where: { $0.responseTime < clock.now }),
             ContinuousClock.now < deadline
         { try await Task.sleep(for: .milliseconds(2)) }
     }

@@ -18,10 +18,28 @@ import Testing
     func casesPass(_ category: String, on store: StoreKind) async throws {
         let cases = try #require(Self.categories[category])
         #expect(!cases.isEmpty)
-        let bench = try CacheBench(store) { $0.cacheMode = category == "shared" ? .shared : .private }
+        let bench = try CacheBench(store, category == "shared" ? .shared : .private)
         for test in cases {
             let complaint = try await ConformanceRun(test, on: bench).failure()
             #expect(complaint == nil, "\(test.kind) \(test.id)")
+        }
+        await bench.shutdown()
+    }
+
+    @Test func secondProcessFindsWhatTheFirstStored() async throws {
+        let bench = try CacheBench(.twoProcesses)
+        bench.server.count(["Cache-Control": "max-age=60"])
+        let request = HTTPRequest("GET", bench.server.url())
+        // What comes from disk was not stored by who asks: that would have it in memory.
+        for source in [HTTPResponse.Source.network, .diskCache] {
+            let response = try await bench.send(request)
+            #expect(response.source == source && response.text == "1")
+        }
+        #expect(try await bench.send(request).source.isFromCache)
+        try await bench.cache().removeAll()
+        for source in [HTTPResponse.Source.network, .diskCache] {
+            let response = try await bench.send(request)
+            #expect(response.source == source && response.text == "2")
         }
         await bench.shutdown()
     }

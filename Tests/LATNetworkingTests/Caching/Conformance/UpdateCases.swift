@@ -38,7 +38,16 @@ enum UpdateCases {
                 "headers-omit-headers-listed-in-Connection",
                 .fresh(.init("Connection", "a, b"), .init("a", "1"), .init("b", "2"), .init("c", "3")),
                 .get().expect(.cached).expect("c", "3").expect(missing: "a").expect(missing: "b")
-                    .expect(missing: "Connection"))
+                    .expect(missing: "Connection")),
+            .required(
+                "headers-store-Connection", .fresh(.init("Connection", "A")),
+                .get().expect(.cached).expect(missing: "Connection")),
+            .required(
+                "headers-store-ETag", .fresh(.init("ETag", "\"B\"")), .get().expect(.cached).expect("ETag", "\"B\"")),
+            // Where such an answer ends is not known (RFC 9112 §6.3): there is none, and so nothing to be stored.
+            .required(
+                "headers-store-Transfer-Encoding", .fresh(.init("Transfer-Encoding", "B")).expect(.fails),
+                .get().expect(.notCached)),
         ]
 
     static let validated: [ConformanceCase] =

@@ -1,0 +1,284 @@
+import FoundationEssentials
+import HTTPCore
+import LATNetworking
+import LATTesting
+import ResponseCache
+import Synchronization
+import Testing
+
+/// A store of the app's own that does nothing, throws or lies: requests go on, and get the right answer.
+@Suite(.timeLimit(.minutes(5))) struct BadStoreTests {
+    private enum Way: Sendable, CustomTestStringConvertible {
+        /// Nothing is done until the test is over: an answer that comes at all has not waited for the store.
+        case held
+        case throwing
+        case lying(FaultyCacheStore.Lie)
+
+        static let all: [Way] = [.held, .throwing] + FaultyCacheStore.Lie.allCases.map { .lying($0) }
+
+        var testDescription: String { "\(self)" }
+    }
+
+    private struct Row: Sendable, CustomTestStringConvertible {
+        let policy: CachePolicy
+        let face: CacheFaceTests.Face
+        let way: Way
+        var testDescription: String { "\(policy) \(face) \(way)" }
+
+        /// Whether each request is a look-up.
+        var looks: Bool {
+            switch policy {
+            case .cacheOnly, .cacheElseNetwork, .http: true
+            default: false
+            }
+        }
+
+        /// Whether the store comes to an end with what it does.
+        var isDoing: Bool { if case .held = way { false } else { true } }
+
+        var stores: Bool { policy != .networkOnly && policy != .cacheOnly }
+
+        /// Whether what is stored is delivered before the network is asked.
+        var delivers: Bool { policy == .cacheThenNetwork && face == .closure }
+    }
+
+    private static let policies: [CachePolicy] = [
+        .networkOnly, .writeOnly, .cacheOnly, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache, .http,
+    ]
+
+    private static let rows = policies.flatMap { policy in
+        [CacheFaceTests.Face.async, .closure, .stream].flatMap { face in
+            Way.all.map { Row(policy: policy, face: face, way: $0) }
+        }
+    }
+
+    /// A user's answer: small ones come with the look-up, others are asked for.
+    private static func answer(_ user: String) -> String { String(repeating: user, count: user == "bob" ? 10_000 : 2) }
+
+    @Test(arguments: rows) private func answersAreRight(_ row: Row) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            .text(Self.answer(request.headers["Authorization"] ?? "nobody")).header("Cache-Control", "max-age=60")
+        }
+        let directory = try TemporaryDirectory()
+        let clock = TestClock()
+        let good = try StoreKind.disk.store(in: directory.path(of: "cache"))
+        let held = AwkwardStore(.hangs, over: good)
+        let bad: any CacheStore =
+            switch row.way {
+            case .held: held
+            case .throwing: FaultyCacheStore(good, .throwing(.cache))
+            case .lying(let lie): FaultyCacheStore(good, .lying(lie))
+            }
+        let store = SwitchedStore(good)
+        let faults = Log<NetworkError>()
+        let manager = try CentralRequestManager.caching(row.policy, clock) {
+            $0.cacheStore = store
+            $0.cacheObserver = { faults.append($0) }
+            if case .held = row.way { $0.cacheLookUpTimeout = .milliseconds(5) }
+        }
+        func request(_ user: String, _ policy: CachePolicy) async throws -> HTTPResponse {
+            try await manager.startRequest("GET", server.url("/me"), cache: policy, headers: ["Authorization": user])
+        }
+        // Of eve nothing is stored.
+        for user in ["ada", "bob"] { _ = try await request(user, .writeOnly) }
+        try await manager.cache.flush()
+        store.use(bad)
+
+        var count: Int64 = 0
+        for _ in 0..<(row.policy == .cacheOnly ? 1 : 2) {
+            for user in ["ada", "eve", "bob"] {
+                count += 1
+                do {
+                    let answers = try await row.face.ask(manager, server.url("/me"), as: user)
+                    #expect(!answers.isEmpty && answers.allSatisfy { $0 == Self.answer(user) })
+                } catch let error as NetworkError {
+                    #expect(row.policy == .cacheOnly && error.kind == .cache, "\(error)")
+                }
+                // Else the next one may find what waits to be written.
+                if row.isDoing { try await manager.cache.flush() }
+            }
+            clock.advance(by: 61)
+        }
+        let looked = manager.cache.statistics
+        if row.looks { #expect(looked.lookups == count) }
+        if case .held = row.way {
+            #expect(looked.stored == 2 && (looked.lateLookups > 0) == (row.looks || row.delivers))
+        }
+        held.release()
+        try await manager.cache.flush()
+        // Once for each kind of operation.
+        let told = faults.elements.map(\.message)
+        if case .throwing = row.way {
+            let statistics = manager.cache.statistics
+            #expect(told.count == (row.looks || row.delivers ? 1 : 0) + (row.stores ? 1 : 0))
+            #expect(statistics.misses == statistics.lookups && statistics.stored == 2)
+            #expect((statistics.notStored > 0) == row.stores)
+        } else {
+            #expect(Set(told).count == told.count, "\(told)")
+        }
+
+        // Once it does what it should, everybody finds their own.
+        store.use(good)
+        for user in ["ada", "bob"] { #expect(try await request(user, .cacheOnly).text == Self.answer(user)) }
+    }
+
+    // MARK: Torn bodies
+
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
+    func tornStreamBreaksOff(policy: CachePolicy) async throws {
+        let byteCount: Int64 = 3 << 20
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
+        let directory = try TemporaryDirectory()
+        let good = try StoreKind.disk.store(in: directory.path(of: "cache"))
+        let faults = Log<NetworkError>()
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.cacheStore = FaultyCacheStore(good, .lying(.body))
+            $0.cacheObserver = { faults.append($0) }
+        }
+        _ = try await manager.startRequest("GET", server.url())
+        try await manager.cache.flush()
+        let stream = try await manager.stream("GET", server.url())
+        #expect(stream.source == .diskCache)
+        #expect(await failure { _ = try await stream.body.collect(upTo: .max) }?.kind == .cache)
+        // Who wants all of it at once gets it from the server.
+        let collected = try await manager.startRequest("GET", server.url())
+        #expect(collected.source == .network && collected.data.count == byteCount && server.requestCount == 2)
+        #expect(faults.elements.count == 1 && faults.elements.first?.message.contains("bytes") == true)
+    }
+
+    // MARK: Slow writes
+
+    @Test(arguments: [CachePolicy.writeOnly, .http, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache])
+    func fullQueueSkipsWrites(policy: CachePolicy) async throws {
+        let byteCount: Int64 = 5 << 20
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
+        let good = MemoryStore(byteLimit: 1 << 30)
+        let held = AwkwardStore(.hangs, over: good)
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.cacheStore = held
+            $0.cacheLookUpTimeout = .milliseconds(5)
+            $0.cacheObserver = { _ in }
+        }
+        // 32 MiB wait at most.
+        for number in 0..<8 {
+            let response = try await manager.startRequest("GET", server.url("/\(number)"))
+            #expect(response.data.count == byteCount)
+        }
+        let waiting = manager.cache.statistics
+        #expect(waiting.stored == 0 && waiting.skippedWrites == 2 && waiting.notStored == 2)
+        held.release()
+        try await manager.cache.flush()
+        #expect(manager.cache.statistics.stored == 6)
+        #expect(try await good.usage().entryCount == 6)
+    }
+
+    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamOutrunsAHeldStore(policy: CachePolicy) async throws {
+        let byteCount: Int64 = 40 << 20
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
+        let good = MemoryStore(byteLimit: 1 << 30)
+        let held = AwkwardStore(.hangs, over: good)
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.cacheStore = held
+            $0.cacheLookUpTimeout = .milliseconds(5)
+            $0.cacheObserver = { _ in }
+        }
+        var count: Int64 = 0
+        for try await chunk in try await manager.stream("GET", server.url()).body { count += Int64(chunk.count) }
+        #expect(count == byteCount && manager.cache.statistics.skippedWrites == 1)
+        held.release()
+        try await manager.cache.flush()
+        #expect(try await good.usage().entryCount == 0)
+    }
+}
+
+/// One store, then another.
+private final class SwitchedStore: CacheStore {
+    private let store: Mutex<any CacheStore>
+
+    init(_ store: any CacheStore) { self.store = Mutex(store) }
+
+    func use(_ other: any CacheStore) { store.withLock { $0 = other } }
+
+    private var current: any CacheStore { store.withLock { $0 } }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await current.entries(for: primaryKey) }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await current.body(of: entry) }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        try await current.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool { try await current.update(entry) }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await current.touch(key, at: time) }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await current.remove(selection) }
+}
+
+/// A store of an app that does not do what it is to do.
+final class AwkwardStore: CacheStore {
+    enum Way: Sendable {
+        /// Nothing is done before it is released.
+        case hangs
+        /// It has an entry for everything, of another request, and no body.
+        case lies
+    }
+
+    private let way: Way
+    private let store: any CacheStore
+    private let end = Signal()
+
+    init(_ way: Way, over store: any CacheStore = MemoryStore()) {
+        self.way = way
+        self.store = store
+    }
+
+    func release() { end.raise() }
+
+    private func act() async {
+        if way == .hangs { await end.wait() }
+    }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        await act()
+        guard way == .lies else { return try await store.entries(for: primaryKey) }
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        var entry = CacheEntry(
+            key: CacheKey(primary: primaryKey), method: "GET", url: "http://other/", status: 200,
+            headers: ["Cache-Control": "max-age=600"], requestTime: now, responseTime: now)
+        entry.bodyByteCount = 3
+        var other = entry
+        other.key.variant = "another's"
+        return [other, entry]
+    }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        await act()
+        return way == .lies ? nil : try await store.body(of: entry)
+    }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        await act()
+        return try await store.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool {
+        await act()
+        return try await store.update(entry)
+    }
+
+    func touch(_ key: CacheKey, at time: Date) async throws {
+        await act()
+        try await store.touch(key, at: time)
+    }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        await act()
+        return try await store.remove(selection)
+    }
+}

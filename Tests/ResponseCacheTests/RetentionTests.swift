@@ -1,0 +1,102 @@
+import Foundation
+import HTTPCore
+import LATTesting
+import Testing
+
+@testable import ResponseCache
+
+/// What nobody has a use for any more goes before all else, and is found until it goes.
+@Suite(.timeLimit(.minutes(2))) struct RetentionTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    /// Stores entries of 10,000 bytes: one that has ended, one that ends later, one that never does, and so on.
+    private func fill(_ store: any CacheStore, _ numbers: Range<Int>) async throws {
+        for number in numbers {
+            var entry = Make.entry("k\(number)")
+            entry.retainUntil = [Date() - 200, Date() + 86_400, nil][number % 3]
+            try await store.put(entry, Make.body(10_000))
+        }
+    }
+
+    private func pin(_ key: String, in store: any CacheStore) async throws {
+        var entry = try #require(try await store.first(key))
+        entry.isPinned = true
+        try await store.update(entry)
+    }
+
+    private func numbers(_ store: any CacheInspecting) async throws -> Set<Int> {
+        Set(try await store.entries(.all).compactMap { Int($0.key.primary.dropFirst()) })
+    }
+
+    @Test(arguments: Kind.allCases) func endedEntriesMakeRoomFirst(_ kind: Kind) async throws {
+        let store = try kind.make(in: directory, limit: 100_000)
+        try await fill(store, 0..<9)
+        try await pin("k0", in: store)
+        // Those that have ended were used last.
+        for number in [0, 3, 6] { try await store.touch(CacheKey(primary: "k\(number)"), at: Date()) }
+        #expect(try await numbers(store) == Set(0..<9))
+        for number in 10..<12 { try await store.put(Make.entry("k\(number)"), Make.body(10_000)) }
+        #expect(try await numbers(store) == [0, 1, 2, 4, 5, 7, 8, 10, 11])
+        // When nothing has ended, what was not used for the longest time goes.
+        try await store.put(Make.entry("k12"), Make.body(10_000))
+        #expect(try await numbers(store) == [0, 2, 4, 5, 7, 8, 10, 11, 12])
+    }
+
+    @Test(arguments: Kind.allCases) func endedEntriesAreFoundUntilCollected(_ kind: Kind) async throws {
+        let store = try kind.make(in: directory)
+        try await fill(store, 0..<9)
+        try await pin("k0", in: store)
+        // An update says anew how long there is a use for an entry.
+        var updated = try #require(try await store.first("k3"))
+        updated.retainUntil = nil
+        try await store.update(updated)
+        updated = try #require(try await store.first("k4"))
+        updated.retainUntil = Date() - 200
+        try await store.update(updated)
+        for number in 0..<9 { #expect(try await store.data("k\(number)") == Make.body(10_000)) }
+        let before = try await store.usage()
+        let removed = try await store.collectGarbage()
+        #expect(removed.entryCount == 2 && removed.byteCount > 20_000)
+        #expect(try await numbers(store) == [0, 1, 2, 3, 5, 7, 8])
+        for number in [4, 6] { #expect(try await store.first("k\(number)") == nil) }
+        let after = try await store.usage()
+        #expect(before.byteCount - after.byteCount == removed.byteCount && after.entryCount == 7)
+        #expect(try await store.collectGarbage() == CacheUsage())
+    }
+
+    @Test func manyEndedEntriesGoWithTheirFiles() async throws {
+        let folder = directory.path(of: "cache")
+        let store = try DiskStore.plain(folder)
+        let count = CacheIndex.victimLimit + 100
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<count {
+                group.addTask {
+                    var entry = Make.entry("k\(number)")
+                    entry.retainUntil = Date() - 1
+                    try await store.put(entry, Make.body(number % 100 == 0 ? 20_000 : 10))
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await store.put(Make.entry("other"), Make.body(20_000))
+        #expect(directory.bodyFiles("cache").count == 12)
+        #expect(try await store.collectGarbage().entryCount == count)
+        #expect(directory.bodyFiles("cache").count == 1)
+        #expect(try await store.usage().entryCount == 1)
+    }
+
+    @Test func diskCollectsByItself() async throws {
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 0
+        options.collectionInterval = .milliseconds(20)
+        let store = try DiskStore(directory: directory.path(of: "cache"), options: options)
+        try await fill(store, 0..<3)
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try await store.usage().entryCount > 2, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(try await numbers(store) == [1, 2])
+    }
+}
