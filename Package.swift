@@ -21,17 +21,18 @@ let package = Package(
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "Platform"),
+        .target(name: "SQLite", dependencies: ["CSQLite"]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
         .target(name: "CurlTransport", dependencies: ["HTTPCore", "CLibcurl", "CZlib", "Cryptography", "Platform"]),
-        .target(name: "ResponseCache", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
+        .target(name: "ResponseCache", dependencies: ["HTTPCore", "SQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",
             dependencies: [
                 "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
             ]),
-        .target(name: "LATStorage", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
+        .target(name: "LATStorage", dependencies: ["HTTPCore", "SQLite", "Cryptography", "Platform"]),
         .target(name: "LATTesting", dependencies: ["HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
@@ -40,11 +41,11 @@ let package = Package(
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
         .testTarget(
-            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess"],
+            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess", "SQLite"],
             exclude: ["CacheWriterProcess"]),
         // Killed by the tests of the cache while it writes.
         .executableTarget(
-            name: "CacheWriterProcess", dependencies: ["ResponseCache"],
+            name: "CacheWriterProcess", dependencies: ["ResponseCache", "SQLite"],
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),

@@ -1,5 +1,6 @@
 import Platform
 import Synchronization
+import SQLite
 
 /// Who waits for changes of a store, and how they are told.
 ///
@@ -93,7 +94,7 @@ final class ChangeHub: Sendable {
         endWatchWhenIdle()
     }
 
-    private static func version(_ connection: Connection) -> Int64 {
+    private static func version(_ connection: SQLiteConnection) -> Int64 {
         (try? connection.scalar("PRAGMA data_version", operation: "look for changes")) ?? 0
     }
 

@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import SQLite
 
 /// Keeps values of plain Swift types in a SQLite file, without SQL.
 ///
@@ -61,14 +62,14 @@ public final class ObjectStore: ObjectAccess, Sendable {
         path: String, migrations: [Migration] = [], busyTimeout: Duration = .seconds(10), isDurable: Bool = false,
         maximumByteCount: Int64? = nil, corruption: Corruption = .fail
     ) throws {
-        let options = Connection.Options(
+        let options = StoreOptions(
             busyTimeout: busyTimeout, isDurable: isDurable, maximumByteCount: maximumByteCount)
         if path.isEmpty || path.utf8.contains(0) {
             throw NetworkError.storage(.unreadable, "open a store", "the path is empty or holds a NUL")
         }
         self.path = path
         var aside: String?
-        let writer: Connection
+        let writer: SQLiteConnection
         do {
             try Self.makeFolder(of: path)
             writer = try Self.open(path, options)
@@ -157,8 +158,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
 
     // MARK: Files
 
-    private static func open(_ path: String, _ options: Connection.Options) throws -> Connection {
-        try Connection(path: path, options: options)
+    private static func open(_ path: String, _ options: StoreOptions) throws -> SQLiteConnection {
+        try SQLiteConnection(path: path, options: options)
     }
 
     private static func makeFolder(of path: String) throws {

@@ -1,6 +1,6 @@
-import CSQLite
 import FoundationEssentials
 import Glibc
+import SQLite
 import Synchronization
 
 /// Tells what somebody else changed on the disk: another process, or another store on the same folder.
@@ -108,7 +108,7 @@ final class ChangeWatch: Sendable {
     }
 
     private func checksum(_ address: UInt) -> UInt64 {
-        lat_wal_checksum(UnsafeRawPointer(bitPattern: address))
+        SQLiteConnection.checksum(ofHeader: UnsafeRawPointer(bitPattern: address))
     }
 
     /// Read without a system call.

@@ -1,6 +1,6 @@
-import CSQLite
 import FoundationEssentials
 import Glibc
+import SQLite
 
 /// An index that is opened when it is needed, and again when another file stands in its place.
 ///

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import SQLite
 
 /// Something to be written into the index, and who waits for it.
 enum WriteTask: Sendable {
