@@ -1,26 +1,25 @@
-import FoundationEssentials
-import Glibc
+package import Glibc
 
 /// The files in which the kernel and the distribution tell of themselves, below a root.
-struct SystemFiles: Sendable {
-    let root: String
+package struct SystemFiles: Sendable {
+    package let root: String
     /// Whether the kernel that runs may be asked, too.
-    let isLive: Bool
+    package let isLive: Bool
 
     /// What these files hold is short; a file that is not is none of them.
-    private static let limit = 1 << 20
+    private static let limit = 16 << 20
 
-    init(root: String) {
+    package init(root: String) {
         var root = root
         while root.hasSuffix("/") { root.removeLast() }
         self.root = root
         isLive = root.isEmpty
     }
 
-    func path(_ path: String) -> String { root + (path.hasPrefix("/") ? path : "/" + path) }
+    package func path(_ path: String) -> String { root + (path.hasPrefix("/") ? path : "/" + path) }
 
     /// The content of a file; `nil` when there is none, or it cannot be read.
-    func text(_ path: String) -> String? {
+    package func text(_ path: String) -> String? {
         // Their size in `stat` is 0, or a page: they are read to the end.
         let descriptor = open(self.path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
@@ -39,7 +38,7 @@ struct SystemFiles: Sendable {
     }
 
     /// A file of one line, without what surrounds it; `nil` when it is empty.
-    func line(_ path: String) -> String? {
+    package func line(_ path: String) -> String? {
         guard let text = text(path) else { return nil }
         let line = text.prefix { !$0.isNewline && $0 != "\0" }
         let words = line.drop { $0 == " " || $0 == "\t" }
@@ -48,17 +47,26 @@ struct SystemFiles: Sendable {
         return end.isEmpty ? nil : String(end)
     }
 
-    func number(_ path: String) -> Int64? { line(path).flatMap { Int64($0) } }
+    package func number(_ path: String) -> Int64? { line(path).flatMap { Int64($0) } }
 
     /// The names in a folder, sorted.
-    func names(in path: String) -> [String] {
-        ((try? FileManager.default.contentsOfDirectory(atPath: self.path(path))) ?? []).sorted()
+    package func names(in path: String) -> [String] {
+        guard let folder = opendir(self.path(path)) else { return [] }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names.sorted()
     }
 
-    func exists(_ path: String) -> Bool { access(self.path(path), F_OK) == 0 }
+    package func exists(_ path: String) -> Bool { access(self.path(path), F_OK) == 0 }
 
     /// A field of `uname(2)`; `nil` below another root.
-    func uname<Field>(_ field: (utsname) -> Field) -> String? {
+    package func uname<Field>(_ field: (utsname) -> Field) -> String? {
         var names = utsname()
         guard isLive, Glibc.uname(&names) == 0 else { return nil }
         return withUnsafeBytes(of: field(names)) { bytes in
@@ -68,7 +76,7 @@ struct SystemFiles: Sendable {
     }
 
     /// The name of this program's file.
-    var executableName: String? {
+    package var executableName: String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(path("proc/self/exe"), &buffer, buffer.count)
         guard count > 0 else { return nil }
@@ -78,7 +86,7 @@ struct SystemFiles: Sendable {
 
     /// The limits of a control group file on the way from this process's group to the top: `cpu.max`, `memory.max`.
     /// Inside a container the top is the container's group.
-    func limits(_ name: String, legacy: (controller: String, name: String)) -> [String] {
+    package func limits(_ name: String, legacy: (controller: String, name: String)) -> [String] {
         var groups = [""]
         var legacyGroups = [""]
         for line in (text("proc/self/cgroup") ?? "").split(whereSeparator: \.isNewline) {

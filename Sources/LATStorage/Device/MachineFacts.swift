@@ -1,3 +1,6 @@
+import Glibc
+import Platform
+
 /// What `/proc/cpuinfo`, which every architecture writes in its own way, and the control groups say of the processor.
 struct ProcessorFacts {
     private let files: SystemFiles
@@ -107,4 +110,98 @@ struct ProcessorFacts {
         0xD41: "Cortex-A78", 0xD44: "Cortex-X1", 0xD46: "Cortex-A510", 0xD47: "Cortex-A710", 0xD49: "Neoverse-N2",
         0xD4F: "Neoverse-V2",
     ]
+}
+
+/// What `/proc/meminfo` and the control groups say of memory.
+struct MemoryFacts {
+    private let files: SystemFiles
+
+    init(_ files: SystemFiles) { self.files = files }
+
+    var memory: DeviceInfo.Memory? {
+        let machine = information
+        let limit = self.limit.flatMap { limit in machine["MemTotal"].map { limit < $0 } ?? true ? limit : nil }
+        guard let total = limit ?? machine["MemTotal"] else { return nil }
+        var memory = DeviceInfo.Memory(
+            total: total, free: machine["MemFree"], available: machine["MemAvailable"], limit: limit)
+        if let limit, let used {
+            // What the group has used up nobody else's free memory gives back.
+            let left = max(0, limit - used)
+            memory.free = memory.free.map { min($0, left) } ?? left
+            memory.available = memory.available.map { min($0, left) } ?? left
+        }
+        return memory
+    }
+
+    /// In bytes; the file has kibibytes.
+    private var information: [String: Int64] {
+        var values: [String: Int64] = [:]
+        for line in (files.text("proc/meminfo") ?? "").split(whereSeparator: \.isNewline) {
+            let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == ":" })
+            guard words.count >= 2, let number = Int64(words[1]), number >= 0 else { continue }
+            let isKibibytes = words.count > 2 && words[2] == "kB"
+            values[String(words[0])] = number.multipliedReportingOverflow(by: isKibibytes ? 1_024 : 1).partialValue
+        }
+        return values
+    }
+
+    /// The least on the way; `max`, and in the older files a number near 2^63, is none.
+    private var limit: Int64? {
+        files.limits("memory.max", legacy: ("memory", "memory.limit_in_bytes")).compactMap { Int64($0) }
+            .filter { $0 > 0 && $0 < 1 << 62 }.min()
+    }
+
+    private var used: Int64? {
+        files.limits("memory.current", legacy: ("memory", "memory.usage_in_bytes")).compactMap { Int64($0) }.first
+    }
+}
+
+/// What `/sys/class/net` and `getifaddrs(3)` say of network interfaces.
+struct InterfaceFacts {
+    private let files: SystemFiles
+
+    init(_ files: SystemFiles) { self.files = files }
+
+    var interfaces: [DeviceInfo.Interface] {
+        let live = files.isLive ? Self.live() : [:]
+        return Set(SystemInterface.names(files)).union(live.keys).sorted().map { name in
+            let found = SystemInterface(name, files)
+            let flags = found.flags ?? live[name]?.flags
+            // Loopback and tunnels say "unknown" while they work.
+            let isUp = found.state == "up" || (found.state != "down" && flags.map { $0 & UInt32(IFF_UP) != 0 } ?? false)
+            return DeviceInfo.Interface(
+                name: name, kind: DeviceInfo.Interface.Kind(rawValue: found.kind.rawValue) ?? .other, isUp: isUp,
+                macAddress: found.hardwareAddress, addresses: live[name]?.addresses ?? [])
+        }
+    }
+
+    private static func live() -> [String: (flags: UInt32, addresses: [String])] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [:] }
+        defer { freeifaddrs(list) }
+        var result: [String: (flags: UInt32, four: [String], six: [String])] = [:]
+        var next = list
+        while let entry = next?.pointee {
+            next = entry.ifa_next
+            guard let name = entry.ifa_name.map({ String(cString: $0) }) else { continue }
+            result[name, default: (entry.ifa_flags, [], [])].flags = entry.ifa_flags
+            guard let address = entry.ifa_addr else { continue }
+            switch Int32(address.pointee.sa_family) {
+            case AF_INET:
+                if let text = text(address, MemoryLayout<sockaddr_in>.size) { result[name]?.four.append(text) }
+            case AF_INET6:
+                if let text = text(address, MemoryLayout<sockaddr_in6>.size) { result[name]?.six.append(text) }
+            default: break
+            }
+        }
+        return result.mapValues { ($0.flags, $0.four + $0.six) }
+    }
+
+    private static func text(_ address: UnsafeMutablePointer<sockaddr>, _ size: Int) -> String? {
+        var buffer = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let code = getnameinfo(
+            address, socklen_t(size), &buffer, socklen_t(buffer.count), nil, 0, NI_NUMERICHOST)
+        guard code == 0 else { return nil }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
 }
