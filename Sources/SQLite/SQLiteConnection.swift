@@ -96,8 +96,11 @@ package final class SQLiteConnection {
     package func statement(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         uses += 1
         if let kept = statements[sql] {
-            if kept.isBusy { return try prepare(sql) }
-            kept.reset()
+            if kept.isInUse {
+                if kept.isBusy { return try prepare(sql) }
+                kept.reset()
+            }
+            kept.isInUse = true
             kept.lastUse = uses
             return kept
         }

@@ -11,6 +11,8 @@ package final class SQLiteStatement {
     private unowned let connection: SQLiteConnection
     /// The connection's count when it was asked for last.
     var lastUse = 0
+    /// Whether it was handed out and not reset since.
+    var isInUse = true
 
     init(_ handle: OpaquePointer, _ connection: SQLiteConnection, _ sql: String) {
         self.handle = handle
@@ -25,6 +27,7 @@ package final class SQLiteStatement {
 
     /// Ends what it was doing and forgets the parameters.
     package func reset() {
+        isInUse = false
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
     }
