@@ -1,3 +1,5 @@
+import LATNetworking
+
 /// Numbers as people read them.
 enum Quantity {
     /// `812 B`, `12.3 KiB`, `4.00 MiB`: three digits that count.
@@ -12,6 +14,11 @@ enum Quantity {
             unit += 1
         }
         return "\(threeDigits(value)) \(units[unit])"
+    }
+
+    /// `1.02 MiB/s`.
+    static func rate(_ count: Int64, in time: Duration) -> String {
+        "\(bytes(Int64(Double(count) / max(time.inSeconds, 0.000_1))))/s"
     }
 
     /// `40 µs`, `1.23 ms`, `45.0 ms`, `1.52 s`, `2 m 05 s`, `3 h 07 m`.
@@ -60,4 +67,61 @@ extension Duration {
 
     /// Seconds with their fraction.
     var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}
+
+/// Text from elsewhere, made harmless for a terminal.
+enum SafeText {
+    /// One line: control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
+    static func line(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: isControl) else { return text }
+        return text.unicodeScalars.reduce(into: "") { line, scalar in
+            switch scalar {
+            case "\n": line += "\\n"
+            case "\r": line += "\\r"
+            case "\t": line += "\\t"
+            case _ where isControl(scalar): line += "\\u{\(String(scalar.value, radix: 16))}"
+            default: line.unicodeScalars.append(scalar)
+            }
+        }
+    }
+
+    static let widestLabel = 24
+
+    /// A name in one line, cut to what a line can spare.
+    static func label(_ text: String) -> String {
+        let name = line(text)
+        return name.count <= widestLabel ? name : name.prefix(12) + "…" + name.suffix(11)
+    }
+
+    /// C0, DEL and C1.
+    static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+    }
+}
+
+extension String {
+    /// With blanks before it, or after it, up to a width.
+    func padded(toStart width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+    func padded(toEnd width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+
+    /// Its words in lines of a width.
+    func wrapped(to width: Int) -> [String] {
+        var lines: [String] = []
+        var line = ""
+        for word in split(separator: " ") {
+            if !line.isEmpty, line.count + 1 + word.count > width {
+                lines.append(line)
+                line = ""
+            }
+            line += (line.isEmpty ? "" : " ") + word
+        }
+        return line.isEmpty ? lines : lines + [line]
+    }
+}
+
+extension JSONValue {
+    /// Milliseconds with their fraction; null for what is not known.
+    static func milliseconds(_ duration: Duration?) -> JSONValue {
+        duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
+    }
 }

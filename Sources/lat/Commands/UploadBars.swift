@@ -7,8 +7,6 @@ struct UploadLayout: Hashable, Sendable {
     /// Never more lines than this for files; what does not fit is counted.
     var maxFiles = 8
 
-    private static let widestLabel = 24
-
     /// As many lines for the same upload, however far it is; none wider than the columns given.
     func lines(columns: Int, style: Style) -> [String] {
         let files = progress.files
@@ -18,7 +16,7 @@ struct UploadLayout: Hashable, Sendable {
         }
         let shown = window
         let whole = files.count > shown.count ? "all \(files.count)" : "all"
-        let width = min(Self.widestLabel, max(whole.count, shown.map { Self.label(files[$0]).count }.max() ?? 0))
+        let width = min(SafeText.widestLabel, max(whole.count, shown.map { Self.label(files[$0]).count }.max() ?? 0))
         var lines = shown.map { index in
             let file = files[index]
             let label = Self.label(file).padded(toEnd: width)
@@ -51,8 +49,7 @@ struct UploadLayout: Hashable, Sendable {
     }
 
     private static func label(_ file: UploadProgress.File) -> String {
-        let name = SafeText.line(file.fileName ?? file.name)
-        return name.count <= widestLabel ? name : name.prefix(12) + "…" + name.suffix(11)
+        SafeText.label(file.fileName ?? file.name)
     }
 }
 

@@ -1,15 +1,80 @@
 import FoundationEssentials
 import LATNetworking
 
-/// One run of `lat start`, from reading the table to the last byte shown.
-struct StartRun {
-    private let command: StartCommand
-    private let console: Console
+/// `lat start SERVER …`: starts a call of the server table and shows the answer.
+struct StartCommand: Command {
+    let server: String
+    let parameters: [String: JSONValue]
+    let headers: HTTPHeaders
+    let table: TableArgument
+    let timeout: Duration?
+    let output: String?
+    let isVerbose: Bool
+    let format: OutputFormat
 
-    init(_ command: StartCommand, _ console: Console) {
-        self.command = command
-        self.console = console
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        server = try Self.server(arguments.operands)
+        parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
+        headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
+        table = try TableArgument(arguments)
+        timeout = try DurationArgument.parse(arguments, of: Self.timeout)
+        output = try OutputArgument.parse(arguments)
+        isVerbose = arguments.contains(RequestCommand.verbose)
+        format = try OutputFormat(arguments)
     }
+
+    func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
+
+    private static func server(_ operands: [String]) throws(UsageError) -> String {
+        guard let server = operands.first else {
+            throw UsageError("SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42")
+        }
+        if server.contains("://") {
+            throw UsageError("\"\(SafeText.line(server))\" is a URL, not a server; write lat request GET \(server)")
+        }
+        try UsageError.refuse(operands, after: 1, "parameters are given with -p name=value")
+        return server
+    }
+}
+
+// MARK: Help
+
+extension StartCommand {
+    static let name = "start"
+    static let summary = "Starts a call of the server table and shows the answer."
+    static let usage = "SERVER [options]"
+
+    static let parameter = Option(
+        "--parameter", "-p", value: "K=V", repeats: true,
+        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those that the row's "
+            + "path names in braces go there, the others into query or body.")
+    static let timeout = Option(
+        "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: what the row says, or 60s.")
+
+    static let options = [
+        parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
+        OutputArgument.option, RequestCommand.verbose, OutputFormat.option,
+    ]
+
+    static let details = """
+        The row of the table says where the call goes and with which method, headers,
+        timeouts and retries; lat domains list shows the rows.
+
+        Examples
+          lat start user.detail -p id=42
+          lat start user.detail -p id=42 --environment staging --format json
+          lat start user.save -p id=42 -p name=Ada --table Config/domains.json5
+
+        Exit codes: 0 ok, 1 the server said no, by its status or in its envelope (the
+        body is still shown), 2 the command line or the table cannot be used, 3 no
+        answer, 130 interrupted.
+        """
+}
+
+/// One run of `lat start`, from reading the table to the last byte shown.
+private struct StartRun {
+    let command: StartCommand
+    let console: Console
 
     /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`; failures of the call are shown
     ///   and end in the code returned.
@@ -145,5 +210,16 @@ struct StartRun {
         if let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: timings.total ?? total, style))
         }
+    }
+}
+
+/// Shows each request as it goes to the network, put together and with all its headers: one for each hop.
+struct TracingTransport: Transport {
+    let engine: CurlTransport
+    let willSend: @Sendable (HTTPRequest) -> Void
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        willSend(request)
+        return try await engine.send(request)
     }
 }

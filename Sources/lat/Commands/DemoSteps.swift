@@ -156,10 +156,10 @@ struct DemoSteps: Sendable {
             }
             bar.clear()
             let time = ContinuousClock.now - start
-            let rate = Quantity.bytes(Int64(Double(completed) / max(time.inSeconds, 0.000_1)))
+            let rate = Quantity.rate(completed, in: time)
             return DemoOutcome(
                 isExpected: isIntact && completed == DemoServer.downloadSize,
-                text: "\(film.status) \(film.reason), \(Quantity.bytes(completed)) at \(rate)/s, "
+                text: "\(film.status) \(film.reason), \(Quantity.bytes(completed)) at \(rate), "
                     + (isIntact ? "every byte in its place" : "but not the bytes that were sent"),
                 timings: film.timings, total: time)
         }
