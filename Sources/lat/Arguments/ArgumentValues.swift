@@ -2,9 +2,6 @@ import LATNetworking
 
 /// A length of time as it is written on the command line: `500ms`, `1.5s`, `2m`, `1h`.
 enum DurationArgument {
-    private static let units: [(name: String, microseconds: Double)] = [
-        ("ms", 1e3), ("s", 1e6), ("m", 60e6), ("h", 3_600e6),
-    ]
     /// What milliseconds in 31 bits hold, as timers of the system do.
     private static let longest = Duration.seconds(2_000_000)
 
@@ -18,17 +15,15 @@ enum DurationArgument {
 
     /// - Throws: ``UsageError`` that names the option.
     static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
-        let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }
-        let unit = text.dropFirst(number.count)
-        guard let value = Double(number), let scale = units.first(where: { $0.name == unit })?.microseconds else {
-            let hint = Double(number) != nil && unit.isEmpty ? "\(number)s or \(number)ms" : "500ms, 1.5s, 2m or 1h"
+        guard let duration = DurationText.parse(text) else {
+            let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
+            let hint = isNumber ? "\(text)s or \(text)ms" : "500ms, 1.5s, 2m or 1h"
             throw UsageError("\(option.name) \"\(text)\" is not a duration; write it as \(hint)")
         }
-        let microseconds = (value * scale).rounded()
-        guard microseconds >= 1, microseconds <= Double(longest.microseconds) else {
+        guard duration > .zero, duration <= longest else {
             throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most 500h")
         }
-        return .microseconds(Int64(microseconds))
+        return duration
     }
 }
 
