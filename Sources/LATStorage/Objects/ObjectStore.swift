@@ -72,12 +72,12 @@ public final class ObjectStore: ObjectAccess, Sendable {
         let writer: SQLiteConnection
         do {
             try Self.makeFolder(of: path)
-            writer = try Self.open(path, options)
+            writer = try SQLiteConnection(path: path, options: options)
         } catch let error as NetworkError
             where corruption == .setAside && error.storageFailure?.reason == .corrupt
         {
             aside = try Self.setAside(path)
-            writer = try Self.open(path, options)
+            writer = try SQLiteConnection(path: path, options: options)
         }
         asidePath = aside
         core = StoreCore(path: path, options: options, writer: writer)
@@ -157,10 +157,6 @@ public final class ObjectStore: ObjectAccess, Sendable {
     }
 
     // MARK: Files
-
-    private static func open(_ path: String, _ options: StoreOptions) throws -> SQLiteConnection {
-        try SQLiteConnection(path: path, options: options)
-    }
 
     private static func makeFolder(of path: String) throws {
         guard path != ":memory:", let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return }

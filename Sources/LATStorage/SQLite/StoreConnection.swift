@@ -1,6 +1,6 @@
 import CSQLite
-import HTTPCore
 import Glibc
+import HTTPCore
 import SQLite
 
 /// How a store opens its file.
