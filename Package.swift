@@ -22,6 +22,7 @@ let package = Package(
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"]),
+        .target(name: "SQLite", dependencies: ["CSQLite"]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "HTTPCore"),
         .target(name: "DomainTableFormat"),
@@ -29,13 +30,13 @@ let package = Package(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
         .target(
-            name: "ResponseCache", dependencies: ["HTTPCore", "CLinux", "CSQLite", "Cryptography", "Platform"]),
+            name: "ResponseCache", dependencies: ["HTTPCore", "CLinux", "SQLite", "Cryptography", "Platform"]),
         .target(
             name: "LATNetworking",
             dependencies: [
                 "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
             ]),
-        .target(name: "LATStorage", dependencies: ["HTTPCore", "CSQLite", "Cryptography", "Platform"]),
+        .target(name: "LATStorage", dependencies: ["HTTPCore", "SQLite", "Cryptography", "Platform"]),
         .target(name: "LATTesting", dependencies: ["CLinux", "HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
@@ -44,11 +45,11 @@ let package = Package(
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
         .testTarget(
-            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess"],
+            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess", "SQLite"],
             exclude: ["CacheWriterProcess"]),
         // Killed by the tests of the cache while it writes.
         .executableTarget(
-            name: "CacheWriterProcess", dependencies: ["ResponseCache"],
+            name: "CacheWriterProcess", dependencies: ["ResponseCache", "SQLite"],
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),

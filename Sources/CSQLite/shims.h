@@ -19,15 +19,6 @@ static inline int lat_sqlite3_db_config(sqlite3 *database, int option, int value
     return sqlite3_db_config(database, option, value, (int *)0);
 }
 
-// Text that lasts as long as the program, so that SQLite need not copy it.
-static inline int lat_sqlite3_bind_not_a_number(sqlite3_stmt *statement, int index) {
-    return sqlite3_bind_text(statement, index, "NaN", 3, SQLITE_STATIC);
-}
-
-static inline int lat_sqlite3_bind_empty_text(sqlite3_stmt *statement, int index) {
-    return sqlite3_bind_text(statement, index, "", 0, SQLITE_STATIC);
-}
-
 // Where a connection has mapped the header of its log's index (https://www.sqlite.org/walformat.html, "The WAL-Index Header"),
 // once it has read in WAL mode. NULL when it is in no shared memory. It stays mapped as long as the connection is open.
 static inline const void *lat_sqlite3_shared_header(sqlite3 *database) {

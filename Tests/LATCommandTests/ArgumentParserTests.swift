@@ -1,3 +1,4 @@
+import LATNetworking
 import Testing
 
 @testable import lat
@@ -54,7 +55,7 @@ import Testing
         #expect(NearestName.of("deno", among: ["request", "demo", "help"]) == "demo")
         #expect(NearestName.of("upload", among: ["request", "demo", "help"]) == nil)
         #expect(NearestName.of("x", among: []) == nil)
-        #expect(NearestName.distance("", "abc") == 3)
-        #expect(NearestName.distance("abcd", "acbd") == 1)
+        #expect(NearestName.distance([], Array("abc")) == 3)
+        #expect(NearestName.distance(Array("abcd"), Array("acbd")) == 1)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import LATTesting
+import SQLite
 import Synchronization
 import Testing
 

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPCore
 import LATTesting
+import SQLite
 import Testing
 
 @testable import ResponseCache

@@ -48,3 +48,79 @@ package struct JSON5Document: Sendable {
         return bytes.isEmpty ? nil : bytes.count - 1
     }
 }
+
+/// A value of a JSON5 text, and the bytes it was written with.
+package struct JSON5Node: Sendable {
+    package enum Value: Sendable {
+        case null
+        case bool(Bool)
+        case number(JSON5Number)
+        case string(String)
+        case array([JSON5Node])
+        /// In the order of the text, keys that occur twice included.
+        case object([JSON5Member])
+    }
+
+    package var value: Value
+    /// Brackets and quotes included.
+    package var range: Range<Int>
+
+    package init(_ value: Value, at range: Range<Int>) {
+        self.value = value
+        self.range = range
+    }
+}
+
+/// A key of an object and its value.
+package struct JSON5Member: Sendable {
+    package var key: String
+    package var keyRange: Range<Int>
+    package var value: JSON5Node
+}
+
+/// A number, exact when it is an integer of 64 bits.
+package struct JSON5Number: Hashable, Sendable {
+    /// The value; infinite or not a number where the text says so.
+    package var double: Double
+    /// The value when the text is an integer that fits.
+    package var integer: Int64?
+    /// As it was written.
+    package var text: String
+}
+
+extension JSON5Node {
+    /// The value in the words of a message: `the text "abc"`, `the number 60`, `an object`.
+    package var phrase: String {
+        switch value {
+        case .null: "null"
+        case .bool(let flag): "\(flag)"
+        case .number(let number): "the number \(number.text)"
+        case .string(let text): "the text \(QuotedText.of(text))"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+/// Text of a file inside a message.
+package enum QuotedText {
+    private static let longest = 60
+
+    /// In double quotes, shortened, control characters escaped, a password in a URL hidden.
+    package static func of(_ text: String) -> String {
+        var shown = ""
+        for scalar in HTTPAddress.redacted(text).unicodeScalars.prefix(longest) {
+            switch scalar {
+            case "\"": shown += "\\\""
+            case "\\": shown += "\\\\"
+            case "\n": shown += "\\n"
+            case "\r": shown += "\\r"
+            case "\t": shown += "\\t"
+            case _ where scalar.properties.generalCategory == .control:
+                shown += "\\u{" + String(scalar.value, radix: 16) + "}"
+            default: shown.unicodeScalars.append(scalar)
+            }
+        }
+        return "\"" + shown + (text.unicodeScalars.count > longest ? "…\"" : "\"")
+    }
+}

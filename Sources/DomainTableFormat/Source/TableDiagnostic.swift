@@ -57,3 +57,84 @@ extension Sequence<TableDiagnostic> {
         enumerated().sorted { ($0.element.position, $0.offset) < ($1.element.position, $1.offset) }.map(\.element)
     }
 }
+
+/// A line of a file with a caret under the place that is meant.
+///
+/// Tabs are repeated under tabs and wide characters count two, so that the caret stands right in a terminal. Of a long
+/// line only the part around the place is shown; control characters and passwords in URLs are not.
+package enum SourceExcerpt {
+    private static let widest = 120
+
+    package static func lines(of source: SourceText, at range: Range<Int>) -> [String] {
+        let line = source.line(of: range.lowerBound)
+        var before = Array(source.text(line.lowerBound..<max(line.lowerBound, min(range.lowerBound, line.upperBound))))
+        let isInside = range.lowerBound < line.upperBound
+        var marked = isInside ? Array(source.text(range.lowerBound..<min(range.upperBound, line.upperBound))) : []
+        var after = isInside ? Array(source.text(min(range.upperBound, line.upperBound)..<line.upperBound)) : []
+        hidePasswords(&before, &marked, &after)
+        if before.count > widest { before = ["…"] + before.suffix(widest / 2) }
+        if marked.count > widest {
+            marked = marked.prefix(widest / 2) + ["…"]
+            after = []
+        }
+        if after.count > widest { after = after.prefix(widest / 2) + ["…"] }
+        let shown = String((before + marked + after).map(visible))
+        let indent = before.map { character in
+            character == "\t" ? "\t" : String(repeating: " ", count: width(of: character))
+        }
+        let markedWidth = marked.reduce(0) { $0 + width(of: $1) }
+        let underline = "^" + String(repeating: "~", count: max(0, markedWidth - 1))
+        return [trimmedEnd(shown), indent.joined() + underline]
+    }
+
+    private static func visible(_ character: Character) -> Character {
+        if character == "\t" { return character }
+        return character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "\u{FFFD}" : character
+    }
+
+    private static func trimmedEnd(_ line: String) -> String {
+        var line = line[...]
+        while let last = line.last, last == " " || last == "\t" { line.removeLast() }
+        return String(line)
+    }
+
+    /// The columns a character takes in a terminal.
+    private static func width(of character: Character) -> Int {
+        guard let scalar = character.unicodeScalars.first else { return 0 }
+        if scalar.properties.isEmojiPresentation { return 2 }
+        if character.unicodeScalars.contains("\u{FE0F}") { return 2 }
+        switch scalar.value {
+        case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60,
+            0xFFE0...0xFFE6, 0x20000...0x3FFFD:
+            return 2
+        default:
+            return 1
+        }
+    }
+
+    /// Stars in place of what stands between `://user:` and `@`, character for character.
+    private static func hidePasswords(
+        _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
+    ) {
+        let counts = (before.count, marked.count)
+        var line = before + marked + after
+        var index = 0
+        while index + 2 < line.count {
+            guard line[index] == ":", line[index + 1] == "/", line[index + 2] == "/" else {
+                index += 1
+                continue
+            }
+            var end = index + 3
+            while end < line.count, !"/?#\"' ".contains(line[end]) { end += 1 }
+            if let at = line[(index + 3)..<end].lastIndex(of: "@"),
+                let colon = line[(index + 3)..<at].firstIndex(of: ":")
+            {
+                for hidden in line.index(after: colon)..<at { line[hidden] = "*" }
+            }
+            index = end
+        }
+        before = Array(line[..<counts.0])
+        marked = Array(line[counts.0..<(counts.0 + counts.1)])
+        after = Array(line[(counts.0 + counts.1)...])
+    }
+}

@@ -1,5 +1,4 @@
-import FoundationEssentials
-import Glibc
+import Platform
 
 /// How this machine is connected.
 public enum InterfaceKind: String, Hashable, Sendable, CaseIterable {
@@ -35,19 +34,23 @@ public struct NetworkInterface: Hashable, Sendable {
 
 /// Reads interfaces and routes from the kernel's files; in tests from others.
 struct InterfaceReader {
-    /// Where `sys` and `proc` are; empty for the root.
-    var root = ""
+    private let files: SystemFiles
+
+    /// - Parameter root: where `sys` and `proc` are. Default: the root.
+    init(root: String = "") { files = SystemFiles(root: root) }
 
     var currentKind: InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
 
     var interfaces: [NetworkInterface] {
         let routes = defaultRoutes
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: root + "/sys/class/net")) ?? []
-        let found = names.compactMap { name -> NetworkInterface? in
-            // A file of bonding's lies among the folders.
-            guard text("/sys/class/net/\(name)/type") != nil else { return nil }
+        let found = SystemInterface.names(files).map { name in
+            let interface = SystemInterface(name, files)
+            // Tunnels and the loopback do not say.
+            let isRunning =
+                (interface.flags ?? 0) & 0x1 != 0 && ["up", "unknown"].contains(interface.state ?? "unknown")
             return NetworkInterface(
-                name: name, kind: kind(of: name), isRunning: isRunning(name), hasDefaultRoute: routes[name] != nil)
+                name: name, kind: InterfaceKind(rawValue: interface.kind.rawValue) ?? .wired, isRunning: isRunning,
+                hasDefaultRoute: routes[name] != nil)
         }
         func rank(_ interface: NetworkInterface) -> (Int, Int, String) {
             let place = interface.hasDefaultRoute ? 0 : interface.kind == .loopback ? 2 : 1
@@ -56,47 +59,20 @@ struct InterfaceReader {
         return found.sorted { rank($0) < rank($1) }
     }
 
-    private func kind(of name: String) -> InterfaceKind {
-        let uevent = text("/sys/class/net/\(name)/uevent") ?? ""
-        // ARPHRD_* of <linux/if_arp.h>.
-        switch Int(text("/sys/class/net/\(name)/type") ?? "") {
-        case 772: return .loopback
-        case 801, 802, 803: return .wifi  // 802.11 as it is in the air
-        case 519: return .cellular  // raw IP, of modems
-        default: break
-        }
-        if uevent.contains("DEVTYPE=wwan") || name.hasPrefix("wwan") || name.hasPrefix("rmnet") { return .cellular }
-        if uevent.contains("DEVTYPE=wlan") || exists("/sys/class/net/\(name)/wireless")
-            || exists("/sys/class/net/\(name)/phy80211")
-        {
-            return .wifi
-        }
-        return .wired
-    }
-
-    private func isRunning(_ name: String) -> Bool {
-        guard let flags = text("/sys/class/net/\(name)/flags"), let bits = Int(flags.dropFirst(2), radix: 16),
-            bits & 0x1 != 0
-        else { return false }
-        // Tunnels and the loopback do not say.
-        let state = text("/sys/class/net/\(name)/operstate") ?? "unknown"
-        return state == "up" || state == "unknown"
-    }
-
     /// The metric of the best default route of each interface.
     private var defaultRoutes: [String: Int] {
         var routes: [String: Int] = [:]
         func add(_ name: some StringProtocol, _ metric: Int) {
             routes[String(name)] = min(routes[String(name)] ?? .max, metric)
         }
-        for line in (text("/proc/net/route") ?? "").split(separator: "\n").dropFirst() {
+        for line in (files.text("proc/net/route") ?? "").split(separator: "\n").dropFirst() {
             let fields = line.split(whereSeparator: \.isWhitespace)
             guard fields.count > 7, fields[1] == "00000000", fields[7] == "00000000" else { continue }
             // RTF_UP, and not RTF_REJECT.
             guard let flags = Int(fields[3], radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { continue }
             add(fields[0], Int(fields[6]) ?? 0)
         }
-        for line in (text("/proc/net/ipv6_route") ?? "").split(separator: "\n") {
+        for line in (files.text("proc/net/ipv6_route") ?? "").split(separator: "\n") {
             let fields = line.split(whereSeparator: \.isWhitespace)
             guard fields.count > 9, fields[0].allSatisfy({ $0 == "0" }), fields[1] == "00", fields[9] != "lo" else {
                 continue
@@ -106,11 +82,4 @@ struct InterfaceReader {
         }
         return routes
     }
-
-    private func text(_ path: String) -> String? {
-        guard let text = try? String(contentsOfFile: root + path, encoding: .utf8) else { return nil }
-        return String(text.reversed().drop { $0.isNewline }.reversed())
-    }
-
-    private func exists(_ path: String) -> Bool { access(root + path, F_OK) == 0 }
 }

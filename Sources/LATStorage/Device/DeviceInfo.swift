@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// What the system tells of the machine and the program: live values, each `nil` when it does not tell.
 ///

@@ -1,6 +1,6 @@
-import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// A change of stored types that the store cannot settle by itself: fields that were renamed or retyped.
 ///
@@ -39,7 +39,7 @@ public struct Migration: Sendable {
 /// What a file does not have is no failure: a migration also runs on a file that is new.
 public final class Migrator {
     private let transaction: Transaction
-    private var connection: Connection { transaction.connection }
+    private var connection: SQLiteConnection { transaction.connection }
 
     private init(_ transaction: Transaction) { self.transaction = transaction }
 
@@ -53,7 +53,7 @@ public final class Migrator {
             try connection.run(
                 "INSERT OR IGNORE INTO lat_store_migrations (name, time) VALUES (?1, ?2)",
                 [.text(migration.name), .real(Date().timeIntervalSinceReferenceDate)], operation: operation)
-            if connection.changes > 0 { try migration.change(Migrator(transaction)) }
+            if connection.changeCount > 0 { try migration.change(Migrator(transaction)) }
         }
     }
 
@@ -62,7 +62,7 @@ public final class Migrator {
         var names: [String] = []
         try connection.run(
             "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", operation: "list the types"
-        ) { names.append(Statement.text(0, of: $0.pointer)) }
+        ) { names.append($0.text(0)) }
         return names.filter { !$0.hasPrefix(TableLayout.ownPrefix) && !$0.hasPrefix("sqlite_") }
     }
 

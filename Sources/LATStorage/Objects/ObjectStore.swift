@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import SQLite
 
 /// Keeps values of plain Swift types in a SQLite file, without SQL.
 ///
@@ -61,22 +62,22 @@ public final class ObjectStore: ObjectAccess, Sendable {
         path: String, migrations: [Migration] = [], busyTimeout: Duration = .seconds(10), isDurable: Bool = false,
         maximumByteCount: Int64? = nil, corruption: Corruption = .fail
     ) throws {
-        let options = Connection.Options(
+        let options = StoreOptions(
             busyTimeout: busyTimeout, isDurable: isDurable, maximumByteCount: maximumByteCount)
         if path.isEmpty || path.utf8.contains(0) {
             throw NetworkError.storage(.unreadable, "open a store", "the path is empty or holds a NUL")
         }
         self.path = path
         var aside: String?
-        let writer: Connection
+        let writer: SQLiteConnection
         do {
             try Self.makeFolder(of: path)
-            writer = try Self.open(path, options)
+            writer = try SQLiteConnection(path: path, options: options)
         } catch let error as NetworkError
             where corruption == .setAside && error.storageFailure?.reason == .corrupt
         {
             aside = try Self.setAside(path)
-            writer = try Self.open(path, options)
+            writer = try SQLiteConnection(path: path, options: options)
         }
         asidePath = aside
         core = StoreCore(path: path, options: options, writer: writer)
@@ -156,10 +157,6 @@ public final class ObjectStore: ObjectAccess, Sendable {
     }
 
     // MARK: Files
-
-    private static func open(_ path: String, _ options: Connection.Options) throws -> Connection {
-        try Connection(path: path, options: options)
-    }
 
     private static func makeFolder(of path: String) throws {
         guard path != ":memory:", let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return }

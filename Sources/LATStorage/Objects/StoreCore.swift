@@ -2,16 +2,17 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import Synchronization
+import SQLite
 
 /// The connections of a store and what it knows of the types in it.
 ///
 /// `@unchecked Sendable`: ``writer`` is used only under ``writing``, each reader only by the call that took it.
 final class StoreCore: @unchecked Sendable {
     let path: String
-    let options: Connection.Options
+    let options: StoreOptions
     let changes: ChangeHub
     private let writing = Mutex(())
-    private var writer: Connection?
+    private var writer: SQLiteConnection?
     /// The thread that is in a transaction, so that a second one on it is an error and not an endless wait.
     private let owner = Atomic<UInt>(0)
     private let readers = Mutex<[Reader]>([])
@@ -22,7 +23,7 @@ final class StoreCore: @unchecked Sendable {
 
     /// `@unchecked Sendable`: only who took it out of ``StoreCore/readers`` uses it.
     private struct Reader: @unchecked Sendable {
-        let connection: Connection
+        let connection: SQLiteConnection
     }
 
     /// `@unchecked Sendable`: key paths never change.
@@ -33,7 +34,7 @@ final class StoreCore: @unchecked Sendable {
     /// More that nobody uses are closed.
     private static let readerLimit = 4
 
-    init(path: String, options: Connection.Options, writer: Connection) {
+    init(path: String, options: StoreOptions, writer: SQLiteConnection) {
         self.path = path
         self.options = options
         self.writer = writer
@@ -86,7 +87,7 @@ final class StoreCore: @unchecked Sendable {
     }
 
     private func transaction<Result>(
-        on connection: Connection, _ body: (Transaction) throws -> Result
+        on connection: SQLiteConnection, _ body: (Transaction) throws -> Result
     ) throws -> Result {
         // At once for writing: a reader that turns writer cannot wait for another one (SQLITE_BUSY_SNAPSHOT).
         try connection.execute("BEGIN IMMEDIATE", operation: "begin a transaction in \(path)")
@@ -124,13 +125,13 @@ final class StoreCore: @unchecked Sendable {
         }
     }
 
-    private func takeReader() throws -> Connection {
+    private func takeReader() throws -> SQLiteConnection {
         if isClosed.load(ordering: .acquiring) { throw closed }
         if let reader = readers.withLock({ $0.popLast() }) { return reader.connection }
-        return try Connection(path: path, options: options)
+        return try SQLiteConnection(path: path, options: options)
     }
 
-    private func give(back connection: Connection) {
+    private func give(back connection: SQLiteConnection) {
         let reader = Reader(connection: connection)
         let isKept = readers.withLock { readers in
             if isClosed.load(ordering: .acquiring) || readers.count >= Self.readerLimit { return false }
@@ -149,7 +150,7 @@ final class StoreCore: @unchecked Sendable {
     }
 
     /// Calls with the connection that writes, when nobody uses it; for a look that can wait.
-    func withIdleWriter(_ body: (Connection) -> Void) {
+    func withIdleWriter(_ body: (SQLiteConnection) -> Void) {
         if owner.load(ordering: .relaxed) == Self.thread { return }
         writing.withLock { _ in
             if let writer { body(writer) }

@@ -1,6 +1,6 @@
-import CSQLite
 public import FoundationEssentials
 public import HTTPCore
+import SQLite
 
 /// A response as it was kept, with the time.
 ///
@@ -73,7 +73,7 @@ extension Transaction {
 
     /// Rows of responses; none while the table is not there.
     func responses<Value>(
-        _ sql: String, _ values: [StoredValue], _ operation: String, _ row: (Statement) throws -> Value
+        _ sql: String, _ values: [StoredValue], _ operation: String, _ row: (SQLiteStatement) throws -> Value
     ) throws -> [Value] {
         try check(operation)
         let isThere = try connection.scalar(

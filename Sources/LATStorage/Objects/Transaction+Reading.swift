@@ -1,6 +1,6 @@
-import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 extension Transaction {
     // MARK: One
@@ -13,18 +13,18 @@ extension Transaction {
         let statement = try connection.statement(.fetch, layout)
         defer { statement.reset() }
         try bind(id, to: statement, layout, .fetch)
-        guard try statement.step(layout.operation(.fetch)) else { return nil }
+        guard try connection.step(statement, layout.operation(.fetch)) else { return nil }
         return try decode(type, RowDecoder(entry, statement), layout)
     }
 
     private func bind<ID: Encodable>(
-        _ id: ID, to statement: Statement, _ layout: TableLayout, _ purpose: Connection.Purpose
+        _ id: ID, to statement: SQLiteStatement, _ layout: TableLayout, _ purpose: TableLayout.Purpose
     ) throws {
         if ID.self == Int.self, let number = id as? Int {
-            return try statement.check(
-                sqlite3_bind_int64(statement.pointer, 1, Int64(number)), layout.operation(purpose))
+            statement.bind(1, Int64(number))
+        } else {
+            try connection.bind(ColumnCoding.stored(id).value, at: 1, of: statement, layout.operation(purpose))
         }
-        try statement.bind(ColumnCoding.stored(id).value, at: 1, layout.operation(purpose))
     }
 
     private func decode<Object: Storable>(
@@ -38,7 +38,7 @@ extension Transaction {
             {
                 throw TypeChange.renamed([field.stringValue], layout)
             }
-            let key = "\(Statement.value(Int32(layout.key), of: decoder.statement))"
+            let key = "\(decoder.statement.value(Int32(layout.key)))"
             throw NetworkError.storage(
                 .value, "read \(type) from \(layout.shown)",
                 "in the row with the key \(Identifier.shown(key)), \(error.summary); give the type a storedPrototype "
@@ -103,9 +103,9 @@ extension Transaction {
     /// - Returns: Whether it was run.
     @discardableResult
     private func run<Object: Storable>(
-        _ purpose: Connection.Purpose = .scan, for type: Object.Type,
+        _ purpose: TableLayout.Purpose = .scan, for type: Object.Type,
         sql: (TypeEntry, inout ConditionWriter) throws -> String,
-        row: (TypeEntry, Statement) throws -> Void = { _, _ in }
+        row: (TypeEntry, SQLiteStatement) throws -> Void = { _, _ in }
     ) throws -> Bool where Object.ID: Codable & Sendable {
         try check("query \(type)")
         guard let entry = try entry(for: type) else { return false }
@@ -147,7 +147,7 @@ extension Transaction {
         let isRun = try run(.delete, for: type) { entry, writer in
             try "DELETE FROM \(Identifier.quoted(entry.layout.table))\(writer.clause(condition))"
         }
-        let count = isRun ? connection.changes : 0
+        let count = isRun ? connection.changeCount : 0
         if count > 0 { noteChange(try core.table(of: type)) }
         return count
     }
@@ -160,9 +160,64 @@ extension Transaction {
         let statement = try connection.statement(.delete, entry.layout)
         defer { statement.reset() }
         try bind(id, to: statement, entry.layout, .delete)
-        _ = try statement.step(entry.layout.operation(.delete))
-        guard connection.changes > 0 else { return false }
+        _ = try connection.step(statement, entry.layout.operation(.delete))
+        guard connection.changeCount > 0 else { return false }
         noteChange(entry.layout.table)
         return true
+    }
+}
+
+extension Transaction {
+    func extreme<Object: Storable, Value: Decodable>(
+        _ function: String, _ place: Place, _ condition: Condition<Object>
+    ) throws -> Value? where Object.ID: Codable & Sendable {
+        let stored = try aggregate(function, place, condition)
+        return stored == .null ? nil : try read(Value.self, stored, Object.self)
+    }
+
+    func total<Object: Storable, Value: Codable & Numeric>(
+        _ place: Place, _ condition: Condition<Object>
+    ) throws -> Value where Object.ID: Codable & Sendable {
+        // SQLite would make doubles of decimals and of what is above Int64.max.
+        if Value.self == Decimal.self || ColumnCoding.kind(of: Value.self) == .unsigned {
+            var sum: Decimal = 0
+            try values(of: place, condition) { stored in
+                if stored != .null { sum += try read(Decimal.self, stored.asDecimal, Object.self) }
+            }
+            if let sum = sum as? Value { return sum }
+            return try read(Value.self, ColumnCoding.unsigned(UInt64(sum.description) ?? 0, of: sum), Object.self)
+        }
+        let stored = try aggregate("sum", place, condition)
+        return stored == .null ? .zero : try read(Value.self, stored, Object.self)
+    }
+
+    private func read<Value: Decodable, Object>(
+        _ type: Value.Type, _ stored: StoredValue, _ object: Object.Type
+    ) throws -> Value {
+        do {
+            return try ColumnCoding.value(type, from: stored, at: [])
+        } catch {
+            throw NetworkError.storage(
+                .value, "work out a value of \(object)",
+                "what came of it, \(stored.shape), does not fit \(type); the sum may be too large")
+        }
+    }
+}
+
+extension StoredValue {
+    /// A number as the text of a decimal.
+    fileprivate var asDecimal: StoredValue {
+        switch self {
+        case .integer(let value): .text(String(value))
+        case .real(let value): .text("\(value)")
+        default: self
+        }
+    }
+}
+
+extension ColumnCoding {
+    /// A sum as it would be stored; no value when it does not fit.
+    fileprivate static func unsigned(_ value: UInt64, of sum: Decimal) -> StoredValue {
+        String(value) == sum.description ? unsigned(value) : .null
     }
 }

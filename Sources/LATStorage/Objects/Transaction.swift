@@ -1,6 +1,7 @@
 import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// Several changes that are kept together or not at all.
 ///
@@ -17,7 +18,7 @@ import HTTPCore
 /// given to.
 public final class Transaction: ObjectAccess {
     let core: StoreCore
-    let connection: Connection
+    let connection: SQLiteConnection
     let isWriting: Bool
     /// Tables that were written to.
     private(set) var changed: Set<String> = []
@@ -26,7 +27,7 @@ public final class Transaction: ObjectAccess {
     private var depth = 0
     private var isOver = false
 
-    init(core: StoreCore, connection: Connection, isWriting: Bool) {
+    init(core: StoreCore, connection: SQLiteConnection, isWriting: Bool) {
         self.core = core
         self.connection = connection
         self.isWriting = isWriting
@@ -110,7 +111,7 @@ public final class Transaction: ObjectAccess {
             let operation = "look at a row of \(layout.shown)"
             try? connection.run(layout.select + " LIMIT 1", operation: operation) { statement in
                 for (index, column) in layout.columns.enumerated() {
-                    let value = statement.value(index)
+                    let value = statement.value(Int32(index))
                     if value != .null || values[column.name] == nil { values[column.name] = value }
                 }
             }
@@ -159,18 +160,18 @@ public final class Transaction: ObjectAccess {
 
     // MARK: Writing rows
 
-    func write<Object: Storable>(_ purpose: Connection.Purpose, _ values: some Sequence<Object>) throws
+    func write<Object: Storable>(_ purpose: TableLayout.Purpose, _ values: some Sequence<Object>) throws
     where Object.ID: Codable & Sendable {
         let type = Object.self
         try check("\(purpose) \(type)")
         try refuseWhenFailed()
         var current = try entry(for: type)
-        var row: (encoder: RowEncoder, statement: Statement, entry: TypeEntry)?
+        var row: (encoder: RowEncoder, statement: SQLiteStatement, entry: TypeEntry)?
         for value in values {
             while true {
                 if row == nil, let entry = current {
                     let statement = try connection.statement(purpose, entry.layout)
-                    row = (RowEncoder(layout: entry.layout, statement: statement.pointer), statement, entry)
+                    row = (RowEncoder(layout: entry.layout, statement: statement), statement, entry)
                 }
                 guard let (encoder, statement, entry) = row else {
                     current = try makeTable(for: value)
@@ -200,7 +201,8 @@ public final class Transaction: ObjectAccess {
         } catch let error as RetypedField {
             throw TypeChange.retyped(error, layout)
         } catch let error as UnboundField {
-            throw connection.failure(error.code, operation + ", field \(Identifier.shown(error.name))")
+            throw connection.failure(
+                connection.error(error.code, operation), operation + ", field \(Identifier.shown(error.name))")
         } catch let error as NestedFailure {
             throw NetworkError.storage(
                 .value, operation, "the field \(Identifier.shown(error.name)) cannot be JSON: \(error.reason)")
@@ -242,14 +244,14 @@ public final class Transaction: ObjectAccess {
     }
 
     private func execute<Object: Storable>(
-        _ purpose: Connection.Purpose, _ value: Object, _ statement: Statement, _ layout: TableLayout
+        _ purpose: TableLayout.Purpose, _ value: Object, _ statement: SQLiteStatement, _ layout: TableLayout
     ) throws where Object.ID: Encodable {
         if layout.hasOwnKey {
             let id = try ColumnCoding.stored(value.id).value
-            try statement.bind(id, at: layout.key + 1, layout.operation(purpose))
+            try connection.bind(id, at: layout.key + 1, of: statement, layout.operation(purpose))
         }
         do {
-            _ = try statement.step(layout.operation(purpose))
+            _ = try connection.step(statement, layout.operation(purpose))
             statement.reset()
         } catch let error as NetworkError {
             guard let code = error.storageFailure?.code, code & 0xFF == Int(SQLITE_CONSTRAINT) else { throw error }
@@ -259,7 +261,7 @@ public final class Transaction: ObjectAccess {
                     + "use upsert to replace it",
                 code: Int32(code), sql: statement.sql)
         }
-        if purpose == .update, connection.changes == 0 {
+        if purpose == .update, connection.changeCount == 0 {
             throw NetworkError.storage(
                 .missing, layout.operation(purpose),
                 "there is none with id \(Identifier.shown("\(value.id)")); use upsert to insert it", sql: statement.sql)

@@ -1,6 +1,7 @@
 import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// Reads the fields of a value straight from the columns of the row a statement is at.
 ///
@@ -8,17 +9,17 @@ import HTTPCore
 final class RowDecoder: Decoder {
     private let entry: TypeEntry
     private let layout: TableLayout
-    let statement: OpaquePointer
+    let statement: SQLiteStatement
     /// Fields are asked for in the same order in every row, so the next one mostly is this.
     private var next = 0
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    init(_ entry: TypeEntry, _ statement: Statement) {
+    init(_ entry: TypeEntry, _ statement: SQLiteStatement) {
         self.entry = entry
         layout = entry.layout
-        self.statement = statement.pointer
+        self.statement = statement
     }
 
     /// Ready for the next row.
@@ -52,7 +53,7 @@ final class RowDecoder: Decoder {
 
     /// What the column of a field holds, else what stands in for it.
     func value(_ column: Int32, _ name: String) -> StoredValue? {
-        let stored = column < 0 ? .null : Statement.value(column, of: statement)
+        let stored = column < 0 ? .null : statement.value(column)
         if stored != .null { return stored }
         return entry.prototype.values[name] ?? (column < 0 ? nil : .null)
     }
@@ -60,7 +61,7 @@ final class RowDecoder: Decoder {
     func isNull(_ name: String) -> Bool {
         let column = column(name)
         return column < 0
-            ? entry.prototype.values[name] == nil : sqlite3_column_type(statement, column) == SQLITE_NULL
+            ? entry.prototype.values[name] == nil : statement.isNull(column)
     }
 }
 
@@ -84,22 +85,22 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
 
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
         let column = row.column(key.stringValue)
-        guard sqlite3_column_type(row.statement, column) == SQLITE_INTEGER else { return try slow(type, column, key) }
-        let number = sqlite3_column_int64(row.statement, column)
+        guard row.statement.type(column) == SQLITE_INTEGER else { return try slow(type, column, key) }
+        let number = row.statement.integer(column)
         guard number == 0 || number == 1 else { throw ColumnCoding.mismatch(type, .integer(number), [key]) }
         return number == 1
     }
 
     func decode(_ type: String.Type, forKey key: Key) throws -> String {
         let column = row.column(key.stringValue)
-        guard sqlite3_column_type(row.statement, column) == SQLITE_TEXT else { return try slow(type, column, key) }
-        return Statement.text(column, of: row.statement)
+        guard row.statement.type(column) == SQLITE_TEXT else { return try slow(type, column, key) }
+        return row.statement.text(column)
     }
 
     func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
         let column = row.column(key.stringValue)
-        guard sqlite3_column_type(row.statement, column) == SQLITE_FLOAT else { return try slow(type, column, key) }
-        return sqlite3_column_double(row.statement, column)
+        guard row.statement.type(column) == SQLITE_FLOAT else { return try slow(type, column, key) }
+        return row.statement.real(column)
     }
 
     func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try integer(type, key) }
@@ -108,8 +109,8 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
 
     private func integer<Number: FixedWidthInteger & Decodable>(_ type: Number.Type, _ key: Key) throws -> Number {
         let column = row.column(key.stringValue)
-        guard sqlite3_column_type(row.statement, column) == SQLITE_INTEGER,
-            let number = Number(exactly: sqlite3_column_int64(row.statement, column))
+        guard row.statement.type(column) == SQLITE_INTEGER,
+            let number = Number(exactly: row.statement.integer(column))
         else { return try slow(type, column, key) }
         return number
     }
@@ -117,8 +118,8 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     /// Answers for the other scalars, too.
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         let column = row.column(key.stringValue)
-        if T.self == Date.self, sqlite3_column_type(row.statement, column) == SQLITE_FLOAT {
-            let date = Date(timeIntervalSinceReferenceDate: sqlite3_column_double(row.statement, column))
+        if T.self == Date.self, row.statement.type(column) == SQLITE_FLOAT {
+            let date = Date(timeIntervalSinceReferenceDate: row.statement.real(column))
             if let date = date as? T { return date }
         }
         return try slow(type, column, key)

@@ -1,6 +1,6 @@
-import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// Binds the fields of a value straight to the parameters of a statement: nothing is built in between.
 ///
@@ -9,7 +9,7 @@ import HTTPCore
 /// What is `nil` is not told, and stays NULL.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?
-    private let statement: OpaquePointer?
+    private let statement: SQLiteStatement?
     /// Fields come in the same order for every value, so the next one mostly is this.
     private var next = 0
     /// Fields without a column, and what they hold now.
@@ -21,16 +21,13 @@ final class RowEncoder: Encoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    init(layout: TableLayout? = nil, statement: OpaquePointer? = nil) {
+    init(layout: TableLayout? = nil, statement: SQLiteStatement? = nil) {
         self.layout = layout
         self.statement = statement
     }
 
     /// Ready for the next value.
-    func begin() {
-        next = 0
-        if let statement { sqlite3_clear_bindings(statement) }
-    }
+    func begin() { next = 0 }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         hasFields = true
@@ -76,8 +73,8 @@ final class RowEncoder: Encoder {
         if value == .null { return }
         let parameter = try parameter(name, kind)
         guard parameter > 0, let statement else { return note(name, kind, value) }
-        let code = Statement.bind(value, at: parameter, to: statement)
-        if code != SQLITE_OK { throw UnboundField(name: name, code: code) }
+        let code = statement.bind(parameter, value)
+        if code != 0 { throw UnboundField(name: name, code: code) }
     }
 
     /// Whether a field is known to be JSON, so that it need not be tried as one value.

@@ -1,5 +1,5 @@
-import CSQLite
 import HTTPCore
+import SQLite
 
 /// A field of a type as a column of its table.
 struct Column: Hashable, Sendable {
@@ -12,6 +12,16 @@ struct Column: Hashable, Sendable {
 /// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes
 /// another.
 final class TableLayout: Sendable {
+    /// What is done with a table, in words.
+    enum Purpose: String {
+        case insert = "insert into"
+        case upsert = "upsert into"
+        case update
+        case delete = "delete from"
+        case fetch = "fetch from"
+        case scan = "read"
+    }
+
     /// The column of ids of types that do not encode theirs as `id`.
     static let ownKey = "lat_id"
 
@@ -20,7 +30,7 @@ final class TableLayout: Sendable {
     /// Which column is the primary key.
     let key: Int
     private let indices: [String: Int]
-    fileprivate let statements: [Connection.Purpose: String]
+    fileprivate let statements: [Purpose: String]
     /// `SELECT` and the columns `FROM` the table.
     let select: String
 
@@ -68,7 +78,7 @@ final class TableLayout: Sendable {
     /// Whether the id is in a column that is no field of the type.
     var hasOwnKey: Bool { columns[key].name == Self.ownKey }
 
-    func operation(_ purpose: Connection.Purpose) -> String { "\(purpose.rawValue) \(shown)" }
+    func operation(_ purpose: Purpose) -> String { "\(purpose.rawValue) \(shown)" }
 
     /// The table's name for messages.
     var shown: String { Identifier.shown(table) }
@@ -76,7 +86,7 @@ final class TableLayout: Sendable {
     // MARK: In the file
 
     /// The layout that the file has; `nil` when there is no such table.
-    static func read(_ table: String, from connection: Connection) throws -> TableLayout? {
+    static func read(_ table: String, from connection: SQLiteConnection) throws -> TableLayout? {
         let operation = "look at the table \(Identifier.shown(table))"
         var columns: [Column] = []
         var key: Int?
@@ -84,8 +94,7 @@ final class TableLayout: Sendable {
             "SELECT name, type, pk FROM pragma_table_info(?1) ORDER BY cid", [.text(table)], operation: operation
         ) { row in
             if row.value(2) == .integer(1) { key = columns.count }
-            let declared = Statement.text(1, of: row.pointer)
-            columns.append(Column(name: Statement.text(0, of: row.pointer), kind: FieldKind(declared: declared)))
+            columns.append(Column(name: row.text(0), kind: FieldKind(declared: row.text(1))))
         }
         if columns.isEmpty { return nil }
         guard let key else {
@@ -96,7 +105,7 @@ final class TableLayout: Sendable {
     }
 
     /// Makes the table.
-    func create(on connection: Connection) throws {
+    func create(on connection: SQLiteConnection) throws {
         let definitions = columns.enumerated().map { index, column in
             let quoted = Identifier.quoted(column.name)
             guard index == key else { return "\(quoted) \(column.kind.declaration)" }
@@ -108,7 +117,7 @@ final class TableLayout: Sendable {
     }
 
     /// Adds columns that the file does not have yet; rows that are there have no value in them.
-    static func add(_ columns: [Column], to table: String, on connection: Connection) throws {
+    static func add(_ columns: [Column], to table: String, on connection: SQLiteConnection) throws {
         for column in columns {
             try connection.execute(
                 "ALTER TABLE \(Identifier.quoted(table)) "
@@ -118,8 +127,8 @@ final class TableLayout: Sendable {
     }
 }
 
-extension Connection {
-    func statement(_ purpose: Purpose, _ layout: TableLayout) throws -> Statement {
+extension SQLiteConnection {
+    func statement(_ purpose: TableLayout.Purpose, _ layout: TableLayout) throws -> SQLiteStatement {
         try statement(layout.statements[purpose] ?? layout.select, operation: layout.operation(purpose))
     }
 }

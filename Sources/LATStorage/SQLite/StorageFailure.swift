@@ -1,5 +1,6 @@
 import CSQLite
 public import HTTPCore
+import SQLite
 
 /// Why a store could not do what it was asked: the ``NetworkError/underlying`` error of every ``NetworkError`` of kind
 /// ``NetworkError/Kind/storage`` that an ``ObjectStore`` throws.
@@ -70,12 +71,10 @@ extension NetworkError {
     }
 
     /// What SQLite reported, with the next step.
-    static func sqlite(
-        _ code: Int32, _ detail: String, path: String, operation: String, sql: String? = nil
-    ) -> NetworkError {
+    static func sqlite(_ error: SQLiteError, path: String, operation: String, sql: String? = nil) -> NetworkError {
         let reason: StorageFailure.Reason
         let advice: String
-        switch code & 0xFF {
+        switch error.primaryCode {
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             reason = .corrupt
             advice =
@@ -100,8 +99,8 @@ extension NetworkError {
             advice = "look at the names of the fields and the statement in storageFailure.sql"
         default:
             reason = .other
-            advice = "SQLite's code is \(code)"
+            advice = "SQLite's code is \(error.code)"
         }
-        return .storage(reason, operation, "\(detail); \(advice)", code: code, sql: sql)
+        return .storage(reason, operation, "\(error.message); \(advice)", code: error.code, sql: sql)
     }
 }

@@ -1,7 +1,28 @@
+import CSQLite
 import FoundationEssentials
 import Glibc
 import HTTPCore
 import Platform
+import SQLite
+
+extension SQLiteError {
+    /// Whether the file is not what was written into it. The statements are the same each time: when one of them finds
+    /// no table, or breaks a constraint, the tables are not those that were made.
+    var isDamage: Bool {
+        [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(primaryCode)
+    }
+
+    /// Whether the disk has no room left.
+    var isFull: Bool { primaryCode == SQLITE_FULL || (primaryCode == SQLITE_IOERR && message.contains("full")) }
+
+    /// Whether the file, or the folder it lies in, cannot be opened or written.
+    var isRefusal: Bool {
+        [SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH].contains(primaryCode)
+    }
+
+    /// Whether reading or writing the file failed below SQLite, as it does when the folder was removed.
+    var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
+}
 
 /// Makes of what went wrong below an error for those above: with the folder and the next step.
 enum CacheFault {

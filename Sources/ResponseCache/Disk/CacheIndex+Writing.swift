@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// A response that is ready to be stored.
 struct PreparedEntry: Sendable {

@@ -1,6 +1,7 @@
 import CSQLite
 import FoundationEssentials
 import HTTPCore
+import SQLite
 
 /// The index on disk: what is stored, in one SQLite database. Used from one queue at a time.
 ///
@@ -18,6 +19,7 @@ final class CacheIndex {
     init(_ connection: SQLiteConnection, _ sealer: EntrySealer) {
         self.connection = connection
         self.sealer = sealer
+        connection.keepLogOnClose()
     }
 
     // MARK: Opening
@@ -32,7 +34,7 @@ final class CacheIndex {
         // A loss of power may cost the last commits, never what is whole: what is kept can be fetched again.
         try connection.execute(
             "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 256; "
-                + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
+                + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY")
         try connection.execute("BEGIN IMMEDIATE")
         do {
             if try connection.number("PRAGMA user_version") == 0 { try connection.execute(Self.schema) }
@@ -46,7 +48,7 @@ final class CacheIndex {
 
     /// - Returns: `false` when the tables are not there yet.
     func prepareForReading() throws -> Bool {
-        try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -16384; PRAGMA trusted_schema = OFF")
+        try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -16384")
         if try connection.number("PRAGMA user_version") == 0 { return false }
         try checkVersion()
         return true

@@ -1,7 +1,7 @@
-import CSQLite
 import FoundationEssentials
 import Glibc
 import Platform
+import SQLite
 import Synchronization
 
 /// Tells what somebody else changed on the disk: another process, or another store on the same folder.
@@ -109,7 +109,7 @@ final class ChangeWatch: Sendable {
     }
 
     private func checksum(_ address: UInt) -> UInt64 {
-        lat_wal_checksum(UnsafeRawPointer(bitPattern: address))
+        SQLiteConnection.checksum(ofHeader: UnsafeRawPointer(bitPattern: address))
     }
 
     /// Read without a system call.

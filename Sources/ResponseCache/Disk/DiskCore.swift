@@ -5,6 +5,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import SQLite
 import Synchronization
 
 /// What ``DiskStore`` and its writers share: the folder, the queues and what waits to be written.

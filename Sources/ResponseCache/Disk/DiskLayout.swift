@@ -37,13 +37,8 @@ struct DiskLayout: Sendable {
         }
     }
 
-    /// Makes the index's file, or takes the rights of others from it. SQLite gives its log the same.
+    /// Takes the rights of others from the files of the index that are there.
     func makeIndexPrivate() {
-        // Only where there is none: to close the file beside SQLite would take SQLite's locks away.
-        if access(index, F_OK) != 0 {
-            let descriptor = open(index, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            if descriptor >= 0 { close(descriptor) }
-        }
         for path in [index, index + "-wal", index + "-shm"] {
             var facts = stat()
             if lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_mode & 0o077 != 0 {

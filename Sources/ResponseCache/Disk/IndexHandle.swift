@@ -1,7 +1,7 @@
-import CSQLite
 import FoundationEssentials
 import Glibc
 import Platform
+import SQLite
 
 /// An index that is opened when it is needed, and again when another file stands in its place.
 ///

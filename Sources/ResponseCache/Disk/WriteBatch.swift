@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import Platform
+import SQLite
 
 /// Something to be written into the index, and who waits for it.
 enum WriteTask: Sendable {

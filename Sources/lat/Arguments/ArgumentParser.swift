@@ -1,3 +1,5 @@
+import LATNetworking
+
 /// Takes a command line apart: which options, with which values, and what else there was.
 ///
 /// Understands `--name value`, `--name=value`, `-n value`, `-nvalue`, letters

@@ -69,11 +69,8 @@ struct CacheCommand: Command {
         guard let word = arguments.operands.first else {
             throw UsageError("what to do with the cache is missing; write lat cache report or lat cache clear --all")
         }
-        let operandCount = word == "explain" ? 2 : 1
-        if arguments.operands.count > operandCount {
-            let shown = SafeText.line(arguments.operands[operandCount])
-            throw UsageError("\"\(shown)\" is one argument too many; lat cache --help shows how it is written")
-        }
+        try UsageError.refuse(
+            arguments.operands, after: word == "explain" ? 2 : 1, "lat cache --help shows how it is written")
         if word != "explain", let option = [Self.policy, Self.header].first(where: { arguments.contains($0) }) {
             throw UsageError("\(option.name) is for lat cache explain; leave it out")
         }
@@ -192,5 +189,140 @@ struct CacheCommand: Command {
             return CacheExplanationReport(explanation: explanation)
         }
         return CacheExplanationReport(explanation: explanation, isSealed: try await store.entries(.all).isEmpty)
+    }
+}
+
+/// What `lat cache` shows: lines for people, one object for programs. A pure value.
+struct CacheReport {
+    let directory: String
+    /// What is stored now.
+    let usage: CacheUsage
+    /// What is stored, one by one; empty where only the sizes are known.
+    var entries: [CacheEntry] = []
+    /// What was removed; `nil` when nothing was to be.
+    var removed: CacheUsage?
+
+    private static let groups: [(name: String, of: @Sendable (CacheEntry) -> String?)] = [
+        ("domains", { $0.domain }), ("servers", { $0.server }), ("users", { $0.partition }),
+    ]
+
+    /// `12 responses, 3.40 MiB in /var/cache/app`, then what they belong to.
+    func lines(_ style: Style) -> [String] {
+        let folder = SafeText.line(directory)
+        if let removed { return ["removed \(Self.amount(removed)); \(Self.amount(usage)) left in \(folder)"] }
+        var lines = [style.bold("\(Self.amount(usage)) in \(folder)")]
+        let pinned = entries.count { $0.isPinned }
+        if pinned > 0 { lines.append("  \(Quantity.grouped(pinned)) pinned") }
+        let values = entries.count { $0.isValue }
+        if values > 0 { lines.append("  \(Quantity.grouped(values)) of them values of the app") }
+        for group in Self.groups {
+            let sums = sums(group.of)
+            guard !sums.isEmpty else { continue }
+            lines.append(group.name)
+            let width = sums.map { SafeText.line($0.name).count }.max() ?? 0
+            for sum in sums {
+                lines.append("  " + SafeText.line(sum.name).padded(toEnd: width) + "  " + Self.amount(sum.usage))
+            }
+        }
+        return lines
+    }
+
+    var value: JSONValue {
+        var value: JSONValue = ["directory": .string(directory), "stored": Self.value(usage)]
+        if let removed {
+            value["removed"] = Self.value(removed)
+            return value
+        }
+        value["pinned"] = .int(Int64(entries.count { $0.isPinned }))
+        value["values"] = .int(Int64(entries.count { $0.isValue }))
+        for group in Self.groups {
+            value[group.name] = .array(
+                sums(group.of).map { sum in
+                    var item = Self.value(sum.usage)
+                    item["name"] = .string(sum.name)
+                    return item
+                })
+        }
+        return value
+    }
+
+    /// The largest first.
+    private func sums(_ name: (CacheEntry) -> String?) -> [(name: String, usage: CacheUsage)] {
+        var sums: [String: CacheUsage] = [:]
+        for entry in entries {
+            guard let name = name(entry) else { continue }
+            sums[name, default: CacheUsage()].entryCount += 1
+            sums[name, default: CacheUsage()].byteCount += entry.bodyByteCount
+        }
+        return sums.map { (name: $0.key, usage: $0.value) }
+            .sorted { ($1.usage.byteCount, $0.name) < ($0.usage.byteCount, $1.name) }
+    }
+
+    private static func amount(_ usage: CacheUsage) -> String {
+        let word = usage.entryCount == 1 ? "response" : "responses"
+        return "\(Quantity.grouped(usage.entryCount)) \(word), \(Quantity.bytes(usage.byteCount))"
+    }
+
+    private static func value(_ usage: CacheUsage) -> JSONValue {
+        ["entries": .int(Int64(usage.entryCount)), "bytes": .int(usage.byteCount)]
+    }
+}
+
+/// What `lat cache explain` shows: lines for people, one object for programs. A pure value.
+struct CacheExplanationReport {
+    let explanation: CacheExplanation
+    /// Whether the folder holds entries that only their key opens.
+    var isSealed = false
+
+    /// Names on the left, what is to be said of them beside, the verdict in bold.
+    func lines(_ style: Style) -> [String] {
+        var lines = explanation.lines.map { line in
+            let text = SafeText.line(line.text)
+            return style.dim(line.name.padded(toEnd: 11)) + " " + (line.name == "verdict" ? style.bold(text) : text)
+        }
+        if isSealed {
+            lines.append("the cache is encrypted: what it holds of this URL is not seen without the key")
+        }
+        return lines
+    }
+
+    var value: JSONValue {
+        let verdict = Self.verdict(explanation.verdict)
+        var value: JSONValue = [
+            "method": .string(explanation.method.rawValue), "url": .string(explanation.url),
+            "policy": .string(explanation.policy.name), "policySource": .string(explanation.policySource.rawValue),
+            "verdict": .string(verdict.name), "standsIn": .bool(explanation.standsIn),
+            "stored": .array(explanation.stored.map(Self.value)),
+            "elsewhere": .int(Int64(explanation.others.count)), "sealed": .bool(isSealed),
+        ]
+        if let reason = verdict.reason { value["reason"] = .string(reason) }
+        if let partition = explanation.partition { value["user"] = .string(partition) }
+        return value
+    }
+
+    private static func value(_ stored: CacheExplanation.Stored) -> JSONValue {
+        var value: JSONValue = [
+            "status": .int(Int64(stored.entry.status)), "bytes": .int(stored.entry.bodyByteCount),
+            "tier": .string(stored.entry.tier.rawValue), "age": .double(stored.age),
+            "vary": .array(stored.entry.headers[values: "Vary"].map { .string($0) }),
+            "pinned": .bool(stored.entry.isPinned),
+        ]
+        value["lifetime"] = stored.lifetime.map { .double($0) }
+        value["etag"] = stored.entry.headers["ETag"].map { .string($0) }
+        value["lastModified"] = stored.entry.headers["Last-Modified"].map { .string($0) }
+        value["notUsed"] = stored.miss.map { .string("\($0)") }
+        return value
+    }
+
+    private static func verdict(_ verdict: CacheExplanation.Verdict) -> (name: String, reason: String?) {
+        switch verdict {
+        case .answers: ("answers", nil)
+        case .answersStale(let isRefreshed): (isRefreshed ? "answersStaleAndRefreshes" : "answersStale", nil)
+        case .answersFirst: ("answersFirst", nil)
+        case .revalidates(let miss): ("revalidates", "\(miss)")
+        case .fetches(let miss): ("fetches", "\(miss)")
+        case .fails(let miss): ("fails", "\(miss)")
+        case .bypasses(let refusal): ("bypasses", "\(refusal)")
+        }
     }
 }

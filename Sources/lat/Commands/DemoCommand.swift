@@ -1,5 +1,7 @@
+import FoundationEssentials
 import LATNetworking
 import LATTesting
+import Synchronization
 
 /// `lat demo`: shows what the library does, on a server of its own.
 struct DemoCommand: Command {
@@ -38,4 +40,197 @@ struct DemoCommand: Command {
         server.stop()
         return isAllRight ? .success : .failure
     }
+}
+
+/// What the server of the demo answers.
+enum DemoServer {
+    /// The bytes of the download.
+    static let downloadSize: Int64 = 6 << 20
+    /// The bytes of the file that is uploaded from disk: more than the system takes into its buffers at once.
+    static let uploadSize: Int64 = 16 << 20
+
+    /// - Parameter isUnhurried: whether transfers take about a second and a half, for somebody who watches.
+    static func setUp(_ server: MockServer, isUnhurried: Bool) {
+        server.echo(path: "/search")
+        server.echo(path: "/get")
+        server.echo(path: "/v2/get")
+        server.route("POST", "/orders") { request in
+            let order = try JSONValue(parsing: request.body)
+            let reply: JSONValue = ["id": 7, "item": order["item"] ?? nil, "count": order["count"] ?? nil]
+            return try .json(encoding: reply, status: 201)
+        }
+        server.route("POST", "/photos") { request in
+            .json(#"{"received": \#(request.bodyByteCount)}"#, status: 201)
+        }
+        server.route("GET", "/film") { _ in
+            let reply = MockReply.pattern(byteCount: downloadSize)
+            return isUnhurried ? reply.throttled(bytesPerSecond: 4 << 20) : reply
+        }
+        server.route("GET", "/stall") { _ in .text("never whole").stalling(.beforeHead) }
+        server.route("GET", "/items/{id}") { request in
+            .json(#"{"id": \#(request.pathParameters["id"] ?? "0")}"#)
+        }
+        // Only counted: what is uploaded need not be kept.
+        server.bodyLimit = 65_536
+        if isUnhurried { server.bodyReadRate = 10 << 20 }
+    }
+}
+
+/// The table of the demo, in a folder of its own, so that it can be edited: a copy of `Config/domains.json5` when that
+/// lies below the current folder and has the row the demo calls, else a short one.
+final class DemoTable: Sendable {
+    /// The row that is called and edited.
+    static let server: ServerName = "demo.get"
+    private static let domain: DomainName = "demo"
+    private static let row = #""demo.get": { domain: "demo", path: "get", method: "GET" }"#
+    private static let editedRow = #""demo.get": { domain: "demo", path: "v2/get", method: "GET" }"#
+    private static let short = """
+        {
+          domains: { demo: { baseURL: "http://127.0.0.1:8080", headers: { "X-App": "demo" } } },
+          servers: { \(row) },
+        }
+        """
+
+    private let directory: TemporaryDirectory
+    private let text: String
+    private let events: AsyncStream<DomainTableWatcher.Event>
+    /// Why the file was refused last.
+    private let refusal = Mutex<NetworkError?>(nil)
+    private let report: AsyncStream<DomainTableWatcher.Event>.Continuation
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        let own = (try? Data(contentsOf: URL(filePath: TableArgument.standardPath))).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        text = own.flatMap { Self.isUsable($0) ? $0 : nil } ?? Self.short
+        (events, report) = AsyncStream.makeStream()
+        _ = try directory.write(Data(text.utf8), to: Self.fileName)
+    }
+
+    /// Puts the table into a configuration, the demo's server in the place of the domain's own.
+    func set(up configuration: inout CentralRequestManager.Configuration, baseURL: String) throws {
+        var table = try DomainTable(contentsOf: directory.path(of: Self.fileName), environment: nil)
+        try table.setBaseURL(baseURL, forDomain: Self.domain)
+        configuration.domains = table
+        configuration.domainsObserver = { [report] event in report.yield(event) }
+    }
+
+    /// Edits the row in the file, and returns when the manager has it.
+    ///
+    /// - Throws: ``NetworkError`` when the file was refused, or nobody saw the change within two seconds.
+    func edit() async throws {
+        let edited = text.replacing(Self.row, with: Self.editedRow)
+        _ = try directory.write(Data(edited.utf8), to: Self.fileName)
+        let isSeen = await withTaskGroup(of: Bool.self) { group in
+            group.addTask { await self.isReloaded() }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(2))
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+        try Task.checkCancellation()
+        guard !isSeen else { return }
+        let message = "the change of the table was not seen within two seconds"
+        throw refusal.withLock { $0 } ?? NetworkError(.other, message: message)
+    }
+
+    private func isReloaded() async -> Bool {
+        for await event in events {
+            switch event {
+            case .reloaded: return true
+            case .rejected(let error): refusal.withLock { $0 = error }
+            }
+        }
+        return false
+    }
+
+    private static let fileName = "domains.json5"
+
+    /// Whether the demo can do with this table what it shows.
+    private static func isUsable(_ text: String) -> Bool {
+        guard text.contains(row), let table = try? DomainTable(json5: text, environment: nil),
+            let route = try? table.resolve(server: server)
+        else { return false }
+        let settings = route.settings
+        return route.path == "get" && settings.headers["X-App"] == "demo" && settings.envelope == nil
+            && settings.simulation == nil
+    }
+}
+
+/// Where the demo shows itself: a title, the call as it stands in Swift, what came of it, and its timings.
+struct DemoStage: Sendable {
+    private let console: Console
+    private let style: Style
+
+    init(_ console: Console) {
+        self.console = console
+        style = console.outStyle
+    }
+
+    func open(address: String) throws {
+        let name = style.bold("LATNetworking \(VersionCommand.version)")
+        try console.print("\(name), talking to a server in this process")
+        try console.print(style.dim("central is a CentralRequestManager with baseURL \(address)"))
+    }
+
+    func step(_ number: Int, _ title: String, _ call: String) throws {
+        try console.print("\n\(style.bold("\(number)  \(title)"))")
+        for line in call.split(separator: "\n", omittingEmptySubsequences: false) {
+            try console.print("   " + style.cyan(String(line)))
+        }
+    }
+
+    /// A bar for the step that runs.
+    func bar(_ label: String) -> ProgressLine {
+        ProgressLine("   \(label)", on: console.err, console.errTerminal, isActive: true, delay: .zero)
+    }
+
+    func show(_ outcome: DemoOutcome) throws {
+        let sign = outcome.isExpected ? style.green(style.sign("✓", "ok")) : style.red(style.sign("✗", "failed:"))
+        for (index, line) in outcome.text.wrapped(to: 74).enumerated() {
+            try console.print("   " + (index == 0 ? sign + " " : "  ") + line)
+        }
+        if let timings = outcome.timings { try console.print("     " + row(timings, outcome.total)) }
+        if let figures = outcome.figures { try console.print("     " + columns(figures)) }
+    }
+
+    func close(succeeded: Int, of count: Int, after time: Duration) throws {
+        let text = "\(succeeded) of \(count) steps went as they should, in \(Quantity.duration(time))"
+        try console.print("\n" + (succeeded == count ? style.green(text) : style.red(text)))
+        guard succeeded == count else { return }
+        try console.print(style.dim("Next: lat help, lat request GET URL, and the README for these calls in code."))
+    }
+
+    /// The stages of a transfer, each step's in the same columns.
+    private func row(_ timings: Timings, _ total: Duration?) -> String {
+        let stages = [
+            ("dns", timings.nameLookup), ("connect", timings.connect), ("first byte", timings.firstByte),
+            ("total", total ?? timings.total),
+        ]
+        let times = stages.map { name, duration in
+            (name, duration.map { Quantity.duration($0) } ?? style.sign("–", "-"))
+        }
+        return columns(times + [("reused", timings.connectionReused ? "yes" : "no")])
+    }
+
+    private func columns(_ figures: [(name: String, value: String)]) -> String {
+        figures.map { name, value in
+            let padding = String(repeating: " ", count: max(0, 7 - value.count))
+            return style.dim(name) + " " + (name == "reused" ? value : value + padding)
+        }.joined(separator: "  ")
+    }
+}
+
+/// What a step came to.
+struct DemoOutcome: Sendable {
+    var isExpected: Bool
+    var text: String
+    var timings: Timings?
+    /// The time of the whole where the timings cannot know it, as of a stream.
+    var total: Duration?
+    /// Other numbers worth a look.
+    var figures: [(name: String, value: String)]?
 }

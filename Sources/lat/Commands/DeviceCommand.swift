@@ -22,10 +22,7 @@ struct DeviceCommand: Command {
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
-        if let operand = arguments.operands.first {
-            throw UsageError(
-                "\"\(SafeText.line(operand))\" is one argument too many; lat device --help shows how it is written")
-        }
+        try UsageError.refuse(arguments.operands, after: 0, "lat device --help shows how it is written")
         format = try OutputFormat(arguments)
     }
 
@@ -76,7 +73,7 @@ struct DeviceCommand: Command {
             })
         let width = rows.map(\.0.count).max() ?? 0
         return rows.map { name, value in
-            style.dim(name + String(repeating: " ", count: width - name.count)) + "  " + SafeText.line(value)
+            style.dim(name.padded(toEnd: width)) + "  " + SafeText.line(value)
         }
     }
 

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import LATNetworking
 
 /// `lat doctor [URL]`: goes to a server step by step and says where it fails, and what to do about it.
@@ -11,10 +12,7 @@ struct DoctorCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         url = arguments.operands.first
-        if arguments.operands.count > 1 {
-            throw UsageError(
-                "\"\(SafeText.line(arguments.operands[1]))\" is one argument too many; lat doctor looks at one URL")
-        }
+        try UsageError.refuse(arguments.operands, after: 1, "lat doctor looks at one URL")
         if let url, !url.contains("://") {
             throw UsageError("\"\(SafeText.line(url))\" is no URL; write lat doctor https://\(SafeText.line(url))/")
         }
@@ -75,4 +73,147 @@ extension DoctorCommand {
         Exit codes: 0 all is well, 1 the server answers with a failure, 2 the command
         line cannot be used, 3 there is no way to the server, 130 interrupted.
         """
+}
+
+/// One thing that was looked at, and what was found.
+struct DoctorStep: Hashable, Sendable {
+    enum Outcome: String, Hashable, Sendable {
+        /// As it should be.
+        case good
+        /// It works, but something about it should be known.
+        case warning
+        /// The server answers, and says no.
+        case refusal
+        /// It does not go on from here.
+        case failure
+    }
+
+    /// `name`, `tcp`, `tls`, `http` and so on.
+    var name: String
+    var outcome = Outcome.good
+    /// What was found, in one line.
+    var finding: String
+    /// How long it took; `nil` when that says nothing.
+    var duration: Duration?
+    /// Further facts.
+    var details: [String] = []
+    /// What to try next, when it is not good.
+    var advice: String?
+}
+
+/// Shows the steps of an examination.
+struct DoctorReport {
+    private let style: Style
+
+    init(_ style: Style) { self.style = style }
+
+    func lines(of step: DoctorStep) -> [String] {
+        let sign =
+            switch step.outcome {
+            case .good: style.green(style.sign("✓", "ok"))
+            case .warning: style.yellow("!")
+            case .refusal, .failure: style.red(style.sign("✗", "x"))
+            }
+        let time = step.duration.map { style.dim("  " + Quantity.duration($0)) } ?? ""
+        let margin = String(repeating: " ", count: 12)
+        var lines = ["\(sign) \(style.bold(step.name.padded(toEnd: 9))) \(SafeText.line(step.finding))\(time)"]
+        lines += step.details.map { style.dim(margin + SafeText.line($0)) }
+        if let advice = step.advice {
+            lines.append(margin + style.yellow(style.sign("→", "->")) + " " + SafeText.line(advice))
+        }
+        return lines
+    }
+
+    /// One line at the end.
+    func verdict(_ steps: [DoctorStep]) -> String {
+        if let failed = steps.first(where: { $0.outcome == .failure }) {
+            return style.red("It ends at \(failed.name).")
+        }
+        if let refused = steps.first(where: { $0.outcome == .refusal }) {
+            return style.red("The server answers, with a failure: \(SafeText.line(refused.finding)).")
+        }
+        let warnings = steps.count { $0.outcome == .warning }
+        if warnings > 0 {
+            return style.yellow("It works; \(warnings == 1 ? "one thing" : "\(warnings) things") to know.")
+        }
+        return style.green("All is well.")
+    }
+
+    static func exitCode(_ steps: [DoctorStep]) -> ExitCode {
+        if steps.contains(where: { $0.outcome == .failure }) { return .network }
+        return steps.contains { $0.outcome == .refusal } ? .failure : .success
+    }
+
+    /// One object; durations in milliseconds, what is not known is null.
+    static func json(_ url: String?, _ steps: [DoctorStep]) -> JSONValue {
+        [
+            "url": url.map { .string($0) } ?? .null,
+            "healthy": .bool(exitCode(steps) == .success),
+            "steps": .array(
+                steps.map { step in
+                    [
+                        "name": .string(step.name), "outcome": .string(step.outcome.rawValue),
+                        "finding": .string(step.finding),
+                        "duration": .milliseconds(step.duration),
+                        "details": .array(step.details.map { .string($0) }),
+                        "advice": step.advice.map { .string($0) } ?? .null,
+                    ]
+                }),
+        ]
+    }
+}
+
+/// What to say of a certificate.
+enum CertificateAdvice {
+    /// Less than this left is worth a word.
+    static let soon: TimeInterval = 14 * 86_400
+
+    static func facts(of certificate: CertificateFacts) -> [String] {
+        var facts = ["for \(certificate.subject)", "signed by \(certificate.issuer)"]
+        facts.append("valid from \(certificate.validFrom) until \(certificate.validUntil)")
+        if !certificate.names.isEmpty {
+            let names = certificate.names.prefix(8).joined(separator: ", ")
+            facts.append("names: \(names)" + (certificate.names.count > 8 ? ", …" : ""))
+        }
+        return facts
+    }
+
+    /// `nil` while there is time.
+    static func ofExpiry(_ certificate: CertificateFacts, now: Date) -> String? {
+        guard let end = date(certificate.validUntil) else { return nil }
+        let left = end.timeIntervalSince(now)
+        guard left < soon else { return nil }
+        return "the certificate expires in \(Quantity.duration(.seconds(max(0, left)))); have it renewed"
+    }
+
+    /// `Nov 21 04:30:38 2026 GMT`, as OpenSSL writes it: asctime's form with the zone in place of the weekday.
+    static func date(_ text: String) -> Date? {
+        text.hasSuffix(" GMT") ? HTTPDate.parse("Sun \(text.dropLast(4))") : nil
+    }
+
+    private static let isItTLS = "is it TLS that is spoken at this port? Try http:// in place of https://"
+
+    static func next(after error: NetworkError, _ certificate: CertificateFacts?, host: String) -> String {
+        guard case .tls(let failure) = error.kind else {
+            return "the connection stands but the handshake does not end; is it TLS that is spoken at this port?"
+        }
+        // What OpenSSL says of an answer that is no TLS.
+        if error.message.contains("wrong version number") { return Self.isItTLS }
+        switch failure {
+        case .expired: return "renew the certificate on the server; if it is not expired, look at this machine's clock"
+        case .notYetValid: return "this machine's clock is behind, or the certificate was made ahead of time"
+        case .wrongHost:
+            let names = certificate.map { $0.names.isEmpty ? $0.subject : $0.names.joined(separator: ", ") } ?? "others"
+            return "the certificate is for \(names), not for \(host); use one of these names, or another certificate"
+        case .selfSigned, .untrusted:
+            return "give the authority that signed it with --ca FILE (tls.caFile), or have the server send its chain"
+        case .revoked: return "the authority has revoked the certificate; the server needs a new one"
+        case .certificateStatus:
+            return "the server does not show that its certificate is not revoked; have it staple OCSP responses"
+        case .pinMismatch: return "the key is not one of the pinned; pin the new one if the change is known of"
+        case .clientCertificate: return "the server wants a certificate of the client, or refuses the one it got"
+        case .protocolVersion: return "the two sides share no version or cipher; the server needs TLS 1.2 or newer"
+        case .handshake: return Self.isItTLS
+        }
+    }
 }

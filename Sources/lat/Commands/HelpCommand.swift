@@ -1,3 +1,5 @@
+import LATNetworking
+
 /// `lat help [COMMAND]`: shows what there is.
 struct HelpCommand: Command {
     static let name = "help"
@@ -57,7 +59,7 @@ enum HelpText {
     /// The form of an option on the left, its help wrapped on the right.
     private static func entry(_ option: Option, _ style: Style) -> String {
         let form = "  " + option.form
-        let lines = wrapped(option.help, width - helpColumn)
+        let lines = option.help.wrapped(to: width - helpColumn)
         let margin = String(repeating: " ", count: helpColumn)
         var text = style.bold(form)
         for (index, line) in lines.enumerated() {
@@ -69,17 +71,40 @@ enum HelpText {
         }
         return text + "\n"
     }
+}
 
-    private static func wrapped(_ text: String, _ width: Int) -> [String] {
-        var lines: [String] = []
-        var line = ""
-        for word in text.split(separator: " ") {
-            if !line.isEmpty, line.count + 1 + word.count > width {
-                lines.append(line)
-                line = ""
-            }
-            line += (line.isEmpty ? "" : " ") + word
+/// `lat --version`.
+struct VersionCommand: Command {
+    static let name = "version"
+    static let summary = "Shows the version."
+    static let usage = ""
+    static let version = CurlTransport.version
+
+    init() {}
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {}
+
+    func run(_ console: Console) async throws -> ExitCode {
+        try console.print("lat \(Self.version)")
+        return .success
+    }
+}
+
+/// The commands there are, in the order of help.
+enum Commands {
+    static let all: [any Command.Type] = [
+        RequestCommand.self, StartCommand.self, DownloadCommand.self, UploadCommand.self, DomainsCommand.self,
+        CacheCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,
+        HelpCommand.self,
+    ]
+
+    /// - Throws: ``UsageError`` with the nearest name.
+    static func named(_ name: String) throws(UsageError) -> any Command.Type {
+        if let command = all.first(where: { $0.name == name }) { return command }
+        let shown = SafeText.line(name)
+        if let nearest = NearestName.of(name, among: all.map { $0.name }) {
+            throw UsageError("unknown command \"\(shown)\"; did you mean \"\(nearest)\"?")
         }
-        return line.isEmpty ? lines : lines + [line]
+        throw UsageError("unknown command \"\(shown)\"; lat help lists the commands")
     }
 }

@@ -28,7 +28,7 @@ struct BodyReceiver {
 
     private func save(_ response: HTTPResponse, to file: OutputFile) async throws {
         let total = Self.length(of: response)
-        let label = Self.label(file.name)
+        let label = SafeText.label(file.name.split(separator: "/").last.map(String.init) ?? file.name)
         let progress = ProgressLine(label, on: console.err, console.errTerminal, isActive: true)
         defer { progress.clear() }
         let start = ContinuousClock.now
@@ -44,13 +44,9 @@ struct BodyReceiver {
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
         // Of a body that was there already the time says nothing.
-        let rate = response.body.isStream ? Self.rate(completed, in: time) : ""
+        let rate =
+            response.body.isStream ? " in \(Quantity.duration(time)) (\(Quantity.rate(completed, in: time)))" : ""
         console.note("\(label)  \(Quantity.bytes(completed))\(rate)")
-    }
-
-    private static func rate(_ count: Int64, in time: Duration) -> String {
-        let perSecond = Quantity.bytes(Int64(Double(count) / max(time.inSeconds, 0.000_1)))
-        return " in \(Quantity.duration(time)) (\(perSecond)/s)"
     }
 
     private func copy(_ response: HTTPResponse) async throws {
@@ -88,10 +84,65 @@ struct BodyReceiver {
         guard !response.headers.contains("Content-Encoding") else { return nil }
         return response.headers["Content-Length"].flatMap { Int64($0) }
     }
+}
 
-    /// The last component of a path, cut to what a line can spare.
-    private static func label(_ path: String) -> String {
-        let name = SafeText.line(path.split(separator: "/").last.map(String.init) ?? path)
-        return name.count <= 24 ? name : name.prefix(12) + "…" + name.suffix(11)
+/// Where the body of a response goes, chunk by chunk.
+enum BodySink {
+    /// Kept, for a report.
+    case memory
+    /// Into a file that appears when it is whole.
+    case file(OutputFile)
+    /// To standard output as it is.
+    case pipe
+    /// To a person: JSON laid out, binary left out.
+    case terminal
+}
+
+/// Shows a body on a terminal.
+struct TerminalBody {
+    /// JSON is laid out up to this size; what is longer is shown as it comes.
+    private static let layoutLimit = 4 << 20
+
+    private let console: Console
+    private var held: Data?
+    private var lastByte = UInt8(ascii: "\n")
+    private(set) var isBinary = false
+
+    init(_ response: HTTPResponse, _ console: Console) {
+        self.console = console
+        let type = (response.headers["Content-Type"] ?? "").lowercased()
+        held = type.contains("json") && !type.contains("seq") && !type.contains("ndjson") ? Data() : nil
+    }
+
+    /// Takes a chunk. After one that ``isBinary`` nothing more is shown.
+    mutating func write(_ chunk: Data) throws(Output.Failure) {
+        if chunk.contains(0) { isBinary = true }
+        guard !isBinary else { return }
+        guard var held else { return try show(chunk) }
+        held.append(chunk)
+        self.held = held
+        if held.count > Self.layoutLimit {
+            self.held = nil
+            try show(held)
+        }
+    }
+
+    /// The body is over, whole or not.
+    mutating func finish() throws(Output.Failure) {
+        guard !isBinary else { return }
+        if let held, !held.isEmpty {
+            if let text = JSONLayout.text(of: held, style: console.outStyle) {
+                try console.print(text)
+                return
+            }
+            try show(held)
+        }
+        // The prompt belongs on a line of its own.
+        if lastByte != UInt8(ascii: "\n") { try console.print("") }
+    }
+
+    private mutating func show(_ bytes: Data) throws(Output.Failure) {
+        try console.out.write(bytes)
+        lastByte = bytes.last ?? lastByte
     }
 }

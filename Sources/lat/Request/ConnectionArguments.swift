@@ -26,7 +26,7 @@ struct ConnectionArguments {
         hsts = arguments.value(Self.hsts)
         altSvc = arguments.value(Self.altSvc)
         rate = try Self.rate(arguments)
-        prewarm = try Self.prewarm(arguments)
+        prewarm = try NumberArgument.parse(arguments, of: Self.prewarm, 1...100) ?? 0
         compressesBody = arguments.contains(Self.gzip)
         authority = arguments.value(AuthorityArgument.option)
         requiresStapling = arguments.contains(Self.ocspStapling)
@@ -139,13 +139,5 @@ extension ConnectionArguments {
             )
         }
         return rate
-    }
-
-    private static func prewarm(_ arguments: ParsedArguments) throws(UsageError) -> Int {
-        guard let text = arguments.value(prewarm) else { return 0 }
-        guard let number = Int(text), (1...100).contains(number) else {
-            throw UsageError("\(prewarm.name) \"\(SafeText.line(text))\" is no number from 1 to 100")
-        }
-        return number
     }
 }

@@ -63,18 +63,14 @@ struct RequestReport {
     /// Milliseconds; null for a stage that did not take place.
     private var timingsValue: JSONValue {
         [
-            "nameLookup": Self.milliseconds(timings?.nameLookup),
-            "connect": Self.milliseconds(timings?.connect),
-            "tls": Self.milliseconds(timings?.tls),
-            "firstByte": Self.milliseconds(timings?.firstByte),
-            "total": Self.milliseconds(total),
-            "queue": Self.milliseconds(timings?.queue),
+            "nameLookup": .milliseconds(timings?.nameLookup),
+            "connect": .milliseconds(timings?.connect),
+            "tls": .milliseconds(timings?.tls),
+            "firstByte": .milliseconds(timings?.firstByte),
+            "total": .milliseconds(total),
+            "queue": .milliseconds(timings?.queue),
             "connectionReused": .bool(timings?.connectionReused ?? false),
         ]
-    }
-
-    private static func milliseconds(_ duration: Duration?) -> JSONValue {
-        duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
     }
 
     private static func value(_ envelope: Envelope) -> JSONValue {

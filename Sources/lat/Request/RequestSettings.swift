@@ -1,3 +1,5 @@
+import FoundationEssentials
+import Glibc
 import LATNetworking
 
 /// Sets on each request what a call has no argument for, and shows it when asked to.
@@ -40,5 +42,78 @@ struct RequestSettings: Interceptor {
     }
 
     /// What is sent unless the command line says otherwise. Spelled out here, so that ``RequestTrace`` can show it.
-    static let headers: HTTPHeaders = ["User-Agent": "lat/\(VersionCommand.version)", "Accept": "*/*"]
+    static let headers: HTTPHeaders = ["User-Agent": "lat/\(CurlTransport.version)", "Accept": "*/*"]
+}
+
+/// What the body of a request is made of, read and checked before anything is sent.
+struct RequestContent {
+    let body: HTTPBody?
+    let files: [UploadFile]
+
+    /// - Throws: ``UsageError`` for a file that cannot be read, or is not what it should be.
+    init(_ command: RequestCommand) throws(UsageError) {
+        body = try command.content.map { content throws(UsageError) in try Self.body(content) }
+        var files: [UploadFile] = []
+        for file in command.files {
+            try Self.checkReadable(file.path, of: RequestCommand.file)
+            files.append(UploadFile(name: file.name, path: file.path))
+        }
+        self.files = files
+    }
+
+    private static func body(_ content: RequestCommand.Content) throws(UsageError) -> HTTPBody {
+        switch content {
+        case .form: return .form
+        case .text(let text): return .text(text)
+        case .input: return .data(try standardInput(of: RequestCommand.data))
+        case .file(let path):
+            try checkReadable(path, of: RequestCommand.data)
+            return .file(path)
+        case .jsonInput: return try json(try standardInput(of: RequestCommand.json), from: "standard input")
+        case .jsonFile(let path):
+            try checkReadable(path, of: RequestCommand.json)
+            guard let data = FileManager.default.contents(atPath: path) else {
+                throw UsageError("\(RequestCommand.json.name) \"\(path)\" cannot be read; look at its permissions")
+            }
+            return try json(data, from: "\"\(path)\"")
+        }
+    }
+
+    /// The bytes go out as they are, once it is known that they are JSON.
+    private static func json(_ data: Data, from source: String) throws(UsageError) -> HTTPBody {
+        do {
+            _ = try JSONValue(parsing: data)
+        } catch {
+            throw UsageError(
+                "\(RequestCommand.json.name) \(source) is not JSON: \(error); correct it, or send it as it is with --data"
+            )
+        }
+        return .data(data, contentType: "application/json")
+    }
+
+    static func checkReadable(_ path: String, of option: Option) throws(UsageError) {
+        var status = stat()
+        guard stat(path, &status) == 0, access(path, R_OK) == 0 else {
+            let reason = String(cString: strerror(errno))
+            throw UsageError("\(option.name) \"\(path)\" cannot be read (\(reason)); give the path of a file")
+        }
+        if status.st_mode & S_IFMT == S_IFDIR {
+            throw UsageError("\(option.name) \"\(path)\" is a directory; give the path of a file")
+        }
+    }
+
+    private static func standardInput(of option: Option) throws(UsageError) -> Data {
+        var data = Data()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(STDIN_FILENO, &buffer, buffer.count)
+            if count == 0 { return data }
+            if count > 0 {
+                data.append(contentsOf: buffer[..<count])
+            } else if errno != EINTR {
+                let reason = String(cString: strerror(errno))
+                throw UsageError("\(option.name) - cannot read standard input (\(reason)); give a file instead")
+            }
+        }
+    }
 }

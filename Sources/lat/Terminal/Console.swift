@@ -37,3 +37,147 @@ struct Console: Sendable {
         return .usage
     }
 }
+
+/// A descriptor to write to.
+struct Output: Sendable {
+    /// Why something could not be written.
+    struct Failure: Error {
+        /// Whether the reader of a pipe went away.
+        let isClosed: Bool
+        let message: String
+    }
+
+    let descriptor: Int32
+    /// What a failure calls it.
+    let name: String
+
+    func write(_ text: String) throws(Failure) {
+        var text = text
+        let code = text.withUTF8 { bytes in writeAll(UnsafeRawBufferPointer(bytes)) }
+        if code != 0 { throw failure(code) }
+    }
+
+    func write(_ data: Data) throws(Failure) {
+        let code = data.withUnsafeBytes { bytes in writeAll(bytes) }
+        if code != 0 { throw failure(code) }
+    }
+
+    func failure(_ code: Int32) -> Failure {
+        Failure(
+            isClosed: code == EPIPE,
+            message: "\(name) cannot be written: \(String(cString: strerror(code))); what came of it is not complete")
+    }
+
+    /// Returns 0, or the system's error.
+    private func writeAll(_ bytes: UnsafeRawBufferPointer) -> Int32 {
+        var rest = bytes
+        while let address = rest.baseAddress, !rest.isEmpty {
+            let count = Glibc.write(descriptor, address, rest.count)
+            if count >= 0 {
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            } else if errno == EAGAIN {
+                // Somebody else made the descriptor non-blocking.
+                var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&entry, 1, -1)
+            } else if errno != EINTR {
+                return errno
+            }
+        }
+        return 0
+    }
+}
+
+/// What the far end of a descriptor can show.
+struct Terminal: Hashable, Sendable {
+    /// Whether a person looks at it.
+    var isTerminal: Bool
+    /// Whether colours may be used: not with `NO_COLOR` or `TERM=dumb`.
+    var hasColour: Bool
+    /// Whether a line can be drawn over: not with `TERM=dumb`.
+    var canRedraw: Bool
+    /// Whether more than ASCII can be shown.
+    var isUnicode: Bool
+
+    /// A file or a pipe.
+    static let none = Terminal(isTerminal: false, hasColour: false, canRedraw: false, isUnicode: true)
+
+    init(isTerminal: Bool, hasColour: Bool, canRedraw: Bool, isUnicode: Bool) {
+        self.isTerminal = isTerminal
+        self.hasColour = hasColour
+        self.canRedraw = canRedraw
+        self.isUnicode = isUnicode
+    }
+
+    /// Decides from the environment.
+    init(isTerminal: Bool, environment: [String: String]) {
+        let isDumb = environment["TERM"].map { $0 == "dumb" || $0.isEmpty } ?? true
+        // https://no-color.org: set and not empty.
+        let isPlain = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? ""
+        let charset = locale.lowercased()
+        self.init(
+            isTerminal: isTerminal, hasColour: isTerminal && !isDumb && !isPlain, canRedraw: isTerminal && !isDumb,
+            isUnicode: charset.contains("utf-8") || charset.contains("utf8"))
+    }
+
+    /// The columns of the terminal behind a descriptor, 80 when it does not say.
+    static func width(of descriptor: Int32) -> Int {
+        var size = winsize()
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+}
+
+/// Colours, where they may be used. They are the terminal's own, so they fit its background.
+struct Style: Hashable, Sendable {
+    let isColoured: Bool
+    let isUnicode: Bool
+
+    /// No colours.
+    static let plain = Style(isColoured: false, isUnicode: true)
+
+    init(isColoured: Bool, isUnicode: Bool) {
+        self.isColoured = isColoured
+        self.isUnicode = isUnicode
+    }
+
+    init(_ terminal: Terminal) {
+        self.init(isColoured: terminal.hasColour, isUnicode: terminal.isUnicode || !terminal.isTerminal)
+    }
+
+    func bold(_ text: String) -> String { painted(text, "1") }
+    func dim(_ text: String) -> String { painted(text, "2") }
+    func red(_ text: String) -> String { painted(text, "31") }
+    func green(_ text: String) -> String { painted(text, "32") }
+    func yellow(_ text: String) -> String { painted(text, "33") }
+    func blue(_ text: String) -> String { painted(text, "34") }
+    func cyan(_ text: String) -> String { painted(text, "36") }
+
+    /// A sign, or its ASCII stand-in.
+    func sign(_ unicode: String, _ ascii: String) -> String { isUnicode ? unicode : ascii }
+
+    private func painted(_ text: String, _ code: String) -> String {
+        isColoured ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
+    }
+}
+
+/// What the process tells its caller when it ends.
+struct ExitCode: Hashable, Sendable {
+    let rawValue: Int32
+
+    /// All went well.
+    static let success = ExitCode(rawValue: 0)
+    /// The server answered and said no, by its status or in its envelope, or a step of the demo went wrong.
+    static let failure = ExitCode(rawValue: 1)
+    /// The command line, the table, or a file that they name, cannot be used.
+    static let usage = ExitCode(rawValue: 2)
+    /// There was no answer, or it broke off.
+    static let network = ExitCode(rawValue: 3)
+    /// Ctrl-C.
+    static let interrupted = signal(SIGINT)
+    /// Whoever read the output went away; the code a shell gives to a program that SIGPIPE ended.
+    static let closedPipe = signal(SIGPIPE)
+
+    /// Ended by a signal, counted as shells do.
+    static func signal(_ number: Int32) -> ExitCode { ExitCode(rawValue: 128 + number) }
+}

@@ -56,3 +56,100 @@ final class ProgressLine: Sendable {
         }
     }
 }
+
+/// A transfer under way as one line of text: a pure value.
+///
+/// `report.iso  ━━━━━━━━━━━━━━━━━━━━━━━━  61%  2.44/4.00 MiB  1.02 MiB/s  2 s left`
+struct ProgressBar: Hashable, Sendable {
+    var label: String
+    var completed: Int64
+    var total: Int64?
+    /// Bytes per second, `nil` before anything is known of it.
+    var rate: Double?
+
+    /// The line, never wider than the columns given.
+    func line(columns: Int, style: Style) -> String {
+        guard let total, total > 0 else {
+            let facts = [Quantity.bytes(completed), rateText].compactMap { $0 }.joined(separator: "  ")
+            return fitted("\(label)  \(facts)", columns)
+        }
+        let fraction = min(1, Double(completed) / Double(total))
+        // Each has its width, so that the bar does not change its own while it grows.
+        var facts = [
+            "\(Int(fraction * 100))%".padded(toStart: 4), amountText(total).padded(toStart: 13),
+            (rateText ?? "").padded(toStart: 10), (timeLeftText(total) ?? "").padded(toEnd: 9),
+        ]
+        // What does not fit goes, from the end; the bar takes what is over.
+        var tail = facts.joined(separator: "  ")
+        while facts.count > 1, label.count + tail.count + 4 + Self.narrowestBar > columns {
+            facts.removeLast()
+            tail = facts.joined(separator: "  ")
+        }
+        let width = min(Self.widestBar, columns - label.count - tail.count - 4)
+        guard width >= 4 else { return fitted("\(label)  \(tail)", columns) }
+        return "\(label)  \(bar(fraction, width, style))  \(tail)"
+    }
+
+    private static let narrowestBar = 8
+    private static let widestBar = 40
+
+    private func bar(_ fraction: Double, _ width: Int, _ style: Style) -> String {
+        let filled = Int(fraction * Double(width))
+        let rest = width - filled
+        guard style.isUnicode else {
+            let inner = width - 2
+            let signs = Int(fraction * Double(inner))
+            return "[" + String(repeating: "#", count: signs) + String(repeating: ".", count: inner - signs) + "]"
+        }
+        let done = String(repeating: "━", count: filled)
+        // Without colours the two parts would look the same.
+        let open = String(repeating: style.isColoured ? "━" : "╌", count: rest)
+        return (filled > 0 ? style.green(done) : "") + (rest > 0 ? style.dim(open) : "")
+    }
+
+    /// `1.50/4.00 MiB`, or both units when they differ.
+    private func amountText(_ total: Int64) -> String {
+        let done = Quantity.bytes(completed).split(separator: " ")
+        let whole = Quantity.bytes(total).split(separator: " ")
+        let start = done.last == whole.last ? String(done[0]) : done.joined(separator: " ")
+        return "\(start)/\(whole.joined(separator: " "))"
+    }
+
+    private var rateText: String? { rate.map { "\(Quantity.bytes(Int64($0)))/s" } }
+
+    private func timeLeftText(_ total: Int64) -> String? {
+        guard let rate, rate > 0, completed < total else { return nil }
+        let seconds = (Double(total - completed) / rate).rounded(.up)
+        guard seconds < 360_000 else { return nil }
+        return seconds < 60 ? "\(Int(seconds)) s left" : "\(Quantity.duration(.seconds(Int(seconds)))) left"
+    }
+
+    private func fitted(_ text: String, _ columns: Int) -> String {
+        text.count <= columns ? text : String(text.prefix(max(0, columns)))
+    }
+}
+
+/// How fast a transfer goes, smoothed over about two seconds.
+struct TransferRate: Sendable {
+    private var last: (time: Duration, completed: Int64)?
+    private(set) var bytesPerSecond: Double?
+
+    private static let warmUp = Duration.milliseconds(200)
+
+    /// Takes in how far the transfer is at a time from its start.
+    mutating func note(_ completed: Int64, at time: Duration) {
+        // What the system takes into its buffers at once, to begin with, says nothing of the network.
+        guard time >= Self.warmUp else { return }
+        guard let last else {
+            self.last = (time, completed)
+            return
+        }
+        let seconds = (time - last.time).inSeconds
+        // Shorter pieces say more about the clock than about the network.
+        guard seconds >= 0.05 else { return }
+        let current = Double(max(0, completed - last.completed)) / seconds
+        let weight = min(1, seconds / 2)
+        bytesPerSecond = bytesPerSecond.map { $0 + (current - $0) * weight } ?? current
+        self.last = (time, completed)
+    }
+}

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import SQLite
 
 @testable import ResponseCache
 

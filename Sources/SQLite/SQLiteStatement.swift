@@ -1,0 +1,129 @@
+import CSQLite
+import FoundationEssentials
+
+/// A prepared statement. Parameters count from 1, columns from 0.
+///
+/// It is finalized with its last reference. What binds returns SQLite's result code, which is another one than
+/// `SQLITE_OK` only for what is larger than SQLite takes.
+package final class SQLiteStatement {
+    @usableFromInline let handle: OpaquePointer
+    package let sql: String
+    private unowned let connection: SQLiteConnection
+    /// The connection's count when it was asked for last.
+    var lastUse = 0
+    /// Whether it was handed out and not reset since.
+    var isInUse = true
+
+    init(_ handle: OpaquePointer, _ connection: SQLiteConnection, _ sql: String) {
+        self.handle = handle
+        self.connection = connection
+        self.sql = sql
+    }
+
+    deinit { sqlite3_finalize(handle) }
+
+    /// Whether rows of it are being read.
+    var isBusy: Bool { sqlite3_stmt_busy(handle) != 0 }
+
+    /// Ends what it was doing and forgets the parameters.
+    package func reset() {
+        isInUse = false
+        sqlite3_reset(handle)
+        sqlite3_clear_bindings(handle)
+    }
+
+    /// Goes to the next row.
+    ///
+    /// - Returns: Whether there is one.
+    package func step() throws(SQLiteError) -> Bool {
+        let code = sqlite3_step(handle)
+        if code == SQLITE_ROW { return true }
+        if code == SQLITE_DONE { return false }
+        let error = connection.error(code, sql)
+        sqlite3_reset(handle)
+        throw error
+    }
+
+    /// Runs it to its end, and makes it ready for the next time.
+    package func run() throws(SQLiteError) {
+        while try step() {}
+        reset()
+    }
+
+    /// Runs it to its end with one parameter.
+    package func run(with value: Int64) throws(SQLiteError) {
+        bind(1, value)
+        try run()
+    }
+
+    // MARK: Parameters
+
+    @discardableResult
+    package func bind(_ index: Int32, _ value: Int64) -> Int32 { sqlite3_bind_int64(handle, index, value) }
+
+    /// SQLite takes what is no number for NULL.
+    @discardableResult
+    package func bind(_ index: Int32, _ value: Double) -> Int32 { sqlite3_bind_double(handle, index, value) }
+
+    @discardableResult
+    package func bind(_ index: Int32, _ bytes: Data) -> Int32 { bytes.withUnsafeBytes { bind(index, $0) } }
+
+    @discardableResult
+    package func bind(_ index: Int32, _ bytes: [UInt8]) -> Int32 { bytes.withUnsafeBytes { bind(index, $0) } }
+
+    private func bind(_ index: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
+        guard let count = Int32(exactly: bytes.count) else { return SQLITE_TOOBIG }
+        return lat_sqlite3_bind_blob(handle, index, bytes.baseAddress, count)
+    }
+
+    /// A text as its bytes: compared byte by byte, and without an end of its own.
+    @discardableResult
+    package func bind(_ index: Int32, utf8 text: String) -> Int32 {
+        var text = text
+        return text.withUTF8 { bind(index, UnsafeRawBufferPointer($0)) }
+    }
+
+    /// With its length, so that a NUL in the text is a character like any other.
+    @discardableResult
+    package func bind(_ index: Int32, text: String) -> Int32 {
+        var text = text
+        return text.withUTF8 { bytes in
+            guard let count = Int32(exactly: bytes.count) else { return SQLITE_TOOBIG }
+            // No address would be NULL.
+            guard let address = bytes.baseAddress else { return lat_sqlite3_bind_text(handle, index, "", 0) }
+            return address.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+                lat_sqlite3_bind_text(handle, index, $0, count)
+            }
+        }
+    }
+
+    // MARK: Columns
+
+    /// What a column holds: `SQLITE_INTEGER`, `SQLITE_FLOAT`, `SQLITE_TEXT`, `SQLITE_BLOB` or `SQLITE_NULL`, which is
+    /// also said of a column that there is not.
+    @inlinable package func type(_ column: Int32) -> Int32 { sqlite3_column_type(handle, column) }
+
+    @inlinable package func isNull(_ column: Int32) -> Bool { type(column) == SQLITE_NULL }
+
+    @inlinable package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+
+    @inlinable package func real(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+
+    package func text(_ column: Int32) -> String {
+        guard let bytes = sqlite3_column_text(handle, column) else { return "" }
+        let count = Int(sqlite3_column_bytes(handle, column))
+        return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
+    }
+
+    /// A copy of the bytes.
+    package func data(_ column: Int32) -> Data {
+        guard let bytes = sqlite3_column_blob(handle, column) else { return Data() }
+        return Data(bytes: bytes, count: Int(sqlite3_column_bytes(handle, column)))
+    }
+
+    /// A copy of the bytes.
+    package func bytes(_ column: Int32) -> [UInt8] {
+        guard let bytes = sqlite3_column_blob(handle, column) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column))))
+    }
+}

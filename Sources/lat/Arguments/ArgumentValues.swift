@@ -1,0 +1,216 @@
+import LATNetworking
+
+/// A length of time as it is written on the command line: `500ms`, `1.5s`, `2m`, `1h`.
+enum DurationArgument {
+    /// What milliseconds in 31 bits hold, as timers of the system do.
+    private static let longest = Duration.seconds(2_000_000)
+
+    /// The value of an option; `nil` when it was not given.
+    ///
+    /// - Throws: ``UsageError`` that names the option.
+    static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> Duration? {
+        guard let text = arguments.value(option) else { return nil }
+        return try parse(text, of: option)
+    }
+
+    /// - Throws: ``UsageError`` that names the option.
+    static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
+        guard let duration = DurationText.parse(text) else {
+            let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
+            let hint = isNumber ? "\(text)s or \(text)ms" : "500ms, 1.5s, 2m or 1h"
+            throw UsageError("\(option.name) \"\(text)\" is not a duration; write it as \(hint)")
+        }
+        guard duration > .zero, duration <= longest else {
+            throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most 500h")
+        }
+        return duration
+    }
+}
+
+/// A header as it is written on the command line: `Name: value`, `Name:` to leave one out that would be
+/// sent by itself, `Name;` to send it empty.
+enum HeaderArgument {
+    /// The headers of all arguments, in order, repeats kept.
+    ///
+    /// - Throws: ``UsageError`` that names the argument.
+    static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> HTTPHeaders {
+        var headers = HTTPHeaders()
+        for argument in arguments {
+            let (name, value) = try parse(argument, of: option)
+            if let value { headers.append(name, value) } else { headers[name] = nil }
+        }
+        return headers
+    }
+
+    private static func parse(
+        _ argument: String, of option: Option
+    ) throws(UsageError) -> (name: String, value: String?) {
+        let shown = SafeText.line(argument)
+        guard let end = argument.firstIndex(where: { $0 == ":" || $0 == ";" }) else {
+            throw UsageError("\(option.name) \"\(shown)\" has no colon; write 'Name: value'")
+        }
+        let name = argument[..<end]
+        guard HTTPMethod(String(name)).isToken else {
+            throw UsageError(
+                "\(option.name) \"\(shown)\" has no usable name before the colon; write 'Name: value' without "
+                    + "blanks in the name")
+        }
+        let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
+        guard !value.unicodeScalars.contains(where: { $0.value < 0x20 && $0 != "\t" || $0.value == 0x7F }) else {
+            throw UsageError("\(option.name) \"\(shown)\" holds a control character; remove it")
+        }
+        if argument[end] == ";" {
+            guard value.isEmpty else {
+                throw UsageError(
+                    "\(option.name) \"\(shown)\" has no colon; write 'Name: value', or '\(name);' to "
+                        + "send it empty")
+            }
+            return (String(name), "")
+        }
+        return (String(name), value.isEmpty ? nil : value)
+    }
+}
+
+/// A parameter as it is written on the command line: `name=text`, or `name:=json` for anything typed.
+enum ParameterArgument {
+    /// The parameters of all arguments.
+    ///
+    /// - Throws: ``UsageError`` that names the argument.
+    static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> [String: JSONValue] {
+        var parameters: [String: JSONValue] = [:]
+        for argument in arguments {
+            let (name, value) = try parse(argument, of: option)
+            if parameters[name] != nil {
+                throw UsageError(
+                    "\(option.name) \"\(name)\" is given twice; for several values write '\(name):=[\"a\",\"b\"]'")
+            }
+            parameters[name] = value
+        }
+        return parameters
+    }
+
+    private static func parse(
+        _ argument: String, of option: Option
+    ) throws(UsageError) -> (name: String, value: JSONValue) {
+        guard let equals = argument.utf8.firstIndex(of: UInt8(ascii: "=")) else {
+            throw UsageError(
+                "\(option.name) \"\(argument)\" has no value; write name=text, or name:=json for a number, "
+                    + "list or object")
+        }
+        let value = String(argument[argument.utf8.index(after: equals)...])
+        var name = argument[..<equals]
+        let isTyped = name.utf8.last == UInt8(ascii: ":")
+        if isTyped { name.removeLast() }
+        guard !name.isEmpty else {
+            throw UsageError("\(option.name) \"\(argument)\" has no name; write name=text or name:=json")
+        }
+        guard isTyped else { return (String(name), .string(value)) }
+        do {
+            return (String(name), try JSONValue(parsing: value))
+        } catch {
+            throw UsageError(
+                "\(option.name) \"\(argument)\" is not JSON after := (\(error)); for a text write \(name)=\(value)")
+        }
+    }
+}
+
+/// A cache policy as it is written on the command line: `http`, `cacheOnly`, `cacheElseNetwork:5m`.
+enum CacheArgument {
+    private static let words: [(name: String, policy: CachePolicy)] = [
+        ("networkOnly", .networkOnly), ("writeOnly", .writeOnly), ("cacheOnly", .cacheOnly),
+        ("networkElseCache", .networkElseCache), ("http", .http),
+    ]
+    private static let timed = "cacheElseNetwork"
+
+    /// The policy that an option names; `nil` when it was not given.
+    ///
+    /// - Throws: ``UsageError`` that names the option, and the nearest policy.
+    static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> CachePolicy? {
+        guard let text = arguments.value(option) else { return nil }
+        if let known = words.first(where: { $0.name == text }) { return known.policy }
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        if parts.first.map(String.init) == timed {
+            guard parts.count == 2 else {
+                throw UsageError("\(option.name) \(timed) needs to know for how long; write \(timed):5m")
+            }
+            if parts[1] == "forever" { return .cacheElseNetwork(.forever) }
+            return .cacheElseNetwork(.fixed(try DurationArgument.parse(String(parts[1]), of: option)))
+        }
+        let names = words.map(\.name) + ["\(timed):TIME"]
+        throw UsageError(
+            "\(option.name) \"\(SafeText.line(text))\" is no policy for one answer; write one of "
+                + names.joined(separator: ", "))
+    }
+}
+
+/// How a command shows what came of it.
+enum OutputFormat: String, Hashable, Sendable, CaseIterable {
+    /// For people.
+    case text
+    /// For programs: one JSON object.
+    case json
+
+    static let option = Option(
+        "--format", value: "text|json", help: "json: one object for programs, with everything that is known.")
+
+    /// - Throws: ``UsageError`` for another word.
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        guard let text = arguments.value(Self.option) else {
+            self = .text
+            return
+        }
+        guard let known = OutputFormat(rawValue: text) else {
+            throw UsageError("\(Self.option.name) \"\(SafeText.line(text))\" is unknown; write text or json")
+        }
+        self = known
+    }
+}
+
+/// The file a body goes to: `-o FILE`.
+enum OutputArgument {
+    static let option = Option(
+        "--output", "-o", value: "FILE",
+        help: "Writes the body to a file, which appears when it is whole. The body of a failure does not go there.")
+
+    /// The name; `nil` when none is given, and for `-`, which is standard output.
+    ///
+    /// - Throws: ``UsageError`` for an empty one.
+    static func parse(_ arguments: ParsedArguments) throws(UsageError) -> String? {
+        guard let name = arguments.value(option), name != "-" else { return nil }
+        guard !name.isEmpty else { throw UsageError("\(option.name) \"\" names no file; write -o FILE") }
+        return name
+    }
+}
+
+/// The authorities that are trusted: `--ca FILE`.
+enum AuthorityArgument {
+    static let option = Option(
+        "--ca", value: "FILE", help: "Trusts the authorities in this PEM file in place of the system's.")
+}
+
+/// A URL as it is written on the command line.
+enum URLArgument {
+    /// - Throws: ``UsageError`` for one that is not of http.
+    static func checked(_ url: String) throws(UsageError) -> String {
+        let scheme = url.lowercased()
+        if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return url }
+        let shown = SafeText.line(url)
+        let hint = url.contains("://") ? "only http and https are spoken" : "did you mean \"http://\(shown)\"?"
+        throw UsageError("URL \"\(shown)\" does not begin with http:// or https://; \(hint)")
+    }
+}
+
+/// A whole number as it is written on the command line.
+enum NumberArgument {
+    /// The value of an option; `nil` when it was not given.
+    ///
+    /// - Throws: ``UsageError`` that names the option and the range.
+    static func parse(
+        _ arguments: ParsedArguments, of option: Option, _ range: ClosedRange<Int>
+    ) throws(UsageError) -> Int? {
+        guard let text = arguments.value(option) else { return nil }
+        if let number = Int(text), range.contains(number) { return number }
+        throw UsageError(
+            "\(option.name) \"\(SafeText.line(text))\" is no number from \(range.lowerBound) to \(range.upperBound)")
+    }
+}

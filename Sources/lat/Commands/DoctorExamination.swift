@@ -1,0 +1,328 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import LATNetworking
+
+/// Goes the way of a request, one step after the other, and stops where it ends.
+struct DoctorExamination: Sendable {
+    private let url: String?
+    private let timeout: Duration
+    private let engine: CurlTransport
+    /// Without a proxy, for what is looked at beside it.
+    private let direct: CurlTransport
+    private let host: String
+    private let port: Int
+    private let isSecure: Bool
+
+    /// - Throws: ``NetworkError`` for a URL or a setting that cannot be used.
+    init(url: String?, timeout: Duration, configuration: CentralRequestManager.Configuration) throws {
+        self.url = url
+        self.timeout = timeout
+        engine = try CurlTransport(configuration: configuration.engine)
+        var without = configuration.engine
+        without.proxy = .none
+        direct = try CurlTransport(configuration: without)
+        guard let url else {
+            (host, port, isSecure) = ("", 0, false)
+            return
+        }
+        guard let origin = URLReference.origin(of: url), let colon = origin.lastIndex(of: ":"),
+            let port = Int(origin[origin.index(after: colon)...])
+        else { throw NetworkError(.invalidRequest, message: "\"\(SafeText.line(url))\" is no http or https URL") }
+        isSecure = origin.hasPrefix("https:")
+        self.port = port
+        host = origin[..<colon].drop { $0 != "/" }.dropFirst(2).filter { $0 != "[" && $0 != "]" }
+    }
+
+    /// What was found, as it is found.
+    var steps: AsyncStream<DoctorStep> {
+        AsyncStream { continuation in
+            let work = Task {
+                await examine { continuation.yield($0) }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in work.cancel() }
+        }
+    }
+
+    private func examine(_ tell: (DoctorStep) -> Void) async {
+        tell(Self.libcurl(LibcurlFacts.current))
+        tell(Self.network(NetworkInterface.all))
+        guard let url else { return tell(Self.proxies(ProcessInfo.processInfo.environment)) }
+        let connection = await engine.connect(for: request(url))
+        if let proxy = connection.proxy {
+            let step = Self.proxy(proxy, connection)
+            tell(step)
+            guard step.outcome != .failure else { return }
+        } else {
+            let (step, addresses) = await name()
+            tell(step)
+            guard step.outcome != .failure else { return }
+            let tcp = await connections(to: addresses)
+            tell(tcp)
+            guard tcp.outcome != .failure else { return }
+        }
+        if isSecure {
+            let step = await tls(url, connection)
+            tell(step)
+            guard step.outcome != .failure else { return }
+        } else if let error = connection.error {
+            return tell(
+                DoctorStep(name: "connect", outcome: .failure, finding: error.message, advice: Self.tryAgain))
+        }
+        for step in await http(url) { tell(step) }
+    }
+
+    private static let tryAgain = "it went well a moment ago; call this again, and look at the network's load"
+
+    private func request(_ url: String) -> HTTPRequest {
+        var request = HTTPRequest("GET", url)
+        request.timeout = timeout
+        request.connectTimeout = timeout
+        return request
+    }
+
+    // MARK: This machine
+
+    static func libcurl(_ facts: LibcurlFacts) -> DoctorStep {
+        DoctorStep(
+            name: "libcurl", outcome: facts.tls == nil ? .warning : .good,
+            finding: facts.version + (facts.tls.map { " with \($0)" } ?? " without TLS"),
+            details: ["has " + facts.features.joined(separator: ", ")]
+                + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")])
+                + facts.consequences.map { lack in
+                    "without \(lack.feature): " + lack.effect + (lack.refused.map { "; refused: \($0)" } ?? "")
+                },
+            advice: facts.tls == nil ? "https needs a libcurl with TLS; install libcurl4" : nil)
+    }
+
+    static func network(_ interfaces: [NetworkInterface]) -> DoctorStep {
+        let running = interfaces.filter(\.isRunning)
+        let details = running.filter { $0.kind != .loopback }.map {
+            "\($0.name): \($0.kind.rawValue)" + ($0.hasDefaultRoute ? ", default route" : "")
+        }
+        if let first = running.first(where: \.hasDefaultRoute) {
+            return DoctorStep(name: "network", finding: "\(first.kind.rawValue), by \(first.name)", details: details)
+        }
+        return DoctorStep(
+            name: "network", outcome: .warning,
+            finding: running.contains { $0.kind != .loopback } ? "no default route" : "only this machine itself",
+            details: details, advice: "servers elsewhere need a route; look at ip route")
+    }
+
+    static func proxies(_ environment: [String: String]) -> DoctorStep {
+        let names = ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"]
+        let set = names.filter { environment[$0]?.isEmpty == false }
+        return DoctorStep(
+            name: "proxy", finding: set.isEmpty ? "none is set" : "set by \(set.joined(separator: ", "))")
+    }
+
+    // MARK: The way
+
+    private static func proxy(_ proxy: String, _ connection: ConnectionReport) -> DoctorStep {
+        var step = DoctorStep(name: "proxy", finding: proxy, duration: connection.latency)
+        if let address = connection.address { step.details = ["reached at \(address), port \(connection.port)"] }
+        guard let error = connection.error, UnreachableReason(connection) != .tls else { return step }
+        step.outcome = .failure
+        step.details.append(error.message)
+        step.advice =
+            switch UnreachableReason(connection) {
+            case .dns: "the name is not known where the proxy is; check it for a typo"
+            case .refused, .network, .timeout: "the server cannot be reached from there; ask who runs the proxy"
+            default: "check the proxy's address and credentials, or go without it: --proxy \"\""
+            }
+        return step
+    }
+
+    /// Looks the name up. Of an address there is nothing to look up.
+    private func name() async -> (DoctorStep, [String]) {
+        let clock = ContinuousClock()
+        let start = clock.now
+        let result = await NameLookup.addresses(of: host)
+        var step = DoctorStep(name: "name", finding: host, duration: clock.now - start)
+        switch result {
+        case .success(let addresses):
+            step.details = addresses == [host] ? [] : [addresses.joined(separator: ", ")]
+            return (step, addresses)
+        case .failure(let failure):
+            step.outcome = .failure
+            step.finding = "\(host): \(failure.message)"
+            let servers = NameLookup.servers
+            let names = servers.isEmpty ? "none in /etc/resolv.conf" : servers.joined(separator: ", ")
+            step.details = ["name servers: \(names)"]
+            step.advice =
+                failure.isTemporary
+                ? "no name server answers; look whether they can be reached, and at /etc/resolv.conf"
+                : "check the name for a typo; if it is right, its name server does not have it"
+            return (step, [])
+        }
+    }
+
+    /// Connects to each address by itself: one that does not answer makes every connection slow, and shows nowhere else.
+    private func connections(to addresses: [String]) async -> DoctorStep {
+        var reports: [(address: String, report: ConnectionReport)] = []
+        for address in addresses.prefix(4) {
+            let literal = address.contains(":") ? "[\(address.prefix { $0 != "%" })]" : address
+            reports.append((address, await direct.connect(for: request("http://\(literal):\(port)/"))))
+        }
+        let good = reports.filter { $0.report.error == nil }
+        var step = DoctorStep(name: "tcp", finding: "port \(port)")
+        step.details = reports.map { address, report in
+            if let latency = report.latency { return "\(address): connected in \(Quantity.duration(latency))" }
+            return "\(address): \(UnreachableReason(report)?.rawValue ?? "other")"
+        }
+        if let first = good.first {
+            step.finding = "\(first.address), port \(port)"
+            step.duration = first.report.latency
+            if let local = first.report.localAddress { step.details.append("from \(local)") }
+            if good.count < reports.count {
+                step.outcome = .warning
+                step.advice =
+                    "an address that does not answer slows connections down; mend it, or take it out of the name"
+            }
+            return step
+        }
+        step.outcome = .failure
+        step.advice =
+            switch reports.first.flatMap({ UnreachableReason($0.report) }) {
+            case .refused: "nobody listens at port \(port); is the server running, and is the port right?"
+            case .timeout: "no answer at all: a firewall drops the packets, or the machine is off; try from elsewhere"
+            case .network: "there is no way there; look at ip route, and whether the machine is on this network"
+            default: reports.first?.report.error?.message ?? "the name has no address"
+            }
+        return step
+    }
+
+    private func tls(_ url: String, _ connection: ConnectionReport) async -> DoctorStep {
+        var step = DoctorStep(name: "tls", finding: "the certificate is trusted")
+        if let tls = connection.timings.tls, let connect = connection.timings.connect { step.duration = tls - connect }
+        var certificates = connection.certificates
+        if let error = connection.error {
+            step.outcome = .failure
+            step.finding = error.message
+            step.duration = nil
+            if certificates.isEmpty {
+                // Only to look at it: nothing is sent over this connection.
+                var options = ConnectionOptions()
+                options.verifiesCertificate = false
+                certificates = await engine.connect(for: request(url), options: options).certificates
+            }
+            step.advice = CertificateAdvice.next(after: error, certificates.first, host: host)
+        }
+        if let own = certificates.first {
+            step.details += CertificateAdvice.facts(of: own)
+            if step.outcome == .good, let advice = CertificateAdvice.ofExpiry(own, now: .now) {
+                step.outcome = .warning
+                step.advice = advice
+            }
+        }
+        return step
+    }
+
+    // MARK: HTTP
+
+    private func http(_ url: String) async -> [DoctorStep] {
+        var request = request(url)
+        // The head is what is looked at; the body is let go of.
+        request.streamsBody = true
+        do {
+            let sent = Date.now
+            let response = try await engine.send(request)
+            let received = Date.now
+            var step = DoctorStep(
+                name: "http", finding: "\(response.version) \(response.status) \(response.reason)",
+                duration: response.timings.firstByte)
+            for name in ["Server", "Location", "Content-Type", "WWW-Authenticate"] {
+                if let value = response.headers[name] { step.details.append("\(name): \(value)") }
+            }
+            switch response.status {
+            case 400...499:
+                step.outcome = .refusal
+                step.advice = "the way is fine; path, parameters or credentials are not"
+            case 500...:
+                step.outcome = .refusal
+                step.advice = "the way is fine; the server, or one behind it, is not: look at its log"
+            default: break
+            }
+            return [step] + Self.clock(response.headers["Date"], between: sent, and: received)
+        } catch {
+            let message = (error as? NetworkError)?.message ?? "\(error)"
+            return [
+                DoctorStep(
+                    name: "http", outcome: .failure, finding: message,
+                    advice: "a connection stands but no answer comes; is it HTTP that is spoken at this port?")
+            ]
+        }
+    }
+
+    /// Compares the clocks. A `Date` is of some second between the request and the answer.
+    static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
+        guard let date = text.flatMap(HTTPDate.parse) else { return [] }
+        let early = sent.timeIntervalSince(date) - 1
+        let late = date.timeIntervalSince(received)
+        let skew = max(early, late)
+        guard skew > 1 else { return [DoctorStep(name: "clock", finding: "as the server's, to a second or two")] }
+        let words = "\(early > late ? "ahead of" : "behind") the server's by \(Quantity.duration(.seconds(skew)))"
+        return [
+            DoctorStep(
+                name: "clock", outcome: skew > 60 ? .warning : .good, finding: words,
+                advice: skew > 60
+                    ? "certificates, signed requests and caches depend on it; set one of the clocks by NTP" : nil)
+        ]
+    }
+}
+
+/// Asks the system's resolver for the addresses of a name.
+enum NameLookup {
+    struct Failure: Error {
+        /// The resolver's own words.
+        let message: String
+        /// Whether no name server answered, rather than one that does not know the name.
+        let isTemporary: Bool
+    }
+
+    /// The addresses in the order the system prefers them, each once.
+    static func addresses(of host: String) async -> Result<[String], Failure> {
+        await withCheckedContinuation { continuation in
+            // It blocks, at worst for as long as resolv.conf says.
+            DispatchQueue(label: "lat.lookup").async { continuation.resume(returning: look(host)) }
+        }
+    }
+
+    private static func look(_ host: String) -> Result<[String], Failure> {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(host, nil, &hints, &list)
+        guard code == 0 else {
+            return .failure(Failure(message: String(cString: gai_strerror(code)), isTemporary: code == EAI_AGAIN))
+        }
+        defer { freeaddrinfo(list) }
+        var addresses: [String] = []
+        var entry = list
+        while let current = entry?.pointee {
+            entry = current.ai_next
+            var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+            let code = getnameinfo(
+                current.ai_addr, current.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
+            guard code == 0 else { continue }
+            let address = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if !addresses.contains(address) { addresses.append(address) }
+        }
+        return .success(addresses)
+    }
+
+    /// The name servers that `/etc/resolv.conf` names.
+    static var servers: [String] {
+        guard let file = fopen("/etc/resolv.conf", "re") else { return [] }
+        defer { fclose(file) }
+        var servers: [String] = []
+        var buffer = [CChar](repeating: 0, count: 1_024)
+        while fgets(&buffer, Int32(buffer.count), file) != nil {
+            let line = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            let words = line.split(whereSeparator: \.isWhitespace)
+            if words.count > 1, words[0] == "nameserver" { servers.append(String(words[1])) }
+        }
+        return servers
+    }
+}

@@ -1,0 +1,315 @@
+import FoundationEssentials
+import LATNetworking
+import Synchronization
+
+/// `lat probe NAME|URL…`: tries whether servers can be connected to.
+struct ProbeCommand: Command {
+    /// Names of domains, and URLs.
+    let targets: [String]
+    let timeout: Duration
+    let watches: Bool
+    let interval: Duration
+    let check: ReachabilityConfiguration.AnswerCheck?
+    let proxy: String?
+    let table: TableArgument
+    let format: OutputFormat
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        targets = arguments.operands
+        guard !targets.isEmpty else {
+            throw UsageError("NAME or URL is missing; write lat probe daxiang, or lat probe https://example.org/")
+        }
+        if let empty = targets.first(where: \.isEmpty) {
+            throw UsageError("\"\(empty)\" names nothing; give the name of a domain, or a URL")
+        }
+        timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
+        watches = arguments.contains(Self.watch)
+        let interval = try DurationArgument.parse(arguments, of: Self.interval)
+        if interval != nil, !watches { throw UsageError("--interval is for --watch; add --watch, or leave it out") }
+        self.interval = interval ?? .seconds(2)
+        check = try Self.check(arguments)
+        proxy = arguments.value(RequestCommand.proxy)
+        table = try TableArgument(arguments)
+        format = try OutputFormat(arguments)
+    }
+
+    private static func check(
+        _ arguments: ParsedArguments
+    ) throws(UsageError) -> ReachabilityConfiguration.AnswerCheck? {
+        guard let text = arguments.value(Self.check) else { return nil }
+        let parts = text.split(separator: "=", omittingEmptySubsequences: false)
+        guard parts.count > 1, let last = parts.last else { return .init(path: text) }
+        guard let status = Int(last), (100...599).contains(status) else {
+            throw UsageError("--check \"\(SafeText.line(text))\" ends in no status; write --check /health=200")
+        }
+        return .init(path: parts.dropLast().joined(separator: "="), status: status)
+    }
+
+    func run(_ console: Console) async throws -> ExitCode { try await ProbeRun(command: self, console: console).run() }
+}
+
+// MARK: Help
+
+extension ProbeCommand {
+    static let name = "probe"
+    static let summary = "Tries whether servers can be connected to; nothing is sent."
+    static let usage = "NAME|URL… [options]"
+
+    static let timeout = Option(
+        "--timeout", value: "1s|500ms", help: "The longest a try may take: name, connection and TLS. Default: 5s.")
+    static let watch = Option(
+        "--watch", "-w",
+        help:
+            "Goes on until Ctrl-C and shows every change, at once when the network changes. With --format json a line "
+            + "for each.")
+    static let interval = Option("--interval", value: "TIME", help: "How often --watch tries again. Default: 2s.")
+    static let check = Option(
+        "--check", value: "PATH[=STATUS]",
+        help: "Asks for PATH as well and expects STATUS, 204 unless given: tells a captive portal from the server.")
+
+    static let options = [
+        timeout, watch, interval, check, RequestCommand.proxy, TableArgument.table, TableArgument.environment,
+        OutputFormat.option,
+    ]
+
+    static let details = """
+        Names are domains of the table, whose mirrors are tried too. The latency is that
+        of the connection, without the look-up of the name and without TLS.
+
+        Examples
+          lat probe daxiang
+          lat probe https://example.org/ http://127.0.0.1:8080/ --timeout 1s
+          lat probe daxiang --watch
+          lat probe https://example.org/ --check /generate_204
+
+        Exit codes: 0 all can be reached, 2 the command line or the table cannot be
+        used, 3 one of them cannot be reached, 130 interrupted.
+        """
+}
+
+/// One run of `lat probe`.
+private struct ProbeRun {
+    let command: ProbeCommand
+    let console: Console
+
+    func run() async throws -> ExitCode {
+        let manager = try manager()
+        return command.watches ? try await watch(manager) : try await once(manager)
+    }
+
+    private func manager() throws -> CentralRequestManager {
+        var configuration = CentralRequestManager.Configuration()
+        // A table is looked for only when a name needs it.
+        if command.table.file != nil || command.targets.contains(where: { !$0.contains("://") }) {
+            configuration.domains = try command.table.read()
+        }
+        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        configuration.reachability.timeout = command.timeout
+        configuration.reachability.check = command.check
+        configuration.reachability.ttl = command.interval
+        configuration.reachability.failureTTL = min(command.interval, .seconds(1))
+        return try CentralRequestManager(configuration: configuration)
+    }
+
+    // MARK: Once
+
+    private func once(_ manager: CentralRequestManager) async throws -> ExitCode {
+        let reports = try await reports(manager)
+        try Task.checkCancellation()
+        let table = ProbeTable(reports: reports)
+        if command.format == .json {
+            try console.print(table.json)
+        } else {
+            for line in table.lines(console.outStyle) { try console.print(line) }
+            for report in reports {
+                if let error = report.error { console.complain("\(report.target): \(error.message)") }
+            }
+        }
+        return reports.allSatisfy(\.status.isReachable) ? .success : .network
+    }
+
+    /// All at once, in the order they were named.
+    ///
+    /// - Throws: ``UsageError`` for a name that is not there.
+    private func reports(_ manager: CentralRequestManager) async throws -> [ReachabilityReport] {
+        let reachability = manager.reachability
+        let found = await withTaskGroup(of: (Int, ReachabilityReport).self) { group in
+            for (index, target) in command.targets.enumerated() {
+                group.addTask { (index, await reachability.report(of: target)) }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        let reports = command.targets.indices.compactMap { found[$0] }
+        for report in reports where report.status.reason == .unknownName {
+            throw UsageError(report.error?.message ?? "\"\(report.target)\" cannot be probed")
+        }
+        return reports
+    }
+
+    // MARK: Watching
+
+    private func watch(_ manager: CentralRequestManager) async throws -> ExitCode {
+        let reachability = manager.reachability
+        let view = ProbeView(console, command.format)
+        var reports = try await reports(manager)
+        try view.show(reports, changed: nil)
+        // Names may stand twice on the command line; each is followed once.
+        let targets = Set(command.targets)
+        let (changes, continuation) = AsyncStream.makeStream(of: ReachabilityReport.self)
+        let followers = targets.map { target in
+            Task {
+                for await _ in reachability.updates(of: target) {
+                    continuation.yield(await reachability.report(of: target))
+                }
+                continuation.finish()
+            }
+        }
+        defer { for follower in followers { follower.cancel() } }
+        for await report in changes {
+            for index in reports.indices where reports[index].target == report.target {
+                let isNews =
+                    ProbeTable.words(reports[index].status) != ProbeTable.words(report.status)
+                    || reports[index].status.address != report.status.address
+                reports[index] = report
+                try view.show(reports, changed: isNews ? index : nil)
+            }
+        }
+        return .interrupted
+    }
+}
+
+/// What is known of the servers that are probed, as lines and as JSON: a pure value.
+struct ProbeTable {
+    var reports: [ReachabilityReport]
+
+    private static let heads = ["name", "status", "latency", "address"]
+
+    /// A head, then a line for each server; none is wider than the columns given.
+    func lines(_ style: Style, columns: Int = .max) -> [String] {
+        let rows = reports.map(Self.cells)
+        let widths = Self.heads.indices.map { column in
+            rows.map { $0[column].count }.reduce(Self.heads[column].count, max)
+        }
+        return [line(Self.heads, widths, columns) { text, _ in style.dim(text) }]
+            + zip(reports, rows).map { report, cells in
+                line(cells, widths, columns) { text, column in
+                    column == 1 ? Self.painted(text, report.status, style) : text
+                }
+            }
+    }
+
+    private func line(
+        _ cells: [String], _ widths: [Int], _ columns: Int, _ paint: (String, Int) -> String
+    ) -> String {
+        var line = ""
+        var room = columns
+        for (column, cell) in cells.enumerated() {
+            let isLast = column == cells.count - 1
+            let text = isLast ? cell : cell.padded(toEnd: widths[column] + 2)
+            let shown = String(text.prefix(max(0, room)))
+            room -= shown.count
+            line += paint(shown, column)
+        }
+        return line
+    }
+
+    private static func cells(_ report: ReachabilityReport) -> [String] {
+        [
+            SafeText.line(report.target), words(report.status), report.status.latency.map(Quantity.duration) ?? "",
+            SafeText.line(report.status.address ?? ""),
+        ]
+    }
+
+    /// `reachable`, `unreachable: refused`.
+    static func words(_ status: ReachabilityStatus) -> String {
+        switch status {
+        case .unknown: "unknown"
+        case .reachable: "reachable"
+        case .unreachable(let reason): "unreachable: \(reason.rawValue)"
+        }
+    }
+
+    static func painted(_ text: String, _ status: ReachabilityStatus, _ style: Style) -> String {
+        switch status {
+        case .unknown: style.dim(text)
+        case .reachable: style.green(text)
+        case .unreachable: style.red(text)
+        }
+    }
+
+    /// What `--format json` prints.
+    var json: JSONValue {
+        [
+            "reachable": .bool(reports.allSatisfy(\.status.isReachable)),
+            "targets": .array(reports.map(Self.value)),
+        ]
+    }
+
+    /// One server. The latency is in milliseconds; what is not known is null.
+    static func value(_ report: ReachabilityReport) -> JSONValue {
+        let status =
+            switch report.status {
+            case .unknown: "unknown"
+            case .reachable: "reachable"
+            case .unreachable: "unreachable"
+            }
+        return [
+            "name": .string(report.target),
+            "url": report.url.isEmpty ? .null : .string(report.url),
+            "status": .string(status),
+            "latency": .milliseconds(report.status.latency),
+            "address": report.status.address.map { .string($0) } ?? .null,
+            "reason": report.status.reason.map { .string($0.rawValue) } ?? .null,
+            "message": report.error.map { .string($0.message) } ?? .null,
+            "time": report.date.map { .string($0.ISO8601Format()) } ?? .null,
+        ]
+    }
+}
+
+/// Shows what becomes of the servers that are watched: on a terminal a table that is drawn over itself, else a line for
+/// each change.
+final class ProbeView: Sendable {
+    private let console: Console
+    private let format: OutputFormat
+    /// How many lines of the last drawing are on the screen; `nil` before the first.
+    private let drawn = Mutex<Int?>(nil)
+
+    init(_ console: Console, _ format: OutputFormat) {
+        self.console = console
+        self.format = format
+    }
+
+    private var redraws: Bool { format == .text && console.outTerminal.canRedraw }
+
+    /// - Parameter changed: which of them has changed; `nil` for none in particular. Without a terminal, and the first
+    ///   time, all are shown then.
+    func show(_ reports: [ReachabilityReport], changed: Int?) throws {
+        try drawn.withLock { drawn in
+            if redraws {
+                // One column stays free: a full line would wrap on some terminals.
+                let columns = Terminal.width(of: console.out.descriptor) - 1
+                let lines = ProbeTable(reports: reports).lines(console.outStyle, columns: columns)
+                let up = drawn.map { "\u{1B}[\($0)A" } ?? ""
+                try console.out.write(up + lines.map { "\r\($0)\u{1B}[K\n" }.joined())
+                drawn = lines.count
+                return
+            }
+            let shown = drawn == nil ? Array(reports.indices) : changed.map { [$0] } ?? []
+            drawn = 0
+            for index in shown { try print(reports[index]) }
+        }
+    }
+
+    private func print(_ report: ReachabilityReport) throws {
+        if format == .json { return try console.out.write(ProbeTable.value(report).description + "\n") }
+        let style = console.outStyle
+        let facts = [report.status.latency.map(Quantity.duration), report.status.address].compactMap { $0 }
+        let time = (report.date ?? .now).ISO8601Format()
+        try console.print(
+            [
+                time, SafeText.line(report.target),
+                ProbeTable.painted(ProbeTable.words(report.status), report.status, style),
+            ]
+            .joined(separator: "  ") + (facts.isEmpty ? "" : "  " + facts.joined(separator: "  ")))
+    }
+}

@@ -1,0 +1,225 @@
+import FoundationEssentials
+import LATNetworking
+
+/// `lat start SERVER …`: starts a call of the server table and shows the answer.
+struct StartCommand: Command {
+    let server: String
+    let parameters: [String: JSONValue]
+    let headers: HTTPHeaders
+    let table: TableArgument
+    let timeout: Duration?
+    let output: String?
+    let isVerbose: Bool
+    let format: OutputFormat
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        server = try Self.server(arguments.operands)
+        parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
+        headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
+        table = try TableArgument(arguments)
+        timeout = try DurationArgument.parse(arguments, of: Self.timeout)
+        output = try OutputArgument.parse(arguments)
+        isVerbose = arguments.contains(RequestCommand.verbose)
+        format = try OutputFormat(arguments)
+    }
+
+    func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
+
+    private static func server(_ operands: [String]) throws(UsageError) -> String {
+        guard let server = operands.first else {
+            throw UsageError("SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42")
+        }
+        if server.contains("://") {
+            throw UsageError("\"\(SafeText.line(server))\" is a URL, not a server; write lat request GET \(server)")
+        }
+        try UsageError.refuse(operands, after: 1, "parameters are given with -p name=value")
+        return server
+    }
+}
+
+// MARK: Help
+
+extension StartCommand {
+    static let name = "start"
+    static let summary = "Starts a call of the server table and shows the answer."
+    static let usage = "SERVER [options]"
+
+    static let parameter = Option(
+        "--parameter", "-p", value: "K=V", repeats: true,
+        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those that the row's "
+            + "path names in braces go there, the others into query or body.")
+    static let timeout = Option(
+        "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: what the row says, or 60s.")
+
+    static let options = [
+        parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
+        OutputArgument.option, RequestCommand.verbose, OutputFormat.option,
+    ]
+
+    static let details = """
+        The row of the table says where the call goes and with which method, headers,
+        timeouts and retries; lat domains list shows the rows.
+
+        Examples
+          lat start user.detail -p id=42
+          lat start user.detail -p id=42 --environment staging --format json
+          lat start user.save -p id=42 -p name=Ada --table Config/domains.json5
+
+        Exit codes: 0 ok, 1 the server said no, by its status or in its envelope (the
+        body is still shown), 2 the command line or the table cannot be used, 3 no
+        answer, 130 interrupted.
+        """
+}
+
+/// One run of `lat start`, from reading the table to the last byte shown.
+private struct StartRun {
+    let command: StartCommand
+    let console: Console
+
+    /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`; failures of the call are shown
+    ///   and end in the code returned.
+    func run() async throws -> ExitCode {
+        let table = try command.table.read()
+        let route = try route(in: table)
+        let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
+        defer { file?.discard() }
+
+        let clock = ContinuousClock()
+        let start = clock.now
+        let answer = try await answer(from: table, by: route)
+        let total = clock.now - start
+        if command.isVerbose { trace(answer, total) }
+
+        let isForFile = answer.error == nil && answer.response?.status != 304
+        var body: BodySink?
+        if answer.response != nil {
+            body = BodyReceiver(console).sink(isForFile ? file : nil, command.format)
+        }
+        let kept = try await receive(answer, into: body)
+        if command.format == .json {
+            let report = RequestReport(
+                method: route.method?.rawValue ?? "", url: answer.error?.request?.url ?? url(of: route),
+                response: answer.response, body: kept, file: isForFile ? command.output : nil, timings: answer.timings,
+                total: total, error: answer.error, server: command.server, envelope: answer.envelope)
+            try console.print(report.json)
+        } else if let error = answer.error {
+            console.complain(error.description)
+        }
+        return answer.error.map { ExitCode($0) } ?? .success
+    }
+
+    // MARK: Before
+
+    /// The way of the call, and whether it has all it needs.
+    ///
+    /// - Throws: ``UsageError`` for a name that is not there, a parameter that is missing.
+    private func route(in table: DomainTable) throws(UsageError) -> ResolvedRoute {
+        let route: ResolvedRoute
+        do {
+            route = try table.resolve(server: ServerName(command.server))
+        } catch {
+            throw UsageError(error.message)
+        }
+        guard route.method != nil else {
+            throw UsageError(
+                "the server \"\(command.server)\" in \(table.name) has no method; add method: \"GET\" to it")
+        }
+        let given = command.parameters.keys.sorted()
+        for name in route.pathParameters where command.parameters[name] == nil {
+            let others = given.filter { !route.pathParameters.contains($0) }
+            let hint = NearestName.of(name, among: others).map { "did you mean \(name) by \"\(SafeText.line($0))\"?" }
+            throw UsageError(
+                "the path \(route.path) of \"\(command.server)\" needs a value for {\(name)}; "
+                    + (hint ?? "write -p \(name)=VALUE"))
+        }
+        return route
+    }
+
+    private func manager(_ table: DomainTable, _ route: ResolvedRoute) throws -> CentralRequestManager {
+        var configuration = CentralRequestManager.Configuration()
+        configuration.headers = RequestSettings.headers
+        configuration.domains = table
+        // One call: what becomes of the file afterwards is no news.
+        configuration.domainsObserver = { _ in }
+        if command.isVerbose {
+            var secrets = SecretHeaders.standard
+            for name in route.settings.secretHeaders ?? [] { secrets.insert(name) }
+            let hidden = secrets
+            configuration.transport = TracingTransport(engine: try CurlTransport(configuration: configuration.engine)) {
+                [console] request in
+                RequestTrace.lines(of: request, hiding: hidden, console.errStyle).forEach(console.note)
+            }
+        }
+        return try CentralRequestManager(configuration: configuration)
+    }
+
+    // MARK: Calling
+
+    /// What came, and what is wrong with it.
+    private struct Answer {
+        var response: HTTPResponse?
+        var envelope: Envelope?
+        var error: NetworkError?
+
+        var timings: Timings? { response?.timings ?? error?.timings }
+    }
+
+    private func answer(from table: DomainTable, by route: ResolvedRoute) async throws -> Answer {
+        do {
+            let reply = try await manager(table, route).startRequest(
+                server: ServerName(command.server), parameters: command.parameters.isEmpty ? nil : command.parameters,
+                timeout: command.timeout, headers: command.headers)
+            return Answer(response: reply.response, envelope: reply.envelope)
+        } catch let error as NetworkError {
+            switch error.kind {
+            case .decoding where !Self.hasEnvelope(route):
+                // Without an envelope every 2xx is a success, and its body need not be JSON.
+                return Answer(response: error.response)
+            case .httpStatus, .business, .decoding:
+                // The answer that came is shown, be it a failure.
+                return Answer(response: error.response, envelope: error.businessFailure?.envelope, error: error)
+            default:
+                return Answer(error: error)
+            }
+        }
+    }
+
+    private static func hasEnvelope(_ route: ResolvedRoute) -> Bool {
+        if case .rule = route.settings.envelope { true } else { false }
+    }
+
+    /// Where the call would have gone, for one that did not come so far.
+    private func url(of route: ResolvedRoute) -> String {
+        (try? route.url(command.parameters.mapValues { $0.string ?? $0.description })) ?? route.path
+    }
+
+    // MARK: Showing
+
+    /// - Returns: The body, when it is kept for the report.
+    private func receive(_ answer: Answer, into sink: BodySink?) async throws -> Data? {
+        guard let response = answer.response, let sink else { return nil }
+        return try await BodyReceiver(console).receive(response, into: sink)
+    }
+
+    private func trace(_ answer: Answer, _ total: Duration) {
+        let style = console.errStyle
+        if answer.response?.source == .simulated {
+            console.note(style.dim("*") + " the table has this call simulated")
+        }
+        if let response = answer.response { RequestTrace.lines(of: response, style).forEach(console.note) }
+        if let timings = answer.timings {
+            console.note(RequestTrace.line(of: timings, total: timings.total ?? total, style))
+        }
+    }
+}
+
+/// Shows each request as it goes to the network, put together and with all its headers: one for each hop.
+struct TracingTransport: Transport {
+    let engine: CurlTransport
+    let willSend: @Sendable (HTTPRequest) -> Void
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        willSend(request)
+        return try await engine.send(request)
+    }
+}

@@ -1,0 +1,256 @@
+import FoundationEssentials
+import LATNetworking
+
+/// `lat upload URL --file NAME=PATH …`: sends files and shows how far each is.
+struct UploadCommand: Command {
+    /// What is sent.
+    enum Content: Hashable, Sendable {
+        /// Parts of a multipart body.
+        case parts([RequestCommand.File])
+        /// One file as the whole body.
+        case whole(String)
+    }
+
+    let url: String
+    let method: String
+    let content: Content
+    let parameters: [String: JSONValue]
+    let headers: HTTPHeaders
+    let timeout: Duration?
+    let proxy: String?
+    let user: (name: String, password: String)?
+    let format: OutputFormat
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        url = try Self.url(arguments.operands)
+        content = try Self.content(arguments)
+        method = try Self.method(arguments, content)
+        parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
+        headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
+        timeout = try DurationArgument.parse(arguments, of: Self.timeout)
+        proxy = arguments.value(RequestCommand.proxy)
+        user = try RequestCommand.user(arguments)
+        format = try OutputFormat(arguments)
+    }
+
+    func run(_ console: Console) async throws -> ExitCode { try await UploadRun(command: self, console: console).run() }
+}
+
+// MARK: Help
+
+extension UploadCommand {
+    static let name = "upload"
+    static let summary = "Uploads files and shows how far each is."
+    static let usage = "URL --file NAME=PATH… [options]"
+
+    static let file = Option(
+        "--file", "-F", value: "NAME=PATH", repeats: true,
+        help:
+            "A file and the name of its field; may be repeated. All go in one multipart/form-data body, in this order.")
+    static let body = Option("--body", value: "PATH", help: "One file as the whole body, instead of parts.")
+    static let parameter = Option(
+        "--parameter", "-p", value: "K=V", repeats: true,
+        help: "A form field beside the files, k=v or k:=json. Beside --body it goes into the query.")
+    static let methodOption = Option(
+        "--method", "-X", value: "METHOD", help: "POST, PUT, PATCH or another. Default: POST, and PUT with --body.")
+    static let timeout = Option(
+        "--timeout", value: "1s|10m", help: "The longest the whole may take. Default: as long as bytes move.")
+    static let options = [
+        file, body, parameter, RequestCommand.header, methodOption, timeout, RequestCommand.proxy, RequestCommand.user,
+        OutputFormat.option,
+    ]
+
+    static let details = """
+        On a terminal a bar for each file and one for the whole are drawn while bytes
+        move. The answer's body is shown at the end.
+
+        Examples
+          lat upload http://127.0.0.1:8080/photos --file img=a.png -p title=Holiday
+          lat upload http://127.0.0.1:8080/photos -F img=a.png -F img=b.png -F doc=c.pdf
+          lat upload http://127.0.0.1:8080/files/report.pdf --body report.pdf
+
+        Exit codes: 0 ok, 1 the status is no success (the body is still shown), 2 the
+        command line or a file cannot be used, 3 no answer, 130 interrupted.
+        """
+}
+
+// MARK: Arguments
+
+extension UploadCommand {
+    private static func url(_ operands: [String]) throws(UsageError) -> String {
+        guard let url = operands.first else {
+            throw UsageError(
+                "URL is missing; write lat upload URL --file NAME=PATH, such as "
+                    + "lat upload http://127.0.0.1:8080/photos --file img=a.png")
+        }
+        try UsageError.refuse(operands, after: 1, "files are given with --file NAME=PATH")
+        return try URLArgument.checked(url)
+    }
+
+    private static func content(_ arguments: ParsedArguments) throws(UsageError) -> Content {
+        let files = try RequestCommand.files(arguments.values(file), of: file)
+        guard let path = arguments.value(body) else {
+            guard !files.isEmpty else {
+                throw UsageError(
+                    "no file is given; write --file NAME=PATH, or --body PATH for a file as the whole body")
+            }
+            return .parts(files)
+        }
+        guard files.isEmpty else {
+            throw UsageError("--file and --body do not go together; a request has one body, so give one of them")
+        }
+        guard !path.isEmpty else { throw UsageError("\(body.name) \"\" names no file; write --body PATH") }
+        return .whole(path)
+    }
+
+    private static func method(_ arguments: ParsedArguments, _ content: Content) throws(UsageError) -> String {
+        guard let method = arguments.value(methodOption) else {
+            if case .whole = content { return "PUT" }
+            return "POST"
+        }
+        guard HTTPMethod(method).isToken else {
+            throw UsageError(
+                "\(methodOption.name) \"\(SafeText.line(method))\" is no method; write POST, PUT or another "
+                    + "word of letters")
+        }
+        guard !["GET", "HEAD"].contains(method.uppercased()) else {
+            throw UsageError("\(methodOption.name) \(method) carries no files; write POST, PUT or PATCH")
+        }
+        return method
+    }
+}
+
+/// One run of `lat upload`, from looking at the files to the last byte shown.
+private struct UploadRun {
+    let command: UploadCommand
+    let console: Console
+
+    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`; failures of the upload are shown and end in
+    ///   the code returned.
+    func run() async throws -> ExitCode {
+        try checkFiles()
+        let clock = ContinuousClock()
+        let start = clock.now
+        let upload: UploadTask<HTTPResponse>
+        do {
+            upload = try self.upload()
+        } catch let error as NetworkError {
+            console.complain(error.description)
+            return ExitCode(error)
+        }
+        let answer = try await answer(of: upload)
+        let total = clock.now - start
+        var body: Data?
+        if let response = answer.response {
+            let receiver = BodyReceiver(console)
+            body = try await receiver.receive(response, into: receiver.sink(nil, command.format))
+        }
+        if command.format == .json {
+            try console.print(report(answer, body, upload.currentProgress, total))
+        } else if let error = answer.error {
+            console.complain(error.description)
+        } else if console.errTerminal.isTerminal {
+            console.note(Self.summary(upload.currentProgress, total, console.errStyle))
+        }
+        return answer.error.map { ExitCode($0) } ?? .success
+    }
+
+    private func checkFiles() throws(UsageError) {
+        switch command.content {
+        case .whole(let path): try RequestContent.checkReadable(path, of: UploadCommand.body)
+        case .parts(let files):
+            for file in files { try RequestContent.checkReadable(file.path, of: UploadCommand.file) }
+        }
+    }
+
+    // MARK: Sending
+
+    /// What came, and what is wrong with it.
+    private struct Answer {
+        var response: HTTPResponse?
+        var error: NetworkError?
+    }
+
+    private func upload() throws -> UploadTask<HTTPResponse> {
+        var configuration = CentralRequestManager.Configuration()
+        configuration.headers = RequestSettings.headers
+        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        if let user = command.user {
+            configuration.interceptors = [Credentials(name: user.name, password: user.password)]
+        }
+        let manager = try CentralRequestManager(configuration: configuration)
+        let parameters = command.parameters.isEmpty ? nil : command.parameters
+        switch command.content {
+        case .parts(let files):
+            return manager.upload(
+                command.url, method: command.method, files: files.map { UploadFile(name: $0.name, path: $0.path) },
+                parameters: parameters, timeout: command.timeout, headers: command.headers)
+        case .whole(let path):
+            return manager.upload(
+                command.url, method: command.method, body: .file(path), parameters: parameters,
+                timeout: command.timeout, headers: command.headers)
+        }
+    }
+
+    private func answer(of upload: UploadTask<HTTPResponse>) async throws -> Answer {
+        try await withTaskCancellationHandler {
+            let bars = UploadBars(on: console.err, console.errTerminal)
+            for await progress in upload.progress { bars.update(progress) }
+            bars.clear()
+            do {
+                return Answer(response: try await upload.value)
+            } catch let error as NetworkError {
+                if error.kind == .cancelled { throw CancellationError() }
+                // The answer that came is shown, be it a failure.
+                return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
+            }
+        } onCancel: {
+            upload.cancel()
+        }
+    }
+
+    /// Basic authentication for each request.
+    private struct Credentials: Interceptor {
+        let name: String
+        let password: String
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            var request = request
+            request.authentication = .basic(user: name, password: password)
+            return try await next(request)
+        }
+    }
+
+    // MARK: Reporting
+
+    private static func summary(_ progress: UploadProgress, _ time: Duration, _ style: Style) -> String {
+        let files = progress.files.count == 1 ? "1 file" : "\(Quantity.grouped(progress.files.count)) files"
+        let rate = Quantity.rate(progress.completed, in: time)
+        return style.green(style.sign("✓", "+"))
+            + " \(files), \(Quantity.bytes(progress.completed)) in \(Quantity.duration(time)) (\(rate))"
+    }
+
+    private func report(
+        _ answer: Answer, _ body: Data?, _ progress: UploadProgress, _ total: Duration
+    ) -> JSONValue {
+        let report = RequestReport(
+            method: "\(HTTPMethod(command.method))", url: command.url, response: answer.response, body: body, file: nil,
+            timings: answer.response?.timings ?? answer.error?.timings, total: total, error: answer.error)
+        var object = report.json.object ?? [:]
+        let paths: [String] =
+            switch command.content {
+            case .whole(let path): [path]
+            case .parts(let files): files.map(\.path)
+            }
+        object["files"] = .array(
+            zip(progress.files, paths).map { file, path in
+                [
+                    "name": .string(file.name), "path": .string(path), "state": .string(file.state.rawValue),
+                    "completed": .int(file.completed), "total": file.total.map { .int($0) } ?? .null,
+                ]
+            })
+        return .object(object)
+    }
+}

@@ -1,0 +1,127 @@
+import LATNetworking
+
+/// Numbers as people read them.
+enum Quantity {
+    /// `812 B`, `12.3 KiB`, `4.00 MiB`: three digits that count.
+    static func bytes(_ count: Int64) -> String {
+        guard count >= 1_024 else { return "\(max(0, count)) B" }
+        var value = Double(count) / 1_024
+        var unit = 0
+        let units = ["KiB", "MiB", "GiB", "TiB"]
+        // 999.5 and more would show four digits.
+        while value >= 999.5, unit < units.count - 1 {
+            value /= 1_024
+            unit += 1
+        }
+        return "\(threeDigits(value)) \(units[unit])"
+    }
+
+    /// `1.02 MiB/s`.
+    static func rate(_ count: Int64, in time: Duration) -> String {
+        "\(bytes(Int64(Double(count) / max(time.inSeconds, 0.000_1))))/s"
+    }
+
+    /// `40 µs`, `1.23 ms`, `45.0 ms`, `1.52 s`, `2 m 05 s`, `3 h 07 m`.
+    static func duration(_ duration: Duration) -> String {
+        let microseconds = max(0, duration.microseconds)
+        let seconds = (microseconds + 500_000) / 1_000_000
+        switch microseconds {
+        case ..<1_000: return "\(microseconds) µs"
+        case ..<999_500: return "\(threeDigits(Double(microseconds) / 1_000)) ms"
+        case ..<59_950_000: return "\(threeDigits(Double(microseconds) / 1_000_000)) s"
+        case ..<3_600_000_000: return "\(seconds / 60) m \(twoDigits(seconds % 60)) s"
+        default: return "\(seconds / 3_600) h \(twoDigits(seconds / 60 % 60)) m"
+        }
+    }
+
+    /// `12,345`.
+    static func grouped(_ number: Int) -> String {
+        var digits = String(number.magnitude)
+        var groups: [String] = []
+        while digits.count > 3 {
+            groups.insert(String(digits.suffix(3)), at: 0)
+            digits.removeLast(3)
+        }
+        groups.insert(digits, at: 0)
+        return (number < 0 ? "-" : "") + groups.joined(separator: ",")
+    }
+
+    private static func threeDigits(_ value: Double) -> String {
+        fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0)
+    }
+
+    private static func fixed(_ value: Double, _ places: Int) -> String {
+        let scale = [1, 10, 100][places]
+        let scaled = Int64((value * Double(scale)).rounded())
+        guard places > 0 else { return "\(scaled)" }
+        let fraction = String(scaled % Int64(scale))
+        return "\(scaled / Int64(scale))." + String(repeating: "0", count: places - fraction.count) + fraction
+    }
+
+    private static func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+}
+
+extension Duration {
+    /// Whole microseconds.
+    var microseconds: Int64 { components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000 }
+
+    /// Seconds with their fraction.
+    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}
+
+/// Text from elsewhere, made harmless for a terminal.
+enum SafeText {
+    /// One line: control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
+    static func line(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: isControl) else { return text }
+        return text.unicodeScalars.reduce(into: "") { line, scalar in
+            switch scalar {
+            case "\n": line += "\\n"
+            case "\r": line += "\\r"
+            case "\t": line += "\\t"
+            case _ where isControl(scalar): line += "\\u{\(String(scalar.value, radix: 16))}"
+            default: line.unicodeScalars.append(scalar)
+            }
+        }
+    }
+
+    static let widestLabel = 24
+
+    /// A name in one line, cut to what a line can spare.
+    static func label(_ text: String) -> String {
+        let name = line(text)
+        return name.count <= widestLabel ? name : name.prefix(12) + "…" + name.suffix(11)
+    }
+
+    /// C0, DEL and C1.
+    static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+    }
+}
+
+extension String {
+    /// With blanks before it, or after it, up to a width.
+    func padded(toStart width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+    func padded(toEnd width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+
+    /// Its words in lines of a width.
+    func wrapped(to width: Int) -> [String] {
+        var lines: [String] = []
+        var line = ""
+        for word in split(separator: " ") {
+            if !line.isEmpty, line.count + 1 + word.count > width {
+                lines.append(line)
+                line = ""
+            }
+            line += (line.isEmpty ? "" : " ") + word
+        }
+        return line.isEmpty ? lines : lines + [line]
+    }
+}
+
+extension JSONValue {
+    /// Milliseconds with their fraction; null for what is not known.
+    static func milliseconds(_ duration: Duration?) -> JSONValue {
+        duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
+    }
+}
