@@ -126,7 +126,7 @@ import Testing
         try await withTransport(testConfiguration { $0.maxReceiveRate = 1000 }) { transport async throws in
             let owner = TestOwner()
             let task = Task { try await transport.send(HTTPRequest("GET", server.url()), for: owner) }
-            while server.requests.isEmpty { await Task.yield() }
+            try await server.waitForRequests(1)
             owner.cancel()
             await #expect(throws: NetworkError.self) { try await within { try await task.value } }
         }

@@ -67,8 +67,9 @@ import Testing
         }
     }
 
-    @Test func tellsOfTheCertificateAlsoWhenItIsNotTrusted() async throws {
-        guard let url = Servers.nginxTLS else { return }
+    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    func tellsOfTheCertificateAlsoWhenItIsNotTrusted() async throws {
+        let url = try #require(Servers.nginxTLS)
         try await withTransport { transport in
             let untrusted = await transport.connect(for: HTTPRequest("GET", url))
             guard case .tls = untrusted.error?.kind else {

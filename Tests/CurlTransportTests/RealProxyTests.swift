@@ -19,6 +19,12 @@ import Testing
     @Test(.needs("danted"), arguments: ProxyTrial.all(of: "danted"))
     func dante(_ trial: ProxyTrial) async throws { try await trial.run() }
 
+    @Test(
+        .enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"),
+        arguments: ["squid", "tinyproxy", "microsocks", "danted"].filter { ChildProcess.path(of: $0) != nil }
+            .flatMap { ProxyTrial.all(of: $0, needingNginx: true) })
+    func nginxBehindAProxy(_ trial: ProxyTrial) async throws { try await trial.run() }
+
     /// dante takes the address of a SOCKS4a request, 0.0.0.1, for one to connect to.
     @Test(.needs("danted")) func danteRefusesSOCKS4a() async throws {
         let proxy = try await RealProxy.dante()
@@ -63,6 +69,10 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     enum Sentence: String, CaseIterable {
         case carriesPlainRequests, opensTunnels, carriesUploads, looksNamesUpWhereItShould, refusesWrongPasswords
         case failsTheCallWhenItDies, doesNotOpenTheInside
+        // With nginx behind the proxy.
+        case tunnelsHTTP2, tunnelsUploads, failsTheTunnelWhenItDies
+
+        var needsNginx: Bool { [.tunnelsHTTP2, .tunnelsUploads, .failsTheTunnelWhenItDies].contains(self) }
     }
 
     let program: String
@@ -75,7 +85,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         "\(program) as \(scheme)\(hasPassword ? " with a password" : "") \(sentence.rawValue)"
     }
 
-    static func all(of program: String) -> [ProxyTrial] {
+    static func all(of program: String, needingNginx: Bool = false) -> [ProxyTrial] {
         let schemes =
             switch program {
             case "microsocks": ["socks5", "socks5h"]
@@ -85,7 +95,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         return schemes.flatMap { scheme in
             // The users of dante are those of the system: a test has none, and only wrong passwords.
             (program == "danted" ? [false] : [false, true]).flatMap { hasPassword in
-                Sentence.allCases.map {
+                Sentence.allCases.filter { $0.needsNginx == needingNginx }.map {
                     ProxyTrial(program: program, scheme: scheme, hasPassword: hasPassword, sentence: $0)
                 }
             }
@@ -104,6 +114,9 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         case .refusesWrongPasswords: try await refusesWrongPasswords(proxy, origin)
         case .failsTheCallWhenItDies: try await failsTheCallWhenItDies(proxy)
         case .doesNotOpenTheInside: try await doesNotOpenTheInside(proxy, origin)
+        case .tunnelsHTTP2: try await tunnelsHTTP2(proxy)
+        case .tunnelsUploads: try await tunnelsUploads(proxy)
+        case .failsTheTunnelWhenItDies: try await fails("\(nginx())/limited/1g.bin", whenItDies: proxy)
         }
     }
 
@@ -122,9 +135,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     private var isLookedUpHere: Bool { ["socks4", "socks5"].contains(scheme) }
     /// libcurl 8 takes ::1 for localhost, where no server of the tests listens.
     private var host: String { isLookedUpHere ? "127.0.0.1" : "localhost" }
-    private var nginx: String? {
-        Servers.nginxTLS.map { $0.replacing("localhost", with: host) }
-    }
+    private func nginx() throws -> String { try #require(Servers.nginxTLS).replacing("localhost", with: host) }
 
     private func configuration(
         _ proxy: RealProxy, credentials: String? = nil, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
@@ -154,9 +165,12 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         try await withTransport(configuration(proxy)) { transport async throws in
             for _ in 0..<2 { #expect(try await transport.get(secure.url(host)).status == 200) }
         }
-        guard let nginx else { return }
+    }
+
+    private func tunnelsHTTP2(_ proxy: RealProxy) async throws {
+        let url = try nginx()
         try await withTransport(configuration(proxy) { $0.tls.caFile = Servers.authority }) { transport async throws in
-            let response = try await transport.get("\(nginx)/1m.bin")
+            let response = try await transport.get("\(url)/1m.bin")
             #expect(response.version == .http2)
             #expect(response.data.count == 1 << 20)
         }
@@ -169,9 +183,13 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
             #expect(try await transport.answer(to: post).status == 200)
             #expect(origin.requests.last?.body == data)
         }
-        guard let nginx else { return }
+    }
+
+    private func tunnelsUploads(_ proxy: RealProxy) async throws {
+        let data = MockPattern.bytes(in: 0..<1 << 20)
+        let url = try nginx()
         try await withTransport(configuration(proxy) { $0.tls.caFile = Servers.authority }) { transport async throws in
-            let post = HTTPRequest("POST", "\(nginx)/sink", body: .data(data))
+            let post = HTTPRequest("POST", "\(url)/sink", body: .data(data))
             #expect(try await transport.answer(to: post).text == "\(1 << 20)")
         }
     }
@@ -208,28 +226,21 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
             connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nthe beginning".utf8))
             connection.drain()
         }
-        var urls = [origin.url()]
-        if let nginx { urls.append("\(nginx)/limited/1g.bin") }
-        var configuration = configuration(proxy)
-        if urls.count > 1 { configuration.tls.caFile = Servers.authority }
-        try await withTransport(configuration) { [urls] transport async throws in
-            var readers: [Task<Void, any Error>] = []
-            for url in urls {
-                let body = try await transport.answer(to: HTTPRequest("GET", url).with { $0.streamsBody = true }).body
-                let hasBegun = Event()
-                readers.append(Task { for try await _ in body { hasBegun.happen() } })
-                try await within { await hasBegun.wait() }
-            }
+        try await fails(origin.url(), whenItDies: proxy)
+    }
+
+    private func fails(_ url: String, whenItDies proxy: RealProxy) async throws {
+        try await withTransport(configuration(proxy) { $0.tls.caFile = Servers.authority }) { transport async throws in
+            let body = try await transport.answer(to: HTTPRequest("GET", url).with { $0.streamsBody = true }).body
+            let hasBegun = Event()
+            let reader = Task { for try await _ in body { hasBegun.happen() } }
+            try await within { await hasBegun.wait() }
             try await proxy.kill()
-            for reader in readers {
-                let error = try await failure { try await reader.value }
-                #expect(error.kind == .connectionLost, "\(error)")
-            }
-            for url in urls {
-                let error = try await transport.failure(of: HTTPRequest("GET", url))
-                #expect(error.kind == .proxy, "\(error)")
-                #expect(error.message.contains("127.0.0.1:\(proxy.port) cannot be reached"), "\(error)")
-            }
+            let lost = try await failure { try await reader.value }
+            #expect(lost.kind == .connectionLost, "\(lost)")
+            let error = try await transport.failure(of: HTTPRequest("GET", url))
+            #expect(error.kind == .proxy, "\(error)")
+            #expect(error.message.contains("127.0.0.1:\(proxy.port) cannot be reached"), "\(error)")
         }
     }
 

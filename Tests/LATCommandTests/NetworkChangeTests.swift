@@ -180,11 +180,9 @@ struct NetworkChangeTests {
         while await updates.next()?.isReachable != false {}
         try network.change("addr", "add", "10.99.0.7/24", "dev", network.link)
         while await updates.next()?.isReachable != true {}
-        let start = ContinuousClock.now
+        // On the dead connection it would have failed with its timeout.
         let response = try await manager.startRequest("GET", url)
         #expect(!response.timings.connectionReused)
-        // On the dead connection it would have waited for its timeout.
-        #expect(ContinuousClock.now - start < .seconds(10))
         await manager.shutdown()
         await Self.end(servers: server)
     }

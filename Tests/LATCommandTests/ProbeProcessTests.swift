@@ -154,9 +154,11 @@ import Testing
         #expect(isRefused == facts.missing.contains("HTTP/3"))
     }
 
-    @Test func looksAtTheCertificate() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        guard let url = environment["LAT_TEST_NGINX_HTTPS"], let authority = environment["LAT_TEST_CA"] else { return }
+    private static let nginx = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"]
+
+    @Test(.enabled(if: nginx != nil, "needs nginx; scripts/test starts it")) func looksAtTheCertificate() async throws {
+        let url = try #require(Self.nginx)
+        let authority = try #require(ProcessInfo.processInfo.environment["LAT_TEST_CA"])
         let untrusted = try await LatProcess.run(["doctor", url])
         #expect(untrusted.exitCode == 3)
         #expect(untrusted.text.contains("It ends at tls") && untrusted.text.contains("--ca"))

@@ -4,17 +4,15 @@ import LATTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct AsyncCallTests {
-    @Test func cancellingTheTaskThrowsCancellationErrorAtOnce() async throws {
+    @Test func cancellingTheTaskThrowsCancellationError() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         let manager = try CentralRequestManager.make()
         let url = server.url("/")
         let call = Task { try await manager.startRequest("GET", url) }
         try await server.waitForRequests(1)
-        let start = ContinuousClock.now
         call.cancel()
         await #expect(throws: CancellationError.self) { try await call.value }
-        #expect(start.duration(to: .now) < .seconds(10))
         try await server.waitForClosedConnections(1)
     }
 

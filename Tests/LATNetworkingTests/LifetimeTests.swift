@@ -57,9 +57,7 @@ import Testing
             }
         }
         for release in releases { await release.wait() }
-        let deadline = ContinuousClock.now + .seconds(30)
-        while leftTask != nil, .now < deadline { await Task.yield() }
-        #expect(leftTask == nil)
+        try await eventually { leftTask == nil }
     }
 
     @Test func aTaskThatIsNotKeptGoesOn() async throws {

@@ -6,6 +6,9 @@ final class TestCertificates: Sendable {
     /// `nil` without `openssl`.
     static let shared: TestCertificates? = try? TestCertificates()
 
+    /// Whether there is `client-old.p12`: an openssl without its old ciphers makes none.
+    static let hasOldArchive = shared.map { FileManager.default.fileExists(atPath: $0.path("client-old.p12")) } ?? false
+
     private let directory: TemporaryDirectory
     /// The `sha256//…` of the server's key.
     let pin: String

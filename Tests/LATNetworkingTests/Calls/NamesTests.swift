@@ -70,7 +70,7 @@ import Testing
         _ = try await manager.startRequest("GET", server.url("/a?q=1&token=t"))
         #expect(lines.elements.first?.hasPrefix("GET \(server.url("/a?q=1&token=***")) -> 200 ") == true)
         manager.startRequest("GET", server.url("/b"), into: CallRecorder()).cancel()
-        while lines.count < 2 { await Task.yield() }
+        try await eventually { lines.count >= 2 }
         #expect(lines.elements.last?.hasPrefix("GET \(server.url("/b")) -> cancelled ") == true)
     }
 

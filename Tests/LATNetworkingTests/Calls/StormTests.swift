@@ -147,7 +147,7 @@ private struct SaveItem: RequestEntity, Encodable {
         #expect(ends.summary["\(CallEnding.error(.cancelled))"] ?? 0 > 0, "\(ends.summary)")
         #expect(manager.runningRequests() == 0)
         // The end of a closure call is told after its closure.
-        while started.value != finished.value { await Task.yield() }
+        try await eventually { started.value == finished.value }
         try await server.waitUntilIdle()
         server.closeIdleConnections()
         try await server.waitUntilDisconnected()

@@ -182,7 +182,7 @@ final class WaitingScene: Sendable {
     func waitForArrival() async throws {
         switch place {
         case .connect:
-            while await manager.gauges?.sockets == 0 { await Task.yield() }
+            try await eventually { await manager.gauges?.sockets != 0 }
         case .head, .redirectBody: try await server.waitForRequests(1)
         default: await hasArrived.wait()
         }
@@ -211,7 +211,7 @@ final class WaitingScene: Sendable {
         server.closeIdleConnections()
         try await server.waitUntilDisconnected()
         if place == .connect {
-            while await manager.gauges?.sockets != 0 { await Task.yield() }
+            try await eventually { await manager.gauges?.sockets == 0 }
         }
     }
 }

@@ -122,7 +122,8 @@ private struct Replay: FailureResolver {
     @Test(.timeLimit(.minutes(1)))
     func aProviderThatHangsEndsWithTheTimeout() async throws {
         let server = try MockServer.answering()
-        let hang: @Sendable () async throws -> Void = { try await Task.sleep(for: .seconds(30)) }
+        // Longer than the time limit of the test: who waits for it to the end does not pass.
+        let hang: @Sendable () async throws -> Void = { try await Task.sleep(for: .seconds(3_600)) }
         let byHeader = try CentralRequestManager.make(.make(server.url())) {
             $0.headerProvider = { _ in
                 try await hang()
@@ -136,11 +137,9 @@ private struct Replay: FailureResolver {
             }
         }
         for manager in [byHeader, byParameter] {
-            let start = ContinuousClock.now
             let error = await failure { try await Fetch().timeout(.milliseconds(200)).startRequest(on: manager) }
             #expect(error?.kind == .timeout(.total))
             #expect(error?.message.contains("provider") == true)
-            #expect(start.duration(to: .now) < .seconds(20))
         }
         #expect(server.acceptedConnections == 0)
     }

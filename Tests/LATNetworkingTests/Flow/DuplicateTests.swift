@@ -61,7 +61,7 @@ import Testing
         async let first = failure { try await FetchA().startRequest(on: manager) }
         async let second = failure { try await FetchA().startRequest(on: manager) }
         try await server.waitForRequests(1)
-        while manager.runningRequests() < 4 { await Task.yield() }
+        try await eventually { manager.runningRequests() >= 4 }
         #expect(server.requestCount == 1)
         manager.cancelRequests(.all)
         for recorder in recorders {

@@ -227,12 +227,12 @@ import Testing
                 }
             }
         }
-        while starts.count < 2 { await Task.yield() }
+        try await eventually { starts.count >= 2 }
         for count in 3...6 {
             await clock.waitForSleepers(1)
             #expect(starts.count == count - 1)
             clock.advance(by: .milliseconds(501))
-            while starts.count < count { await Task.yield() }
+            try await eventually { starts.count >= count }
         }
         for call in calls { #expect(try await call.value.status == 200) }
         #expect(starts.elements.max() == .milliseconds(4 * 501))

@@ -94,7 +94,7 @@ import Testing
             }
         }
         // What a closure call tells last comes after its closure.
-        while recorder.calls.contains(where: { $0.count < 4 }) { await Task.yield() }
+        try await eventually { recorder.calls.allSatisfy { $0.count >= 4 } }
         #expect(recorder.calls.allSatisfy { $0 == ["willStart", "didStart", "willFinish", "didFinish"] })
         #expect(recorder.calls.count <= kinds.count && recorder.calls.count > kinds.count / 2)
         #expect(indicator.count == 0)
@@ -170,7 +170,7 @@ import Testing
 
     // MARK: Indicator
 
-    @Test func theIndicatorIsDismissedWhenAllIsOver() async {
+    @Test func theIndicatorIsDismissedWhenAllIsOver() async throws {
         let clock = VirtualClock()
         let presenter = Presenter()
         let indicator = ActivityIndicator(
@@ -183,7 +183,7 @@ import Testing
         #expect(indicator.count == 1)
         await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(300))
-        while presenter.entries.isEmpty { await Task.yield() }
+        try await eventually { !presenter.entries.isEmpty }
         indicator.dismiss(second)
         await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(500))

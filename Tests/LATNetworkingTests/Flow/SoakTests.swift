@@ -125,7 +125,7 @@ private final class Soak: Sendable {
             return samples
         }
         // What a closure call tells last comes after its closure.
-        while tally.withLock({ $0.willStart != $0.didFinish }) { await Task.yield() }
+        try await eventually { tally.withLock { $0.willStart == $0.didFinish } }
         #expect(manager.runningRequests() == 0)
         await manager.shutdown()
         server.stop()

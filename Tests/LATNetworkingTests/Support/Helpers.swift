@@ -64,6 +64,19 @@ extension CentralRequestManager {
     }
 }
 
+/// Waits for something that nobody announces: looks again and again, for half a minute at most. Whatever is awaited may
+/// need the threads meanwhile.
+func eventually(
+    isolation: isolated (any Actor)? = #isolation, sourceLocation: SourceLocation = #_sourceLocation,
+    _ isSo: () async throws -> Bool
+) async throws {
+    for _ in 0..<15_000 {
+        if try await isSo() { return }
+        try await Task.sleep(for: .milliseconds(2))
+    }
+    Issue.record("it has not come about in half a minute", sourceLocation: sourceLocation)
+}
+
 /// The error that a call ends with; records an issue when it ends well.
 func failure<T>(
     of call: () async throws -> T, sourceLocation: SourceLocation = #_sourceLocation

@@ -27,11 +27,7 @@ import Testing
     private func wait(
         _ manager: DownloadManager, _ id: DownloadItem.ID, until isReached: (DownloadItem) -> Bool
     ) async throws {
-        for _ in 0..<3_000 {
-            if let item = manager.item(id), isReached(item) { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        Issue.record("never reached; it is \(String(describing: manager.item(id)))")
+        try await eventually { manager.item(id).map(isReached) ?? false }
     }
 
     @Test func allAreDoneAndTheEventsTell() async throws {
@@ -128,7 +124,7 @@ import Testing
         manager.remove(id)
         for await _ in progress {}
         try await server.mock.waitUntilDisconnected()
-        for _ in 0..<3_000 where directory.contents.contains("f.part") { try await Task.sleep(for: .milliseconds(10)) }
+        try await eventually { !directory.contents.contains("f.part") }
         #expect(directory.contents == ["queue", "queue/.lock"])
     }
 

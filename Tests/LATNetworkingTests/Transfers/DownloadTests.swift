@@ -71,16 +71,16 @@ import Testing
 
     @Test func anIdleWorkerTakesHalfOfTheSlowest() async throws {
         let bytes = content(8 << 20)
-        // The worker of the second range is slow; without help it alone would take 10 s.
+        // The worker of the second range is slow.
         let server = try RangeServer(bytes) { request, _, honest in
             request.headers["Range"]?.hasPrefix("bytes=4194304-") == true
                 ? honest.throttled(bytesPerSecond: 400 << 10) : honest
         }
-        let start = ContinuousClock.now
         _ = try await manager.download(server.url, to: target, segments: 2).value
         #expect(directory.read("big.bin") == bytes)
-        #expect(server.ranges.count >= 3)
-        #expect(ContinuousClock.now - start < .seconds(9))
+        // Somebody has fetched the end of what the slow one was given.
+        let starts = server.ranges.compactMap { Int($0.dropFirst("bytes=".count).prefix { $0 != "-" }) }
+        #expect(starts.contains { $0 > 4_194_304 })
     }
 
     @Test func aServerWithoutRangesGivesOneStream() async throws {
