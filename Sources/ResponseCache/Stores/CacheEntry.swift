@@ -2,6 +2,7 @@ public import FoundationEssentials
 public import HTTPCore
 
 /// A stored response without its body: what was asked, what was answered, and when.
+// swift-format-ignore
 public struct CacheEntry: Sendable {
     /// One for all copies, until one of them is changed: there are many fields, and an entry goes through many hands.
     private var storage: Storage
@@ -19,15 +20,15 @@ public struct CacheEntry: Sendable {
         var requestTime: Date
         var responseTime: Date
         var lastUse: Date
-        var isExpired: Bool = false
-        var isPinned: Bool = false
+        var isExpired = false
+        var isPinned = false
         var varyFields: [String] = []
         var tags: [String] = []
         var retainUntil: Date?
         var origin: CacheOrigin?
         var bodyByteCount: Int64 = 0
         var lease: CacheLease?
-        var tier: Tier = Tier.memory
+        var tier = Tier.memory
         var version: StoredVersion?
         var attachedBody: Data?
         var note: (any Sendable)?
@@ -46,99 +47,45 @@ public struct CacheEntry: Sendable {
     }
 
     /// What it is found by.
-    public var key: CacheKey {
-        get { storage.fields.key }
-        set { change { $0.key = newValue } }
-    }
+    public var key: CacheKey { get { storage.fields.key } set { change { $0.key = newValue } } }
     /// The method of the request.
-    public var method: String {
-        get { storage.fields.method }
-        set { change { $0.method = newValue } }
-    }
+    public var method: String { get { storage.fields.method } set { change { $0.method = newValue } } }
     /// The URL of the request, without user information and fragment.
-    public var url: String {
-        get { storage.fields.url }
-        set { change { $0.url = newValue } }
-    }
+    public var url: String { get { storage.fields.url } set { change { $0.url = newValue } } }
     /// The name of the domain's row, if the request had one.
-    public var domain: String? {
-        get { storage.fields.domain }
-        set { change { $0.domain = newValue } }
-    }
+    public var domain: String? { get { storage.fields.domain } set { change { $0.domain = newValue } } }
     /// The name of the server's row, if the request had one.
-    public var server: String? {
-        get { storage.fields.server }
-        set { change { $0.server = newValue } }
-    }
+    public var server: String? { get { storage.fields.server } set { change { $0.server = newValue } } }
     /// The user whose it is; `nil` for everybody's.
-    public var partition: String? {
-        get { storage.fields.partition }
-        set { change { $0.partition = newValue } }
-    }
+    public var partition: String? { get { storage.fields.partition } set { change { $0.partition = newValue } } }
 
     /// The status code of the answer.
-    public var status: Int {
-        get { storage.fields.status }
-        set { change { $0.status = newValue } }
-    }
+    public var status: Int { get { storage.fields.status } set { change { $0.status = newValue } } }
     /// The reason phrase of the answer.
-    public var reason: String {
-        get { storage.fields.reason }
-        set { change { $0.reason = newValue } }
-    }
+    public var reason: String { get { storage.fields.reason } set { change { $0.reason = newValue } } }
     /// The header fields of the answer, in order, without those that must not be stored (RFC 9111 §3.1).
-    public var headers: HTTPHeaders {
-        get { storage.fields.headers }
-        set { change { $0.headers = newValue } }
-    }
+    public var headers: HTTPHeaders { get { storage.fields.headers } set { change { $0.headers = newValue } } }
     /// When the request was sent, by the wall clock.
-    public var requestTime: Date {
-        get { storage.fields.requestTime }
-        set { change { $0.requestTime = newValue } }
-    }
+    public var requestTime: Date { get { storage.fields.requestTime } set { change { $0.requestTime = newValue } } }
     /// When the answer came, by the wall clock.
-    public var responseTime: Date {
-        get { storage.fields.responseTime }
-        set { change { $0.responseTime = newValue } }
-    }
+    public var responseTime: Date { get { storage.fields.responseTime } set { change { $0.responseTime = newValue } } }
     /// When it was used last, by the wall clock: sliding times to live count from here.
-    public var lastUse: Date {
-        get { storage.fields.lastUse }
-        set { change { $0.lastUse = newValue } }
-    }
+    public var lastUse: Date { get { storage.fields.lastUse } set { change { $0.lastUse = newValue } } }
     /// Whether it was found to be expired once. A clock that is put back does not make it fresh again.
-    public var isExpired: Bool {
-        get { storage.fields.isExpired }
-        set { change { $0.isExpired = newValue } }
-    }
+    public var isExpired: Bool { get { storage.fields.isExpired } set { change { $0.isExpired = newValue } } }
     /// Whether it is kept when room is made.
-    public var isPinned: Bool {
-        get { storage.fields.isPinned }
-        set { change { $0.isPinned = newValue } }
-    }
+    public var isPinned: Bool { get { storage.fields.isPinned } set { change { $0.isPinned = newValue } } }
     /// The names of the request's fields that `Vary` selects, in lower case, sorted.
-    public var varyFields: [String] {
-        get { storage.fields.varyFields }
-        set { change { $0.varyFields = newValue } }
-    }
+    public var varyFields: [String] { get { storage.fields.varyFields } set { change { $0.varyFields = newValue } } }
 
     /// What it can be removed by together with others, besides its URL; see ``CacheSelection/tag(_:)``.
-    public var tags: [String] {
-        get { storage.fields.tags }
-        set { change { $0.tags = newValue } }
-    }
+    public var tags: [String] { get { storage.fields.tags } set { change { $0.tags = newValue } } }
     /// The time after which nobody has a use for it, so that a store may drop it; `nil` when there is no such time. A hint:
     /// a store may keep it longer, and room may have to be made before. ``MemoryStore`` and ``DiskStore`` let such entries go
     /// before others when room is made, and all of them when they collect garbage; what is pinned stays.
-    public var retainUntil: Date? {
-        get { storage.fields.retainUntil }
-        set { change { $0.retainUntil = newValue } }
-    }
+    public var retainUntil: Date? { get { storage.fields.retainUntil } set { change { $0.retainUntil = newValue } } }
     /// What it is a copy of, in a store that stands before another one. A store keeps it like the other fields.
-    public var origin: CacheOrigin? {
-        get { storage.fields.origin }
-        set { change { $0.origin = newValue } }
-    }
+    public var origin: CacheOrigin? { get { storage.fields.origin } set { change { $0.origin = newValue } } }
 
     /// The bytes of the body. Known once it was written.
     public var bodyByteCount: Int64 {
@@ -146,33 +93,18 @@ public struct CacheEntry: Sendable {
         set { change { $0.bodyByteCount = newValue } }
     }
     /// The lease under which it was fetched, on its way to the store; not kept.
-    public var lease: CacheLease? {
-        get { storage.fields.lease }
-        set { change { $0.lease = newValue } }
-    }
+    public var lease: CacheLease? { get { storage.fields.lease } set { change { $0.lease = newValue } } }
 
     // What a store sets when it hands an entry out, and passes over when it takes one in.
 
     /// Where it was found.
-    public var tier: Tier {
-        get { storage.fields.tier }
-        set { change { $0.tier = newValue } }
-    }
+    public var tier: Tier { get { storage.fields.tier } set { change { $0.tier = newValue } } }
     /// Which storing it is; `nil` for one that no store has given out.
-    public var version: StoredVersion? {
-        get { storage.fields.version }
-        set { change { $0.version = newValue } }
-    }
+    public var version: StoredVersion? { get { storage.fields.version } set { change { $0.version = newValue } } }
     /// The whole body, where it is small and the store brought it along; else ``CacheStore/body(of:)`` gives it.
-    public var attachedBody: Data? {
-        get { storage.fields.attachedBody }
-        set { change { $0.attachedBody = newValue } }
-    }
+    public var attachedBody: Data? { get { storage.fields.attachedBody } set { change { $0.attachedBody = newValue } } }
     /// What the store wants to know when it is asked for the body, such as where that lies. Others pass it on.
-    public var note: (any Sendable)? {
-        get { storage.fields.note }
-        set { change { $0.note = newValue } }
-    }
+    public var note: (any Sendable)? { get { storage.fields.note } set { change { $0.note = newValue } } }
 
     /// Where an entry was found.
     public enum Tier: String, Hashable, Sendable {
