@@ -8,7 +8,8 @@ import Testing
 
     @Test(arguments: [
         ("500ms", Duration.milliseconds(500)), ("1s", .seconds(1)), ("1.5s", .milliseconds(1_500)),
-        ("0.3s", .milliseconds(300)), ("2m", .seconds(120)), ("1h", .seconds(3_600)), (".5ms", .microseconds(500)),
+        ("0.3s", .milliseconds(300)), ("2m", .seconds(120)), ("1h", .seconds(3_600)), ("1h30m", .seconds(5_400)),
+        (".5ms", .microseconds(500)),
     ])
     func durationsAreExact(text: String, duration: Duration) throws {
         #expect(try DurationArgument.parse(text, of: option) == duration)

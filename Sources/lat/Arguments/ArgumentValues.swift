@@ -15,7 +15,7 @@ enum DurationArgument {
 
     /// - Throws: ``UsageError`` that names the option.
     static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
-        guard let duration = DurationText.parse(text) else {
+        guard let duration = DurationText.parse(text.hasPrefix(".") ? "0" + text : text) else {
             let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
             let hint = isNumber ? "\(text)s or \(text)ms" : "500ms, 1.5s, 2m or 1h"
             throw UsageError("\(option.name) \"\(text)\" is not a duration; write it as \(hint)")
