@@ -49,7 +49,7 @@ let package = Package(
             exclude: ["CacheWriterProcess"]),
         // Killed by the tests of the cache while it writes.
         .executableTarget(
-            name: "CacheWriterProcess", dependencies: ["ResponseCache", "SQLite"],
+            name: "CacheWriterProcess", dependencies: ["Platform", "ResponseCache", "SQLite"],
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),

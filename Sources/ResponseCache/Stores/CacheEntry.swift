@@ -1,8 +1,8 @@
 public import FoundationEssentials
 public import HTTPCore
 
-/// A stored response without its body: what was asked, what was answered, and when.
 // swift-format-ignore
+/// A stored response without its body: what was asked, what was answered, and when.
 public struct CacheEntry: Sendable {
     /// One for all copies, until one of them is changed: there are many fields, and an entry goes through many hands.
     private var storage: Storage
