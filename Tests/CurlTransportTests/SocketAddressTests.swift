@@ -1,3 +1,4 @@
+import CLibcurl
 import Glibc
 import Platform
 import Testing
@@ -25,10 +26,10 @@ import Testing
         let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { for descriptor in [listener, client] { close(descriptor) } }
         #expect(SocketAddress.peer(of: client) == nil)
-        let any = try #require(SocketAddress(host: [127, 0, 0, 1]))
-        #expect(any.call(bind, listener) && listen(listener, 1) == 0)
+        let loopback = try #require(SocketAddress(host: [127, 0, 0, 1]))
+        #expect(loopback.call(bind, listener) && listen(listener, 1) == 0)
         let bound = try #require(SocketAddress.own(of: listener))
-        #expect(bound.port > 0 && bound.withoutPort == any)
+        #expect(bound.port > 0 && bound.withoutPort == loopback)
         #expect(bound.call(connect, client))
         #expect(SocketAddress.peer(of: client) == bound)
         #expect(SocketAddress.own(of: client)?.host == [127, 0, 0, 1])
