@@ -66,11 +66,16 @@ private func fuzzOrigins(_ value: String) throws {
         // The file of libcurl has one name for HTTP/1.1 and for what is called h1.
         var services = list.services
         for (origin, list) in services {
-            services[origin] = list.map { service in
-                var service = service
-                if service.protocolName == "h1" { service.protocolName = "http/1.1" }
-                return service
-            }
+            // What is over at once is not kept.
+            let kept = list.filter { $0.expires > now }
+            services[origin] =
+                kept.isEmpty
+                ? nil
+                : kept.map { service in
+                    var service = service
+                    if service.protocolName == "h1" { service.protocolName = "http/1.1" }
+                    return service
+                }
         }
         try expect(again.services == services, "alternatives \(again.services), were \(services)")
     }
