@@ -152,7 +152,8 @@ import Testing
 
     @Test(arguments: [1, 4]) func theDigestOfResumedDataIsRight(segments: Int) async throws {
         let bytes = content(5 << 20)
-        let server = try RangeServer(bytes) { $1 <= segments ? $2.stalling(.afterBodyBytes((2 << 20) / segments)) : $2 }
+        let share = Int64(2 << 20) / Int64(segments)
+        let server = try RangeServer(bytes) { $1 <= segments ? $2.stalling(.afterBodyBytes(share)) : $2 }
         let right = options { $0.digest = .sha256((try? Self.digest(bytes)) ?? "") }
         let first = manager.download(server.url, to: target, segments: segments, options: right)
         for await progress in first.progress where progress.completed > 1 << 20 { break }
