@@ -60,6 +60,14 @@ let package = Package(
             name: "DomainTableTests",
             dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
         .testTarget(name: "LATCommandTests", dependencies: ["LATTesting", "lat"]),
+        // What scripts/fuzz gives to libFuzzer, and the inputs that are replayed.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "HTTPCore", "DomainTableFormat", "CurlTransport", "ResponseCache", "Cryptography", "LATNetworking",
+                "LATTesting",
+            ],
+            exclude: ["Corpus"]),
     ]
 )
 

@@ -35,23 +35,27 @@ package enum FileName {
     /// last slash or backslash, without control characters and signs that turn the writing direction, without dots and
     /// blanks at its beginning, and short enough. `nil` when nothing is left.
     package static func sanitized(_ text: String) -> String? {
-        let last = text.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.last ?? ""
+        // By scalars: a slash and a combining mark after it would be one character, and still lead elsewhere; a dot and a
+        // mark would still be a hidden file.
+        let last = text.unicodeScalars.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.last
         var scalars = String.UnicodeScalarView()
-        for scalar in last.unicodeScalars where !isForbidden(scalar) { scalars.append(scalar) }
-        // By scalars: a dot and a combining mark after it would be one character, and still a hidden file.
+        for scalar in last ?? Substring.UnicodeScalarView() where !isForbidden(scalar) { scalars.append(scalar) }
         var name = Substring.UnicodeScalarView(scalars).drop(while: isTrimmed)
         while let end = name.last, isTrimmed(end) { name.removeLast() }
         guard !name.isEmpty else { return nil }
         return shortened(String(name))
     }
 
-    /// Cuts before the extension, never inside a character.
+    /// Cuts before the extension, and inside a character only when that alone is too long.
     private static func shortened(_ name: String) -> String {
         guard name.utf8.count > longest else { return name }
         let suffix = name.lastIndex(of: ".").map { name[$0...] } ?? ""
         let ending = suffix.utf8.count <= 16 ? String(suffix) : ""
         var stem = name.dropLast(ending.count)
-        while stem.utf8.count + ending.utf8.count > longest { stem.removeLast() }
+        let room = longest - ending.utf8.count
+        while stem.utf8.count > room, !stem.dropFirst().isEmpty { stem.removeLast() }
+        while stem.utf8.count > room { stem.unicodeScalars.removeLast() }
+        while let end = stem.unicodeScalars.last, isTrimmed(end) { stem.unicodeScalars.removeLast() }
         return stem + ending
     }
 

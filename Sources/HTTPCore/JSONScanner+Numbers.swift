@@ -72,7 +72,7 @@ extension JSONScanner {
 }
 
 /// The digits of a number in text, without zeros at the ends, and where the point is.
-private struct DecimalDigits: Equatable {
+struct DecimalDigits: Equatable {
     private var digits: [UInt8] = []
     private var exponent = 0
 
@@ -86,7 +86,8 @@ private struct DecimalDigits: Equatable {
             } else if byte == UInt8(ascii: ".") {
                 isPastPoint = true
             } else if byte | 0x20 == UInt8(ascii: "e") {
-                exponent += Int(Substring(rest)) ?? 0
+                // Far beyond what a number may have, and not so far that a digit more is too much for an `Int`.
+                exponent += min(max(Int(Substring(rest)) ?? 0, -1 << 60), 1 << 60)
                 break
             }
         }

@@ -140,7 +140,7 @@ enum JSONNumber: Hashable {
         let text = value.description
         if let whole = Int64(text) {
             self = .int(whole)
-        } else if let double = Double(text), double.isFinite, Decimal(string: double.description) == value {
+        } else if let double = Double(text), double.isFinite, DecimalDigits(text) == DecimalDigits(double.description) {
             self = .double(double)
         } else {
             self = .decimal(value)

@@ -76,9 +76,9 @@ import Testing
         let server = try MockServer()
         let other = try MockServer()
         server.enqueue(.pattern(byteCount: 8 << 20))
-        other.fallback { _ in .text("x").delayed(by: .milliseconds(250)) }
+        other.fallback { _ in .text("x").delayed(by: .milliseconds(2_500)) }
         try await withTransport { transport async throws in
-            let request = stream(server.url()).with { $0.idleTimeout = .milliseconds(80) }
+            let request = stream(server.url()).with { $0.idleTimeout = .seconds(2) }
             let response = try await transport.answer(to: request)
             _ = try await transport.get(other.url())
             #expect(try await response.body.collect(upTo: 1 << 30).count == 8 << 20)

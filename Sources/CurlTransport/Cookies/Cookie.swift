@@ -132,12 +132,15 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
-        // 0 stands for none; a time before 1970 is over as much as 1 s after it.
-        let expires = cookie.expires.map { max(1, Int64($0.timeIntervalSince1970.rounded(.up))) } ?? 0
+        // 0 stands for none; a time before 1970 is over as much as 1 s after it, and one that no number holds never is.
+        let expires = cookie.expires.map { date in
+            let seconds = date.timeIntervalSince1970.rounded(.up)
+            return max(1, Int64(exactly: seconds) ?? (seconds > 0 ? .max : 1))
+        }
         let domain = (cookie.includesSubdomains ? "." : "") + cookie.domain
         let fields = [
             domain, cookie.includesSubdomains ? "TRUE" : "FALSE", cookie.path, cookie.isSecure ? "TRUE" : "FALSE",
-            "\(expires)", cookie.name, cookie.value,
+            "\(expires ?? 0)", cookie.name, cookie.value,
         ]
         return (cookie.isHTTPOnly ? httpOnlyMark : "") + fields.joined(separator: "\t")
     }

@@ -93,10 +93,13 @@ struct AlternativeList: Sendable {
     /// One of the list: `h2="alt.example.org:443"; ma=86400; persist=1`.
     private static func service(_ text: String, of target: Target, now: Int64) -> AlternativeService? {
         let parts = FieldList.elements(of: text, separatedBy: UInt8(ascii: ";"))
-        guard let first = parts.first, let equals = first.firstIndex(of: "=") else { return nil }
+        // The name is a token (RFC 7838 §3): a blank in it would break the file.
+        guard let first = parts.first, let equals = first.firstIndex(of: "="), first[..<equals].utf8.isToken else {
+            return nil
+        }
         let name = first[..<equals].replacing("%2F", with: "/").lowercased()
         let authority = FieldList.unquoted(String(first[first.index(after: equals)...]))
-        guard !name.isEmpty, let colon = authority.lastIndex(of: ":"),
+        guard let colon = authority.lastIndex(of: ":"),
             let port = UInt16(authority[authority.index(after: colon)...]), port > 0
         else { return nil }
         let host = authority[..<colon].isEmpty ? target.host : String(authority[..<colon])

@@ -28,9 +28,10 @@ package enum HTTPText {
         guard text.hasPrefix("sha256//") else { return false }
         let digits = Array(text.utf8.dropFirst(8))
         guard digits.count == 44, digits[43] == UInt8(ascii: "=") else { return false }
-        let values = digits.dropLast().map(base64Value)
+        let values: [UInt8] = digits.dropLast().compactMap(base64Value)
         // The last digit carries four bits; what is below them must be zero.
-        return values.allSatisfy { $0 != nil } && (values.last ?? nil).map { $0 & 0b11 == 0 } == true
+        guard values.count == 43, let last = values.last else { return false }
+        return last & 0b11 == 0
     }
 
     private static func base64Value(_ byte: UInt8) -> UInt8? {

@@ -30,10 +30,10 @@ package struct PathTemplate: Hashable, Sendable {
                     throw Problem(reason: "{ is not closed; write {name}", range: index..<(index + 1))
                 }
                 guard Self.isName(inside) else {
+                    let name = QuotedText.of(String(decoding: inside, as: UTF8.self)).dropFirst().dropLast()
                     let reason =
                         inside.isEmpty
-                        ? "{} has no name; write {name}"
-                        : "{\(String(decoding: inside, as: UTF8.self))} is no name; use letters, digits, _, - and ."
+                        ? "{} has no name; write {name}" : "{\(name)} is no name; use letters, digits, _, - and ."
                     throw Problem(reason: reason, range: index..<(end + 1))
                 }
                 if !literal.isEmpty { pieces.append(.literal(String(decoding: literal, as: UTF8.self))) }

@@ -36,7 +36,7 @@ public struct CacheEntry: Sendable {
 
     /// `@unchecked Sendable`: changed only while a single entry has it.
     private final class Storage: @unchecked Sendable {
-        var fields: Fields
+        @exclusivity(unchecked) var fields: Fields
 
         init(_ fields: Fields) { self.fields = fields }
     }

@@ -170,6 +170,7 @@ import Testing
         ("attachment; filename=\"a\u{202E}gpj.exe\"", "agpj.exe"),
         ("attachment; filename=\"a\u{0}\u{1B}b\r\nc\"", "abc"),
         ("attachment; filename=\"x;y.txt\"", "x;y.txt"), ("attachment; filename=\".\u{301}a\"", "\u{301}a"),
+        ("attachment; filename=\"../a/\u{301}b\"", "\u{301}b"), ("attachment; filename=\"a\\\u{301}b\"", "\u{301}b"),
     ]) func aDispositionGivesAName(_ field: String, _ name: String) {
         #expect(FileName.disposition(field) == name)
     }
@@ -192,5 +193,9 @@ import Testing
     @Test func aLongNameIsCutBeforeItsExtension() throws {
         let name = try #require(FileName.sanitized(String(repeating: "ä", count: 300) + ".tar.gz"))
         #expect(name.utf8.count <= FileName.longest && name.hasSuffix(".gz") && name.hasPrefix("ää"))
+        // One character with more marks than a name has bytes.
+        let marked = try #require(FileName.sanitized("e" + String(repeating: "\u{301}", count: 150)))
+        #expect(marked.utf8.count == 199)
+        #expect(FileName.sanitized(String(repeating: "a.", count: 150))?.hasSuffix("a") == true)
     }
 }

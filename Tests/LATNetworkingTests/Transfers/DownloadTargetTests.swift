@@ -152,7 +152,8 @@ import Testing
 
     @Test(arguments: [1, 4]) func theDigestOfResumedDataIsRight(segments: Int) async throws {
         let bytes = content(5 << 20)
-        let server = try RangeServer(bytes) { $1 <= segments ? $2.throttled(bytesPerSecond: 1 << 20) : $2 }
+        let share = Int64(2 << 20) / Int64(segments)
+        let server = try RangeServer(bytes) { $1 <= segments ? $2.stalling(.afterBodyBytes(share)) : $2 }
         let right = options { $0.digest = .sha256((try? Self.digest(bytes)) ?? "") }
         let first = manager.download(server.url, to: target, segments: segments, options: right)
         for await progress in first.progress where progress.completed > 1 << 20 { break }
@@ -183,7 +184,7 @@ import Testing
     }
 
     @Test func whatCannotBeBelievedIsNotGoneOnWith() async throws {
-        let slow = try RangeServer(Self.bytes) { $1 % 2 == 1 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        let slow = try RangeServer(Self.bytes) { $1 % 2 == 1 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
         let breakages: [() throws -> Void] = [
             { try directory.write(Data("nonsense".utf8), to: "f.part.journal") },
             { truncate(directory.path(of: "f.part.journal"), 60) },

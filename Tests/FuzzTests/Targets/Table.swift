@@ -1,0 +1,21 @@
+@testable import DomainTableFormat
+@testable import LATNetworking
+
+/// Every diagnostic has a place in the file; a table is made of a file exactly when nothing is wrong with it, and has every
+/// row of the file.
+@Sendable func fuzzTable(_ bytes: [UInt8]) throws {
+    let reading = DomainTableFile.read(bytes, name: "f")
+    for diagnostic in reading.diagnostics { try expectPlace(diagnostic, in: bytes) }
+    try expect(reading.diagnostics == reading.diagnostics.inFileOrder, "not in the order of the file")
+    do {
+        let contents = try TableContents(bytes, name: "f", folder: "/tmp")
+        try expect(reading.errors.isEmpty, "a table made of a broken file: \(reading.errors)")
+        try expect(contents.fileDomains.names.count == reading.file.domains.count, "a domain is missing")
+        try expect(contents.fileServers.names.count == reading.file.servers.count, "a server is missing")
+        _ = TableSnapshot(contents)
+    } catch let error as FuzzFault {
+        throw error
+    } catch {
+        try expect(!reading.errors.isEmpty, "no table, and nothing is wrong: \(error)")
+    }
+}
