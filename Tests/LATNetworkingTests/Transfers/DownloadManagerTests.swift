@@ -16,9 +16,11 @@ import Testing
 
     private var folder: String { directory.path(of: "queue") }
 
-    private func slowServer() throws -> RangeServer {
+    /// - Parameter holds: whether what is asked for as `held` waits.
+    private func slowServer(holds: @escaping @Sendable () -> Bool = { true }) throws -> RangeServer {
         try RangeServer(Self.bytes) { request, _, honest in
-            request.query == "slow" && request.headers["Range"] == nil
+            if request.query == "held", holds() { return honest.stalling(.start) }
+            return request.query == "slow" && request.headers["Range"] == nil
                 ? honest.stalling(.afterBodyBytes(300_000)) : honest
         }
     }
@@ -56,10 +58,11 @@ import Testing
     }
 
     @Test func aLaterManagerGoesOnWithWhatAnEarlierOneLeft() async throws {
-        let server = try slowServer()
+        let mayEnd = Signal()
+        let server = try slowServer { !mayEnd.isRaised }
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let slow = try manager.add(server.url + "?slow", to: directory.path(of: "slow"), priority: .high)
-        let held = try manager.add(server.url, to: directory.path(of: "held"))
+        let held = try manager.add(server.url + "?held", to: directory.path(of: "held"))
         manager.pause(held)
         try await wait(manager, slow) { $0.progress.completed >= 300_000 }
         #expect(throws: NetworkError.self) { try DownloadManager(central, folder: folder) }
@@ -68,6 +71,7 @@ import Testing
         #expect(await waiting?.kind == .shutDown)
         #expect(throws: NetworkError.self) { try manager.add(server.url, to: directory.path(of: "late")) }
 
+        mayEnd.raise()
         let later = try DownloadManager(central, folder: folder, limit: 2)
         #expect(later.unreadableFiles.isEmpty && later.item(held)?.state == .paused)
         #expect(later.item(slow)?.priority == .high)
