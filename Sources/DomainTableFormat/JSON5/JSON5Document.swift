@@ -101,26 +101,3 @@ extension JSON5Node {
         }
     }
 }
-
-/// Text of a file inside a message.
-package enum QuotedText {
-    private static let longest = 60
-
-    /// In double quotes, shortened, control characters escaped, a password in a URL hidden.
-    package static func of(_ text: String) -> String {
-        var shown = ""
-        for scalar in HTTPAddress.redacted(text).unicodeScalars.prefix(longest) {
-            switch scalar {
-            case "\"": shown += "\\\""
-            case "\\": shown += "\\\\"
-            case "\n": shown += "\\n"
-            case "\r": shown += "\\r"
-            case "\t": shown += "\\t"
-            case _ where scalar.properties.generalCategory == .control:
-                shown += "\\u{" + String(scalar.value, radix: 16) + "}"
-            default: shown.unicodeScalars.append(scalar)
-            }
-        }
-        return "\"" + shown + (text.unicodeScalars.count > longest ? "…\"" : "\"")
-    }
-}
