@@ -27,15 +27,15 @@ import Testing
     /// The folder may have been made by an administrator, for everybody to look into.
     @Test(arguments: [false, true]) func filesAreTheOwnersAlone(wasThere: Bool) async throws {
         if wasThere {
-            try run("umask 0; mkdir -p $CACHE; : > $CACHE/index-3.sqlite; chmod 666 $CACHE/index-3.sqlite")
+            try run("umask 0; mkdir -p $CACHE; : > $CACHE/index-4.sqlite; chmod 666 $CACHE/index-4.sqlite")
         }
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"), Make.body(50_000))
         try await store.put(Make.entry("b"), Make.body(50))
-        for name in ["index-3.sqlite", "index-3.sqlite-wal", "index-3.sqlite-shm", "lock"] {
+        for name in ["index-4.sqlite", "index-4.sqlite-wal", "index-4.sqlite-shm", "lock"] {
             #expect(mode(name) == 0o600, "\(name)")
         }
-        #expect(mode("bodies-3") == 0o700)
+        #expect(mode("bodies-4") == 0o700)
         for file in directory.bodyFiles("cache") { #expect(mode(String(file.dropFirst("cache/".count))) == 0o600) }
     }
 
@@ -66,7 +66,7 @@ import Testing
         try await first?.flush()
         first = nil
         let connection = try SQLiteConnection(
-            path: folder + "/index-3.sqlite", mode: .creating, busyTimeout: .seconds(5))
+            path: folder + "/index-4.sqlite", mode: .creating, busyTimeout: .seconds(5))
         // `b` is made to be found by what belongs to `a`.
         try connection.execute("DELETE FROM entries WHERE id = 1")
         try connection.execute("UPDATE entries SET \(column) = x'0102' WHERE id = 2")
@@ -78,7 +78,7 @@ import Testing
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"), Make.body(50))
         try await store.flush()
-        try run("cp $CACHE/index-3.sqlite $CACHE/copy; rm -f $CACHE/copy-*")
+        try run("cp $CACHE/index-4.sqlite $CACHE/copy; rm -f $CACHE/copy-*")
         let copy = try SQLiteConnection(path: folder + "/copy", mode: .immutable, busyTimeout: .seconds(5))
         #expect(try copy.number("SELECT count(*) FROM entries") == 1)
     }

@@ -82,7 +82,7 @@ import Testing
                 ($0.note as? StoredBody)?.file != nil
             }
             #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows stay")
-            #expect(!directory.contents.contains("cache/index-3.sqlite.damaged"))
+            #expect(!directory.contents.contains("cache/index-4.sqlite.damaged"))
         }
         print(
             "kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",

@@ -9,7 +9,7 @@ import SQLite
 /// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
 final class CacheIndex {
     /// `PRAGMA user_version`, and part of the file's name.
-    static let schemaVersion: Int64 = 3
+    static let schemaVersion: Int64 = 4
     /// `PRAGMA application_id`: "LATc".
     static let applicationID: Int64 = 0x4C41_5463
 

@@ -83,7 +83,7 @@ final class DiskCore: Sendable {
     init(directory: String, rule: PruneRule, key: Data?) throws {
         layout = DiskLayout(directory)
         self.rule = rule
-        leases = LeaseFile(directory + "/leases")
+        leases = LeaseFile(layout.leases)
         sealer = try EntrySealer(key: key)
         writer = try randomBytes(8).reduce(0) { $0 << 8 | Int64($1) } & .max
         watch = ChangeWatch(layout, sealer, writer: writer)

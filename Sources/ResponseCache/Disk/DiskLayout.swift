@@ -4,14 +4,15 @@ import Platform
 
 /// Where the files of a cache lie, and what is done with them.
 ///
-/// `index-3.sqlite` with its `-wal` and `-shm`, `lock`, and `bodies-3/`, in which a body that is being written is called
-/// `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody clears it away. The
-/// number is that of the format, so that two releases of a program share a folder during a deploy. All is the owner's
-/// alone, whatever the process's mask.
+/// `index-4.sqlite` with its `-wal` and `-shm`, `lock`, `leases-4`, and `bodies-4/`, in which a body that is being
+/// written is called `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody
+/// clears it away. The number is that of the format, so that two releases of a program share a folder during a deploy.
+/// All is the owner's alone, whatever the process's mask.
 struct DiskLayout: Sendable {
     let directory: String
     let index: String
     let bodies: String
+    let leases: String
 
     init(_ directory: String) {
         var directory = directory
@@ -19,6 +20,7 @@ struct DiskLayout: Sendable {
         self.directory = directory
         index = directory + "/index-\(CacheIndex.schemaVersion).sqlite"
         bodies = directory + "/bodies-\(CacheIndex.schemaVersion)"
+        leases = directory + "/leases-\(CacheIndex.schemaVersion)"
     }
 
     /// Makes the folders, for the owner only, if they are not there.
@@ -62,6 +64,7 @@ struct DiskLayout: Sendable {
             guard let lastUse, now - lastUse > 7 * 86_400 else { continue }
             for file in files { unlink(file) }
             unlink("\(directory)/\(name).damaged")
+            unlink("\(directory)/leases\(number)")
             try? FileManager.default.removeItem(atPath: "\(directory)/bodies\(number)")
         }
     }

@@ -18,7 +18,7 @@ public import HTTPCore
 /// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
 /// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
 /// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
-/// `index-3.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+/// `index-4.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
 ///
 /// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
 ///

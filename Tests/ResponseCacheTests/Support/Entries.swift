@@ -66,7 +66,7 @@ extension DiskStore {
 extension TemporaryDirectory {
     /// The files of bodies below a folder.
     func bodyFiles(_ folder: String) -> [String] {
-        contents.filter { $0.hasPrefix(folder + "/bodies-3/") }
+        contents.filter { $0.hasPrefix(folder + "/bodies-4/") }
     }
 }
 
