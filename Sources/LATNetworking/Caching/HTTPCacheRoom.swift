@@ -304,6 +304,14 @@ struct HTTPCacheRoom: Room {
             case .own(let lease)?, .late(let lease)?: ticket.lease = lease
             case .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
             }
+            // Somebody else may have refreshed it between the look-up and the lease.
+            if ticket.lease != nil,
+                case .answer(let answer) = CacheStrategy(
+                    refreshing, ticket.identity, entries: await operations.entries(ticket),
+                    at: operations.storage.now(), operations.mode), !answer.refreshes
+            {
+                return operations.flights.end(ticket.flight, flight, .stored)
+            }
             if case .forward(let forward) = CacheStrategy(
                 refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), operations.mode,
                 isRevalidating: true),
