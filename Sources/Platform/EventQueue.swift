@@ -20,6 +20,14 @@ package final class EventQueue: @unchecked Sendable {
         @inlinable package static var gone: Events { Events(rawValue: EPOLLERR.rawValue | EPOLLHUP.rawValue) }
         /// Told once, and again only when something new happens.
         @inlinable package static var edge: Events { Events(rawValue: EPOLLET.rawValue) }
+
+        // Asked several times for each request: what `OptionSet` brings is called through witnesses from other modules.
+
+        @inlinable package func contains(_ other: Events) -> Bool { rawValue & other.rawValue == other.rawValue }
+
+        @inlinable package func isDisjoint(with other: Events) -> Bool { rawValue & other.rawValue == 0 }
+
+        @inlinable package func union(_ other: Events) -> Events { Events(rawValue: rawValue | other.rawValue) }
     }
 
     /// Readable when something has happened to a descriptor that is watched.

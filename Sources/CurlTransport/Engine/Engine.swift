@@ -275,14 +275,13 @@ final class Engine: @unchecked Sendable {
     }
 }
 
-// By bits, several times for each request: the operations of `OptionSet` would be called through witnesses here.
 extension EventQueue.Events {
     /// What libcurl wants to hear of (`CURL_POLL_…`).
     init(pollingFor what: CInt) {
         switch what {
         case CURL_POLL_IN: self = .readable
         case CURL_POLL_OUT: self = .writable
-        case CURL_POLL_INOUT: self.init(rawValue: Self.readable.rawValue | Self.writable.rawValue)
+        case CURL_POLL_INOUT: self = .readable.union(.writable)
         default: self.init(rawValue: 0)
         }
     }
@@ -290,9 +289,9 @@ extension EventQueue.Events {
     /// What libcurl is told (`CURL_CSELECT_…`).
     var curlSelect: CInt {
         var what: CInt = 0
-        if rawValue & Self.readable.rawValue != 0 { what |= CURL_CSELECT_IN }
-        if rawValue & Self.writable.rawValue != 0 { what |= CURL_CSELECT_OUT }
-        if rawValue & Self.gone.rawValue != 0 { what |= CURL_CSELECT_ERR }
+        if contains(.readable) { what |= CURL_CSELECT_IN }
+        if contains(.writable) { what |= CURL_CSELECT_OUT }
+        if !isDisjoint(with: .gone) { what |= CURL_CSELECT_ERR }
         return what
     }
 }
