@@ -199,14 +199,12 @@ struct CacheOperations: Sendable {
     ) async throws -> HTTPResponse {
         try await flights.lead(ticket.flight, flight) {
             var ticket = ticket
-            if let behind = storage.behind, behind.givesLeases {
-                switch await behind.lead(ticket.flight, for: timeout ?? .seconds(60)) {
-                case .own(let lease): ticket.lease = lease
-                case .late(let lease):
-                    if let response = try await look() { return (response, true) }
-                    ticket.lease = lease
-                case .others: break
-                }
+            switch await storage.behind?.lead(ticket.flight, for: timeout) {
+            case .own(let lease)?: ticket.lease = lease
+            case .late(let lease)?:
+                if let response = try await look() { return (response, true) }
+                ticket.lease = lease
+            case .others?, nil: break
             }
             return try await counted { try await fetch(ticket) }
         }

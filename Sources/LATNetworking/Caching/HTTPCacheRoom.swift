@@ -298,9 +298,7 @@ struct HTTPCacheRoom: Room {
         Task {
             var ending = FlightTable.Ending.notStored
             var ticket = ticket
-            switch await operations.storage.behind?.lead(
-                ticket.flight, for: refreshing.timeout ?? .seconds(60), waits: false)
-            {
+            switch await operations.storage.behind?.lead(ticket.flight, for: refreshing.timeout, waits: false) {
             case .own(let lease)?, .late(let lease)?: ticket.lease = lease
             case .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
             }

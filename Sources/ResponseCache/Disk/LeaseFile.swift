@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Platform
 import Synchronization
 
 /// Leases between processes: locks on single bytes of an empty file, which the kernel takes away from a process that ends.
@@ -30,15 +31,9 @@ final class LeaseFile: Sendable {
                 state.held.remove(byte)
                 return nil
             }
-            return CacheLease(number: Self.number()) { self.release(byte) }
+            // The same clock for all processes of the machine.
+            return CacheLease(number: UInt64(MonotonicTime.now.nanoseconds)) { self.release(byte) }
         }
-    }
-
-    /// Nanoseconds since the machine was started: the same clock for all of its processes.
-    private static func number() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
     private func release(_ byte: Int64) {

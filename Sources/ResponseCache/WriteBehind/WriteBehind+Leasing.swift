@@ -9,18 +9,16 @@ extension WriteBehind {
         case others
     }
 
-    /// Whether the store gives leases.
-    package var givesLeases: Bool { store.leasing != nil }
-
     /// Asks who fetches an answer.
     ///
     /// - Parameters:
     ///   - name: names the answer.
-    ///   - duration: how long the fetch takes at most.
+    ///   - duration: how long the fetch takes at most; `nil` where nobody says so.
     ///   - waits: whether somebody else is waited for, as long as for a look-up at most. Else the answer is
     ///     ``Lead/others`` at once.
-    package func lead(_ name: String, for duration: Duration, waits: Bool = true) async -> Lead {
+    package func lead(_ name: String, for duration: Duration?, waits: Bool = true) async -> Lead {
         guard let leasing = store.leasing else { return .own(nil) }
+        let duration = duration ?? .seconds(60)
         let end = ContinuousClock.now + settings.lookUpTimeout
         do {
             let lead = try await patience.run(within: settings.lookUpTimeout) {
