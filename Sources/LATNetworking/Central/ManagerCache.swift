@@ -89,9 +89,7 @@ extension CentralRequestManager {
             else { return try await store.remove(canonical(selection)) }
             var removed = CacheUsage()
             for entry in try await inspecting.entries(selection) where !entry.isValue {
-                let usage = try await store.remove(.key(entry.key))
-                removed.entryCount += usage.entryCount
-                removed.byteCount += usage.byteCount
+                removed += try await store.remove(.key(entry.key))
             }
             return removed
         }

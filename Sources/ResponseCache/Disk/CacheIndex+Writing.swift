@@ -213,9 +213,7 @@ extension CacheIndex {
             guard excess > 0 else { return removed }
             let victims = try victims(excess)
             guard !victims.isEmpty else { return removed }
-            let (usage, _) = try remove(rows: victims.map { $0.row }, &effects)
-            removed.entryCount += usage.entryCount
-            removed.byteCount += usage.byteCount
+            removed += try remove(rows: victims.map { $0.row }, &effects).usage
         }
     }
 

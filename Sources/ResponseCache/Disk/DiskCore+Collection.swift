@@ -16,7 +16,8 @@ extension DiskCore {
         }
     }
 
-    /// Removes what nobody has a use for any more, prunes, removes bodies without rows and rows without bodies, and gives free pages back to the disk.
+    /// Removes what nobody has a use for any more, prunes, removes bodies without rows and rows without bodies, and gives free
+    /// pages back to the disk.
     func collectGarbage() async throws -> CacheUsage {
         guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }
         var removed = CacheUsage()
@@ -24,12 +25,9 @@ extension DiskCore {
         repeat {
             // Some at a time: others may write in between.
             ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
-            removed.entryCount += ended.entryCount
-            removed.byteCount += ended.byteCount
+            removed += ended
         } while ended.entryCount == CacheIndex.victimLimit
-        let pruned = try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
-        removed.entryCount += pruned.entryCount
-        removed.byteCount += pruned.byteCount
+        removed += try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
         do {
             removed.byteCount += try await scans.run { [self] in
                 let orphans = try layout.removeOrphans { name in

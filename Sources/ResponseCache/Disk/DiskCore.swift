@@ -1,5 +1,4 @@
 import CLinux
-import CSQLite
 import Cryptography
 import Dispatch
 import FoundationEssentials

@@ -145,9 +145,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage {
         var removed = removeEnded()
-        let evicted = makeRoom()
-        removed.entryCount += evicted.entryCount
-        removed.byteCount += evicted.byteCount
+        removed += makeRoom()
         return removed
     }
 

@@ -200,4 +200,10 @@ public struct CacheUsage: Hashable, Sendable {
         self.entryCount = entryCount
         self.byteCount = byteCount
     }
+
+    /// Adds another one.
+    package static func += (sum: inout CacheUsage, usage: CacheUsage) {
+        sum.entryCount += usage.entryCount
+        sum.byteCount += usage.byteCount
+    }
 }
