@@ -87,5 +87,6 @@ extension Slice<UnsafeBufferPointer<UInt8>> {
 }
 
 extension UInt8 {
-    fileprivate var isFieldWhitespace: Bool { self == 0x20 || self == 0x09 }
+    /// Space or tab (RFC 9110 §5.6.3).
+    var isFieldWhitespace: Bool { self == 0x20 || self == 0x09 }
 }

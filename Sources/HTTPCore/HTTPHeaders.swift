@@ -239,10 +239,6 @@ private struct WireLines: Sequence, IteratorProtocol {
     }
 }
 
-extension UInt8 {
-    fileprivate var isFieldWhitespace: Bool { self == 0x20 || self == 0x09 }
-}
-
 extension ArraySlice<UInt8> {
     fileprivate func trimmed(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
         // By index: `removeFirst()` would copy a slice that shares its storage.

@@ -2,6 +2,7 @@ import Cryptography
 public import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// A digest of bytes, by libcrypto.
 ///
@@ -88,6 +89,6 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
     }
 
     private static func unreadable(_ operation: String, _ code: Int32) -> NetworkError {
-        .storage(.unreadable, operation, "\(String(cString: strerror(code))); look at the file and its rights")
+        .storage(.unreadable, operation, "\(SystemError(code: code).text); look at the file and its rights")
     }
 }

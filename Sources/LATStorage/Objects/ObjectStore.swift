@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import SQLite
 
 /// Keeps values of plain Swift types in a SQLite file, without SQL.
@@ -173,7 +174,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         let time = Int64(Date().timeIntervalSince1970 * 1_000)
         let aside = "\(path).corrupt-\(time)"
         guard rename(path, aside) == 0 else {
-            let reason = String(cString: strerror(errno))
+            let reason = SystemError().text
             throw NetworkError.storage(
                 .unreadable, "set \(path) aside", "\(reason); look at the rights of its folder")
         }

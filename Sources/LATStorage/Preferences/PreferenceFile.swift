@@ -41,7 +41,7 @@ struct PreferenceFile: Sendable {
     func failure(_ operation: String, _ code: Int32, _ advice: String) -> NetworkError {
         .storage(
             code == ENOSPC || code == EDQUOT ? .full : code == EROFS || code == EACCES ? .readOnly : .unreadable,
-            "\(operation) \(path)", "\(String(cString: strerror(code))); \(advice)")
+            "\(operation) \(path)", "\(SystemError(code: code).text); \(advice)")
     }
 
     var stamp: Stamp? {
