@@ -12,12 +12,10 @@ import Testing
     init() throws { directory = try TemporaryDirectory() }
 
     @Test func processesThatSaveAtOnceAgree() async throws {
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
         for round in 0..<40 {
             let folder = directory.path(of: "cache\(round)")
             let processes = try (0..<4).map { number in
-                try ChildProcess([program, folder, "identityKey"], output: directory.path(of: "\(round)-\(number)"))
+                try ChildProcess.cacheWriter(folder, "identityKey", output: directory.path(of: "\(round)-\(number)"))
             }
             // Each has a secret of its own, as there is none yet.
             for process in processes { try #require(process.waitUntilStopped()) }

@@ -30,10 +30,8 @@ import Testing
     }
 
     private func start(first: Int, keyCount: Int, limit: Int = 1_000_000_000) throws -> ChildProcess {
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
-        return try ChildProcess(
-            [program, folder, "\(first)", "\(keyCount)", "\(limit)"], output: directory.path(of: "out\(first)"))
+        try ChildProcess.cacheWriter(
+            folder, "\(first)", "\(keyCount)", "\(limit)", output: directory.path(of: "out\(first)"))
     }
 
     /// Every entry is whole; gives the numbers that are there.

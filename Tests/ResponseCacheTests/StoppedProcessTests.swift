@@ -42,9 +42,7 @@ import Testing
         for name in ["old", "wrong"] { try await first.put(Make.entry(name)) }
         try await first.flush()
         let opened = behind(first)
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
-        let neighbour = try ChildProcess([program, folder, phase.rawValue])
+        let neighbour = try ChildProcess.cacheWriter(folder, phase.rawValue)
         try #require(neighbour.waitUntilStopped())
         let fresh = behind(try tiered())
         for behind in [opened, fresh] {
@@ -75,9 +73,7 @@ import Testing
     @Test func aLeaseEndsWithItsProcess() async throws {
         let store = try tiered()
         try await store.put(Make.entry("a"))
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
-        let neighbour = try ChildProcess([program, folder, "lease"])
+        let neighbour = try ChildProcess.cacheWriter(folder, "lease")
         try #require(neighbour.waitUntilStopped())
         guard case .others = await behind(store).lead("k", for: .seconds(60)) else {
             Issue.record("a stopped process has no lease any more")
@@ -102,9 +98,7 @@ import Testing
     @Test func aBusyIndexCostsABatchOneWait() async throws {
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"))
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
-        let neighbour = try ChildProcess([program, folder, Phase.writeLock.rawValue])
+        let neighbour = try ChildProcess.cacheWriter(folder, Phase.writeLock.rawValue)
         try #require(neighbour.waitUntilStopped())
         // Ten that wait for each other's turn would take fifty seconds.
         let failures = await withTaskGroup(of: Bool.self) { group in

@@ -196,28 +196,14 @@ import Testing
 }
 
 /// One store, then another.
-private final class SwitchedStore: CacheStore {
-    private let store: Mutex<any CacheStore>
+private final class SwitchedStore: ForwardingStore {
+    private let current: Mutex<any CacheStore>
 
-    init(_ store: any CacheStore) { self.store = Mutex(store) }
+    init(_ store: any CacheStore) { current = Mutex(store) }
 
-    func use(_ other: any CacheStore) { store.withLock { $0 = other } }
+    func use(_ other: any CacheStore) { current.withLock { $0 = other } }
 
-    private var current: any CacheStore { store.withLock { $0 } }
-
-    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await current.entries(for: primaryKey) }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await current.body(of: entry) }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await current.writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await current.update(entry) }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await current.touch(key, at: time) }
-
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await current.remove(selection) }
+    var store: any CacheStore { current.withLock { $0 } }
 }
 
 /// A store of an app that does not do what it is to do.

@@ -126,8 +126,8 @@ private final class HeldAnswers: Transport {
 }
 
 /// A store that tells when a lease was refused.
-private final class WatchedLeases: CacheLeasing {
-    private let store: TieredStore
+private final class WatchedLeases: ForwardingStore, CacheLeasing {
+    let store: any CacheStore
     private let refused: Signal
 
     init(_ store: TieredStore, _ refused: Signal) {
@@ -140,18 +140,4 @@ private final class WatchedLeases: CacheLeasing {
         if lease == nil { refused.raise() }
         return lease
     }
-
-    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await store.entries(for: primaryKey) }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await store.writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
-
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await store.remove(selection) }
 }

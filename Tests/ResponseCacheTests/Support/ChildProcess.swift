@@ -26,6 +26,13 @@ struct ChildProcess {
         self.identifier = identifier
     }
 
+    /// `CacheWriterProcess`, which is built beside the tests.
+    static func cacheWriter(_ arguments: String..., output: String = "/dev/null") throws -> ChildProcess {
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
+        return try ChildProcess([program] + arguments, output: output)
+    }
+
     func kill() { _ = Glibc.kill(identifier, SIGKILL) }
 
     /// Waits until it has stopped itself; `false` when it has ended instead.
