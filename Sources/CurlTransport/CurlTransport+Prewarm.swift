@@ -1,26 +1,26 @@
 import HTTPCore
 
 extension CurlTransport {
-    /// Opens connections to a URL's origin, name look-up and TLS done, and leaves them in the pool for the requests that
-    /// follow. Nothing is sent on them; with libcurl 8 and in clear text one `HEAD` of `/` on each.
+    /// Opens connections to a URL's origin, including name look-up and TLS handshake, and leaves them in the pool. It
+    /// sends no request, except with libcurl 8 in clear text: there it sends one `HEAD` for `/` on each connection.
     ///
     /// - Parameters:
-    ///   - url: an absolute URL; its path does not matter.
-    ///   - connections: how many. An idle one counts as the first of them. Where the server speaks HTTP/2 over TLS one is
-    ///     enough, and no more are opened.
-    /// - Throws: ``NetworkError`` when a connection does not come about; of kind ``NetworkError/Kind/invalidRequest`` for
-    ///   fewer than one, and for more than ``EngineConfiguration/maxConnectionsPerHost``, which would close each other.
-    ///   Those that came about stay.
+    ///   - url: An absolute URL; its path is ignored.
+    ///   - connections: How many connections to open, 1 by default. An idle connection counts as the first. If the
+    ///     server speaks HTTP/2 over TLS, one is enough and no more are opened.
+    /// - Throws: ``NetworkError`` when a connection cannot be opened; those already open stay in the pool. The kind is
+    ///   ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above
+    ///   ``EngineConfiguration/maxConnectionsPerHost``.
     public func prewarm(_ url: String, connections: Int = 1) async throws {
         try await prewarm(HTTPRequest("HEAD", url), connections: connections)
     }
 
-    /// The same with the settings of a request: its pins, its proxy.
+    /// Prewarms with a request's own settings, such as its pins and proxy.
     package func prewarm(_ request: HTTPRequest, connections: Int) async throws {
         let limit = request.maxConnectionsPerHost ?? standardPlan.maxConnectionsPerHost
         guard (1...limit).contains(connections) else {
             throw NetworkError.invalidRequest(
-                "prewarm: connections is \(connections); there can be 1 to \(limit) (maxConnectionsPerHost)")
+                "prewarm: connections is \(connections); give 1 to \(limit) (maxConnectionsPerHost)")
         }
         var root = request
         root.url = try targets.target(for: request.url).origin + "/"
@@ -32,7 +32,7 @@ extension CurlTransport {
         }
     }
 
-    /// Returns whether the connection is shared by requests.
+    /// Opens one connection. Returns whether it is multiplexed.
     private func warm(_ request: HTTPRequest, takesKnown: Bool) async throws -> Bool {
         let warmUp = WarmUp(takesKnown: takesKnown)
         let transfer = try prepare(request, nil, warmUp: warmUp)

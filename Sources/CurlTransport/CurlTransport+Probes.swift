@@ -2,7 +2,7 @@ import HTTPCore
 
 extension CurlTransport {
     /// Connects to a request's origin as the request would (proxy, TLS, pins, overrides), sends nothing, and closes the
-    /// connection. Requests are not kept waiting by it, nor it by them.
+    /// connection. Probes and requests do not wait for each other.
     package func connect(
         for request: HTTPRequest, options: ConnectionOptions = ConnectionOptions()
     ) async -> ConnectionReport {
@@ -27,8 +27,8 @@ extension CurlTransport {
         }
     }
 
-    /// Calls back, on the engine's thread, whenever links, addresses or routes have changed. The closure is let go of
-    /// when the engine ends.
+    /// Calls back on the engine's thread whenever links, addresses or routes change. The closure is released when the
+    /// engine ends.
     package func observeNetwork(_ observer: @escaping @Sendable () -> Void) {
         mailbox.post(.services { $0?.observeNetwork(observer) })
     }
@@ -38,7 +38,7 @@ extension CurlTransport {
     ) throws(NetworkError) -> ConnectionProbe {
         let target = try targets.target(for: request.url)
         var plan = try plan(for: request, target)
-        // The probe's time is over for all of it at once: name, connection, TLS.
+        // One timeout covers the whole probe: name look-up, connection and TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
         plan.timeout = plan.connectTimeout
         let proxy = plan.proxy?.url

@@ -4,27 +4,27 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// The engine: sends requests through libcurl, on one thread of its own.
+/// The libcurl engine: a transport that sends requests on a thread of its own.
 ///
 /// ```swift
 /// let transport = try CurlTransport()
 /// let response = try await transport.send(HTTPRequest("GET", "http://127.0.0.1:8080/"))
 /// ```
 ///
-/// It keeps connections, multiplexes HTTP/2, measures, limits and cancels.
-/// It follows no redirects and gives every status as it came. Any number of
-/// engines may live in a process; they share nothing. Letting go of the last
-/// reference ends the thread; ``shutdown()`` waits for that.
+/// It pools connections, multiplexes HTTP/2, and enforces time and size limits.
+/// It follows no redirects and returns a response whatever its status. A
+/// process may have any number of engines; they share nothing. Releasing the
+/// last reference ends the thread; ``shutdown()`` also waits for that.
 public final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
     public static let version = "1.1"
 
     /// The settings of an engine.
     public typealias Configuration = EngineConfiguration
-    /// What is alive in an engine.
+    /// The numbers of open resources of an engine.
     public typealias Gauges = EngineGauges
 
-    /// What transfers have in common, worked out once.
+    /// The plan of a request without settings of its own, computed once.
     let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
@@ -35,27 +35,27 @@ public final class CurlTransport: Transport {
     private let versions: VersionChoice
     private let hasUnixSocket: Bool
     private let netrc: Netrc?
-    /// Whether a proxy's challenge is answered.
+    /// Whether proxy authentication needs a challenge, so that a request may be sent twice.
     private let challengesOfProxy: Bool
-    /// Whether all bodies go out piece by piece, so that each waits for the rate.
+    /// Whether all bodies are sent in pieces, each of which waits for the engine's send rate.
     private let sendsInPieces: Bool
     private let origins: OriginMemory?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
-    /// Runs tasks on the engine's thread: ``EngineExecutor`` says when that pays, and what must not be done there.
+    /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when that pays, and what must not be done
+    /// there.
     public let executor: EngineExecutor
     let targets = TargetCache(capacity: 512)
     private let finalReport: FinalReport
 
-    /// What the thread leaves when it ends.
+    /// What the thread reports when it ends.
     private final class FinalReport: Sendable {
         let gauges = Mutex(Gauges(easyHandles: 0, sockets: 0, isRunning: false))
     }
 
     /// Starts an engine.
     ///
-    /// - Throws: ``NetworkError`` for a configuration that cannot work, or when the system has no thread or
-    ///   descriptor left.
+    /// - Throws: ``NetworkError`` when the configuration cannot work, or the system has no thread or descriptor left.
     public init(configuration: Configuration = Configuration()) throws {
         try configuration.validate()
         standardPlan = TransferPlan(configuration)
@@ -81,7 +81,8 @@ public final class CurlTransport: Transport {
         let finalReport = FinalReport()
         self.finalReport = finalReport
         let isStarted = BackgroundThread.start("lat-engine") { [engine] in
-            // SIGPIPE is blocked on it too: with CURLOPT_NOSIGNAL libcurl does not keep it off, and OpenSSL calls write(2).
+            // This thread blocks SIGPIPE too: with CURLOPT_NOSIGNAL libcurl does not suppress it, and OpenSSL calls
+            // write(2).
             lat_use_utf8_names()
             engine.run()
             let (gauges, waiters) = engine.finalReport()
@@ -98,26 +99,26 @@ public final class CurlTransport: Transport {
         }
         if !configuration.tls.verifiesCertificates {
             configuration.warn(
-                "certificates are not verified: this manager talks to anybody who claims to be the server")
+                "certificates are not verified: this manager trusts anyone who claims to be the server")
         }
     }
 
-    /// The cookies; `nil` when none are kept.
+    /// The cookies of this transport; `nil` when it keeps none.
     public var cookies: CookieJar? { cookieStore.map(CookieJar.init) }
 
     deinit {
-        // Nobody waits for the end here: the last reference may go on the engine's own thread.
+        // Does not wait for the thread to end: the last reference may be released on the engine's own thread.
         mailbox.post(.shutDown(nil))
     }
 
-    /// Sends one request and gives its answer, whatever its status.
+    /// Sends one request and returns its response, whatever its status.
     ///
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request, for: nil) }
 
-    /// Sends one request of an owner, who may cancel, hold and hurry it.
+    /// Sends one request for an owner that can cancel, suspend and prioritize it.
     ///
-    /// - Throws: as ``send(_:)``; of kind ``NetworkError/Kind/cancelled`` when the owner was cancelled.
+    /// - Throws: The errors of ``send(_:)``; ``NetworkError/Kind/cancelled`` when the owner was cancelled.
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
         let transfer = try prepare(request, owner)
         do {
@@ -129,11 +130,11 @@ public final class CurlTransport: Transport {
             if transfer.plan.version.isRace { versions.note(error, of: transfer.target) }
             guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
         }
-        // The address that stood in for the origin's is not to be used; it is passed over from here on.
+        // The alternative service failed and is set aside, so the next attempt goes elsewhere.
         return try await send(request, for: owner)
     }
 
-    /// Hands a transfer to the engine and waits for its end.
+    /// Hands a transfer to the engine and waits for its result.
     @inline(__always)
     func answer(to transfer: Transfer) async throws -> HTTPResponse {
         try await withTaskCancellationHandler {
@@ -149,14 +150,14 @@ public final class CurlTransport: Transport {
         }
     }
 
-    /// The address that a URL is asked at: the `https` one where the host is known to want that (``HSTSPolicy``).
+    /// The URL that a request for `url` goes to: the `https` form where the host requires TLS (``HSTSPolicy``).
     package func effectiveURL(of url: String) -> String {
         guard let hsts = origins?.hsts, let target = try? targets.target(for: url) else { return url }
         return hsts.secureURL(of: target) ?? url
     }
 
-    /// Ends all transfers with ``NetworkError/Kind/shutDown``, closes every connection, and returns when the thread
-    /// is over. Later requests fail. Never required.
+    /// Ends all transfers with ``NetworkError/Kind/shutDown``, closes every connection, and returns when the engine's
+    /// thread has ended. Later requests fail. Calling it is optional.
     public func shutdown() async {
         await withUnsafeContinuation { continuation in
             if !mailbox.post(.shutDown(continuation)) { continuation.resume() }
@@ -164,7 +165,7 @@ public final class CurlTransport: Transport {
         await origins?.flush()
     }
 
-    /// What is alive in the engine.
+    /// The numbers of open resources of the engine. Those of its end remain readable after shutdown.
     public var gauges: Gauges {
         get async {
             await withUnsafeContinuation { continuation in
@@ -177,7 +178,7 @@ public final class CurlTransport: Transport {
 
     // MARK: Preparing
 
-    /// Checks a request and settles its numbers. Nothing was sent when it throws.
+    /// Checks a request and resolves its settings. When it throws, nothing was sent.
     func prepare(
         _ request: HTTPRequest, _ owner: (any TransferOwner)?, warmUp: WarmUp? = nil
     ) throws -> Transfer {
@@ -185,7 +186,7 @@ public final class CurlTransport: Transport {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            // A request that is changed is copied, which one that is not shall not pay for.
+            // A changed request is a copy. Unchanged requests avoid that cost.
             guard origins != nil || netrc != nil || !request.hasStandardTransfer else {
                 return try transfer(request, target, owner, warmUp)
             }
@@ -196,7 +197,7 @@ public final class CurlTransport: Transport {
         }
     }
 
-    /// The request as it goes out: to the address that its host wants, with the credentials of a file, compressed.
+    /// The request as it goes out: HSTS, netrc credentials and body compression applied.
     private func completed(
         _ request: HTTPRequest, _ target: Target, _ handler: BodyHandler?
     ) throws(NetworkError) -> (HTTPRequest, Target) {
@@ -215,7 +216,7 @@ public final class CurlTransport: Transport {
         var plan = try plan(for: request, target, owner?.bodyHandler)
         if let alternative = origins?.alternative(for: request, target, plan) {
             if alternative.isOrigin(of: target) {
-                // HTTP/3 at the origin's own port, where another version answers too.
+                // HTTP/3 at the origin's own port: an older version is raced against it.
                 plan.version = versions.race(target)
             } else {
                 plan.alternative = alternative
@@ -282,7 +283,7 @@ public final class CurlTransport: Transport {
         return plan
     }
 
-    /// What a request's own settings come to. Those of the last one are kept: the calls of a route have the same.
+    /// The checked settings of a request. The last ones are kept, since calls of one route have equal settings.
     private func settings(of request: HTTPRequest) throws(NetworkError) -> TransferSettings {
         if let known = lastSettings.withLock({ $0 }), known.request.sharesSettings(with: request) {
             return known.settings
@@ -292,9 +293,9 @@ public final class CurlTransport: Transport {
         return settings
     }
 
-    /// Which fields of a request are not sent as they are, and what becomes of its cookies instead.
+    /// The context of a request's header lines. Moves the request's own `Cookie` fields to the plan.
     private func fieldContext(_ plan: inout TransferPlan, _ request: HTTPRequest) -> HeaderLines.Context {
-        // In a tunnel, and without a proxy, the fields reach the server.
+        // An HTTP proxy reads the fields of a plain HTTP request.
         let isForProxy = plan.proxy.map { !$0.isSOCKS && !isTunnel(request) } ?? false
         guard keepsCookies, !request.headers.hasNoFields else { return .init(reachesProxy: isForProxy) }
         let own = request.headers.fields.filter { $0.name.equalsIgnoringASCIICase("Cookie") }
@@ -317,7 +318,7 @@ public final class CurlTransport: Transport {
             return sendsInPieces || request.maxSendRate != nil ? prepared.inPieces : prepared
         }
         switch request.method {
-        // These say that they bring nothing with Content-Length: 0 (RFC 9110 §8.6).
+        // Without a body these send Content-Length: 0 (RFC 9110 §8.6).
         case .post, .put, .patch: return .bytes(Data())
         default: return nil
         }

@@ -2,9 +2,9 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 
-/// The `User-Agent` of requests that name none: `LATNetworking/1.1 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
+/// The default `User-Agent` field: `LATNetworking/1.1 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
 enum DefaultUserAgent {
-    /// Worked out once per process.
+    /// Computed once per process.
     static let value: String = {
         let files = ["/etc/os-release", "/usr/lib/os-release"]
         let content = files.lazy.compactMap { FileManager.default.contents(atPath: $0) }.first
@@ -15,7 +15,7 @@ enum DefaultUserAgent {
             architecture: architecture)
     }()
 
-    /// - Parameter release: the content of os-release, when there is one.
+    /// - Parameter release: The content of os-release, if the file exists.
     static func text(version: String, release: String?, architecture: String?) -> String {
         let release = release.map { SystemRelease(parsing: $0) }
         let system = [release?.name ?? "Linux", release?.version].compactMap { $0 }.joined(separator: " ")
@@ -23,7 +23,7 @@ enum DefaultUserAgent {
         return "LATNetworking/\(version) (\(comment.joined(separator: "; ")))"
     }
 
-    /// What may stand in a comment without an escape, and separates nothing.
+    /// Removes the characters that a comment must escape, and the separator `;`.
     private static func plain(_ text: String) -> String {
         String(
             decoding: text.utf8.filter { byte in

@@ -3,30 +3,30 @@ import HTTPCore
 /// Decides which requests may start now and which wait, so that no host gets
 /// more connections than its limit and the whole engine no more than its own.
 ///
-/// A pure state machine: it holds identifiers, not requests, and tells the
-/// engine what to start. Waiting here is outside of every timeout, which
-/// waiting inside libcurl is not.
+/// A pure state machine: it holds identifiers, not requests, and returns which
+/// of them to start. Time spent here counts against no timeout; time spent
+/// waiting inside libcurl would.
 struct AdmissionQueue<ID: Hashable> {
     /// The most requests that run at once.
     let totalLimit: Int
-    /// How many requests share a connection where a host has shown to speak HTTP/2: the number of streams that
-    /// RFC 9113 §6.5.2 asks servers not to go below.
+    /// How many requests share a connection once a host has answered in HTTP/2: the number of streams that RFC 9113
+    /// §6.5.2 asks servers not to go below.
     static var streamsPerConnection: Int { 100 }
 
-    /// Stands for a host from ``submit(_:host:priority:limit:)`` to ``finish(_:)``, so that its name is looked up once.
+    /// A host's index from ``submit(_:host:priority:limit:)`` to ``finish(_:)``, so that its name is looked up once.
     struct Place: Hashable {
         fileprivate let index: Int
-        /// When the request came, among all that wait.
+        /// The request's number in the order of arrival, if it waits.
         fileprivate var order: UInt64 = 0
     }
 
     private struct Host {
         let name: String
-        /// The most requests that run at once while the host speaks HTTP/1: what the last request said.
+        /// The most requests that run at once while the host speaks HTTP/1, as given with its last request.
         var limit = 1
         var running = 0
         var isMultiplexed = false
-        /// One queue for each priority, the lowest first; none before somebody waits.
+        /// One queue for each priority, lowest first; empty until a request waits.
         var waiting: [FIFO] = []
         var waitingCount = 0
 
@@ -39,20 +39,19 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    /// A queue whose front moves, so that taking from it costs no shifting; and nor does taking out of its middle, which
-    /// leaves a gap.
+    /// A queue in which removing an element, first or not, leaves a gap instead of shifting the others.
     private struct FIFO {
         private struct Element {
-            /// `nil` when it has left, so that nothing is held.
+            /// `nil` once removed, so that the transfer is released.
             var id: ID?
-            /// Rises from the first to the last.
+            /// Increases from first to last.
             let order: UInt64
         }
 
         private var elements: [Element] = []
-        /// The first that is no gap, or the end.
+        /// The index of the first element that is no gap, or the end.
         private var front = 0
-        /// Behind the front.
+        /// The number of gaps behind the front.
         private var gaps = 0
 
         var first: (id: ID, order: UInt64)? {
@@ -64,14 +63,14 @@ struct AdmissionQueue<ID: Hashable> {
 
         mutating func append(_ id: ID, order: UInt64) { elements.append(Element(id: id, order: order)) }
 
-        /// Returns how many elements had to be moved.
+        /// Removes the first element. Returns how many elements were moved.
         mutating func removeFirst() -> Int {
             elements[front].id = nil
             front += 1
             return tidy()
         }
 
-        /// Returns how many elements had to be moved; `nil` when it is not there.
+        /// Removes an element. Returns how many elements were moved; `nil` when it was not found.
         mutating func remove(_ id: ID, order: UInt64) -> Int? {
             var (low, high) = (front, elements.count)
             while low < high {
@@ -84,8 +83,8 @@ struct AdmissionQueue<ID: Hashable> {
             return tidy()
         }
 
-        /// Moves the front over gaps. Closes the gaps when they are the greater part: so each element is moved as often as
-        /// one was taken out, at most.
+        /// Advances the front over gaps. Compacts when gaps are the greater part, so that on average a removal moves at
+        /// most one element.
         private mutating func tidy() -> Int {
             while front < elements.count, elements[front].id == nil, gaps > 0 {
                 front += 1
@@ -98,27 +97,28 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    /// A host that was forgotten leaves a hole that the next one fills.
+    /// A forgotten host leaves a hole that the next new host fills.
     private var hosts: [Host?] = []
     private var holes: [Int] = []
     private var places: [String: Int] = [:]
-    /// Hosts that have somebody waiting, looked at when only the total limit was in the way.
+    /// The hosts that have waiting requests.
     private var hostsWithWaiters: Set<Int> = []
     private var order: UInt64 = 0
     /// How many requests run.
     private(set) var running = 0
     /// How many requests wait.
     private(set) var waiting = 0
-    /// How many elements were moved within the queues so far: what taking out costs.
+    /// How many elements the queues have moved so far: the cost of removals.
     private(set) var movedCount = 0
 
     init(totalLimit: Int) { self.totalLimit = totalLimit }
 
-    /// How many hosts are remembered. Idle ones stay, for what they taught, until there are many.
+    /// How many hosts are remembered. Idle hosts stay, with what is known of their HTTP version, up to
+    /// ``rememberedHosts``.
     var hostCount: Int { places.count }
 
-    /// Takes in a request; `limit` is that of its host from now on. It either may start now, or waits until ``finish(_:)`` or
-    /// ``setMultiplexed(_:at:)`` names it.
+    /// Adds a request and sets the limit of its host. The request may start now, or waits until ``finish(_:)`` or
+    /// ``setMultiplexed(_:at:)`` returns it.
     mutating func submit(
         _ id: ID, host name: String, priority: RequestPriority, limit: Int
     ) -> (place: Place, mayStart: Bool) {
@@ -136,14 +136,14 @@ struct AdmissionQueue<ID: Hashable> {
         return (Place(index: index, order: order), false)
     }
 
-    /// A running request is over. Returns those that may start instead.
+    /// Records that a running request has ended. Returns the requests to start now.
     mutating func finish(_ place: Place) -> [ID] {
         running -= 1
         hosts[place.index]?.running -= 1
         return waiting == 0 ? [] : startWaiting(at: place.index)
     }
 
-    /// Takes a waiting request out. Returns whether it was there.
+    /// Removes a waiting request. Returns whether it was there.
     @discardableResult
     mutating func remove(_ id: ID, at place: Place, priority: RequestPriority) -> Bool {
         guard waitingCount(place.index) > 0,
@@ -154,18 +154,18 @@ struct AdmissionQueue<ID: Hashable> {
         return true
     }
 
-    /// The host answered in HTTP/2, or no longer does: its requests share connections, or not. Returns those that may
-    /// start.
+    /// Records whether a host's requests share connections, by the HTTP version of its last response. Returns the
+    /// requests to start now.
     mutating func setMultiplexed(_ isMultiplexed: Bool, at place: Place) -> [ID] {
         guard let host = hosts[place.index], host.isMultiplexed != isMultiplexed else { return [] }
         hosts[place.index]?.isMultiplexed = isMultiplexed
         return waiting == 0 ? [] : startWaiting(at: place.index)
     }
 
-    /// Whether the host has shown to speak HTTP/2.
+    /// Whether the host's last response was in HTTP/2 or HTTP/3.
     func isMultiplexed(_ place: Place) -> Bool { hosts[place.index]?.isMultiplexed ?? false }
 
-    /// Takes all waiting requests out, in no order.
+    /// Removes all waiting requests, in no particular order.
     mutating func removeAll() -> [ID] {
         var all: [ID] = []
         for index in hostsWithWaiters {
@@ -190,7 +190,7 @@ struct AdmissionQueue<ID: Hashable> {
     private mutating func startWaiting(at index: Int) -> [ID] {
         var started: [ID] = []
         if totalLimit == .max {
-            // Hosts do not stand in each other's way: only this one has new room.
+            // Without a total limit hosts are independent: only this one has new room.
             while let id = takeFirst(of: index) { started.append(id) }
         } else {
             while running < totalLimit, let next = hostOfNext(), let id = takeFirst(of: next) { started.append(id) }
@@ -198,7 +198,7 @@ struct AdmissionQueue<ID: Hashable> {
         return started
     }
 
-    /// Of all hosts with room, the one whose first in line has the highest priority, and waits longest.
+    /// Of all hosts with room, the one whose first request has the highest priority, and among equals waits longest.
     private func hostOfNext() -> Int? {
         var best: (index: Int, priority: Int, order: UInt64)?
         for index in hostsWithWaiters where hasRoom(index) {

@@ -1,8 +1,8 @@
 import CLibcurl
 import Glibc
 
-// The C functions libcurl calls, all on the engine's thread. Each finds its
-// object by the context pointer and passes the call on.
+// The C functions that libcurl calls, all on the engine's thread. Each finds
+// its object by the context pointer and forwards the call.
 
 let writeCallback: curl_write_callback = { bytes, size, count, context in
     guard let bytes, let context else { return 0 }

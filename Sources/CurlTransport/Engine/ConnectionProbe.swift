@@ -2,15 +2,15 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// One connect probe on its way through the engine.
+/// A connect probe that the engine runs.
 final class ConnectionProbe: @unchecked Sendable {
-    // Sendable: the continuation is set before the hand-over, which the mailbox's lock orders; after it everything is
-    // touched by the engine's thread only.
+    // Sendable: the continuation is set before the probe is posted, which the mailbox's lock orders. After that only
+    // the engine's thread touches it.
 
-    /// Carries address, numbers and proxy; it is never sent.
+    /// Carries the target, timeouts and proxy; no request is sent.
     let transfer: Transfer
     let options: ConnectionOptions
-    /// The proxy the way leads through.
+    /// The URL of the proxy; `nil` for none.
     let proxy: String?
     var handle: EasyHandle?
     var isCancelled = false
@@ -26,7 +26,7 @@ final class ConnectionProbe: @unchecked Sendable {
         self.continuation = continuation
     }
 
-    /// Tells what came of it, once.
+    /// Delivers the report, once.
     func finish(_ report: ConnectionReport) {
         continuation?.resume(returning: report)
         continuation = nil
@@ -34,14 +34,14 @@ final class ConnectionProbe: @unchecked Sendable {
 }
 
 extension EasyHandle {
-    /// Turns a handle that was prepared for a request into one that only connects.
+    /// Changes a handle prepared for a request into one that only connects.
     func connectOnly(_ options: ConnectionOptions) throws(NetworkError) {
         resumesSessions = false
         var settings: [(CURLoption, Int)] = [
             (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_FORBID_REUSE, 1),
-            // What is asked for is how things are now: the address anew, the certificate anew.
+            // The probe reports the present state, so neither cached addresses nor TLS sessions are used.
             (CURLOPT_DNS_CACHE_TIMEOUT, 0), (CURLOPT_SSL_SESSIONID_CACHE, 0), (CURLOPT_CERTINFO, 1),
-            // Offered HTTP/2, libcurl would open the connection with HTTP/2's first bytes.
+            // With HTTP/2, libcurl would send HTTP/2's connection preface.
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)),
         ]
         if !options.verifiesCertificate { settings += [(CURLOPT_SSL_VERIFYPEER, 0), (CURLOPT_SSL_VERIFYHOST, 0)] }
@@ -51,7 +51,7 @@ extension EasyHandle {
         }
     }
 
-    /// What is known when libcurl is done with a probe, before the handle is taken out.
+    /// The report on a finished probe, made before the handle leaves the multi handle.
     func report(on probe: ConnectionProbe, _ result: CURLcode, _ now: MonotonicTime) -> ConnectionReport {
         let timings = timings(of: probe.transfer, isOver: true)
         var report = ConnectionReport()
@@ -61,7 +61,7 @@ extension EasyHandle {
         report.localAddress = text(CURLINFO_LOCAL_IP)
         report.certificates = certificates
         let said = errorText
-        // Hosts that are excepted from the proxy are reached directly; libcurl names whom it could not reach.
+        // libcurl connects directly to hosts excepted from the proxy. Its message names the host it could not reach.
         let isDirect = said.contains(" \(probe.transfer.target.hostAndPortText)")
         report.proxy = isDirect ? nil : probe.proxy.map(URLText.redacted)
         if result != CURLE_OK {
@@ -80,7 +80,7 @@ extension EasyHandle {
         return String(cString: text)
     }
 
-    /// The server's certificates as it sent them, its own first.
+    /// The server's certificates in the order sent, its own first.
     private var certificates: [CertificateFacts] {
         var chain: UnsafeMutablePointer<curl_certinfo>?
         guard lat_getinfo_certificates(curl, &chain) == CURLE_OK, let chain = chain?.pointee,
@@ -99,7 +99,7 @@ extension EasyHandle {
 }
 
 extension ProxyVerdict {
-    /// From libcurl's code; `nil` when it has none.
+    /// Converts a `CURLproxycode`; `nil` for `CURLPX_OK`.
     fileprivate init?(_ code: Int) {
         switch CURLproxycode(UInt32(truncatingIfNeeded: code)) {
         case CURLPX_OK: return nil
@@ -113,7 +113,7 @@ extension ProxyVerdict {
 }
 
 extension Target {
-    /// As libcurl names whom it connects to: `example.org port 443`.
+    /// Host and port in the form of libcurl's messages: `example.org port 443`.
     fileprivate var hostAndPortText: String {
         let rest = origin.drop { $0 != "/" }.dropFirst(2)
         guard let colon = rest.lastIndex(of: ":") else { return String(rest) }

@@ -2,35 +2,35 @@ import CLibcurl
 import Glibc
 import Platform
 
-/// The two ends of a TCP connection. Connections from one address to one server have the same.
+/// The two ends of a TCP connection. Connections from one local address to one server have equal ends.
 struct ConnectionEnds: Hashable, Sendable {
-    /// The address of this machine, without the port.
+    /// The local address, without the port.
     let own: SocketAddress
     let peer: SocketAddress
 
-    /// The ends of a connected socket; `nil` when they cannot be told, or are no internet addresses.
+    /// The ends of a connected socket; `nil` when they are unknown or no internet addresses.
     init?(_ socket: CInt) {
         guard let own = SocketAddress.own(of: socket), let peer = SocketAddress.peer(of: socket) else { return nil }
         (self.own, self.peer) = (own.withoutPort, peer)
     }
 }
 
-/// Which connections can still carry anything: their own address is there, the link that has it runs, and the kernel
-/// knows a way to the other side. Nothing is sent to find out.
+/// Decides which connections still work: their local address exists, its link is up, and the kernel has a route to the
+/// peer. It sends nothing.
 enum ConnectionRoute {
-    /// Those of some connections that lead nowhere any more; one of which that cannot be told is none of them. Asks for the
-    /// addresses of this machine once, and for the route of each pair of ends.
+    /// Returns those of the given ends that no longer work. Ends whose state is unknown are left out. Lists this
+    /// machine's addresses once and asks for the route of each pair.
     static func gone(among all: Set<ConnectionEnds>) -> Set<ConnectionEnds> {
         guard !all.isEmpty, let addresses = ownAddresses() else { return [] }
         return all.filter { ends in
             let host = host(of: ends.own)
-            // All of 127.0.0.0/8 is this machine's own, though one address of it is listed. Others are gone.
+            // All of 127.0.0.0/8 is local, though only one address of it is listed. Other missing addresses are gone.
             let isThere = addresses[host] ?? (host.first == 127 && host.count == 4)
             return !isThere || !hasRoute(ends)
         }
     }
 
-    /// A datagram socket that is bound and connected as the connection is asks the kernel for its route, and sends nothing.
+    /// Asks the kernel for a route by binding and connecting a datagram socket, which sends nothing.
     private static func hasRoute(_ ends: ConnectionEnds) -> Bool {
         let kind = CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let descriptor = socket(ends.own.family, kind, 0)
@@ -43,7 +43,7 @@ enum ConnectionRoute {
         return true
     }
 
-    /// The addresses of this machine, and whether the link that has each runs; `nil` when they cannot be told.
+    /// This machine's addresses, each with whether its link is up; `nil` when they cannot be listed.
     private static func ownAddresses() -> [[UInt8]: Bool]? {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return nil }
@@ -55,7 +55,7 @@ enum ConnectionRoute {
             entry = current.ifa_next
             guard let name = current.ifa_addr, let address = SocketAddress(name) else { continue }
             let isRunning = current.ifa_flags & running == running
-            // Two links may have one address: it is enough that one of them runs.
+            // Two links may share an address; one that is up is enough.
             addresses[host(of: address), default: false] = isRunning || addresses[host(of: address)] ?? false
         }
         return addresses
@@ -63,7 +63,7 @@ enum ConnectionRoute {
 
     private static func host(of address: SocketAddress) -> [UInt8] {
         let host = address.host
-        // An IPv4 address in IPv6 (::ffff:a.b.c.d).
+        // Unwraps an IPv4-mapped IPv6 address (::ffff:a.b.c.d).
         let isMapped = host.count == 16 && host[..<10].allSatisfy { $0 == 0 } && host[10] == 0xFF && host[11] == 0xFF
         return isMapped ? Array(host[12...]) : host
     }

@@ -1,16 +1,16 @@
 import CLibcurl
 import HTTPCore
 
-// What a handle has from the engine: set when it is made, and after each reset.
+// The options that all transfers of an engine share, set when a handle is made and after each reset.
 extension EasyHandle {
-    /// What no transfer changes.
+    /// Sets the options that no transfer changes.
     func setBaseOptions() {
         let context = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
         let configuration = engine.configuration
         set(CURLOPT_PRIVATE, pointer: context)
         set(CURLOPT_ERRORBUFFER, pointer: errorBuffer)
         set(CURLOPT_NOSIGNAL, 1)
-        // Otherwise ending a transfer waits for its name look-up, and every other transfer with it.
+        // Otherwise ending a transfer would block the engine's thread until its name look-up is over.
         set(CURLOPT_QUICK_EXIT, 1)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
@@ -21,7 +21,7 @@ extension EasyHandle {
         set(CURLOPT_HTTP_VERSION, version)
         set(CURLOPT_SHARE, pointer: engine.share)
         setTLS()
-        // Both are set even when empty, so that libcurl never looks at the environment.
+        // Both are set, even if empty, so that libcurl ignores the environment's proxy variables.
         set(CURLOPT_PROXY, "")
         set(CURLOPT_NOPROXY, "")
         if let path = configuration.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
@@ -42,7 +42,7 @@ extension EasyHandle {
         set(CURLOPT_OPENSOCKETDATA, pointer: context)
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
-        // Refused while it holds a buffer of another size.
+        // libcurl refuses the option while it holds a buffer of another size.
         if buffersMuch, lat_setopt_long(curl, CURLOPT_BUFFERSIZE, Self.largeBufferSize) != CURLE_OK { isSpent = true }
         setHostOverrides()
         setEngineOptions()

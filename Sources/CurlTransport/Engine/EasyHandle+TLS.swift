@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 
 extension EasyHandle {
-    /// Sets what is the same for all transfers of an engine: authorities, the client's certificate, versions, ciphers.
+    /// Sets the TLS options that all transfers of an engine share.
     func setTLS() {
         let tls = engine.tls
         let configuration = tls.configuration
@@ -24,7 +24,7 @@ extension EasyHandle {
         if let list = configuration.cipherList { set(CURLOPT_SSL_CIPHER_LIST, list) }
         if let suites = configuration.cipherSuites { set(CURLOPT_TLS13_CIPHERS, suites) }
         resumesSessions = tls.resumesSessions
-        // Otherwise libcurl keeps them by itself.
+        // Otherwise libcurl would cache sessions itself.
         if engine.sessions != nil || !resumesSessions { set(CURLOPT_SSL_SESSIONID_CACHE, 0) }
         if configuration.requiresOCSPStapling { set(CURLOPT_SSL_VERIFYSTATUS, 1) }
         if !configuration.verifiesCertificates {
@@ -43,18 +43,18 @@ extension EasyHandle {
     }
 
     private func setAuthorities(_ tls: TLSMaterial) {
-        // In place of the system's, so its folder does not count either.
+        // Replaces the system's CA file, so the system's CA folder must not apply either.
         var folder: String?
         if let authorities = tls.authorities {
             set(CURLOPT_CAINFO_BLOB, authorities)
             set(CURLOPT_PROXY_CAINFO_BLOB, authorities)
         } else if OpenSSL.shared != nil {
-            // Each context is given the parsed certificates; libcurl is to read none and to keep none.
+            // Each SSL_CTX gets the parsed certificates, so libcurl must neither read nor cache any.
             set(CURLOPT_CAINFO, nil)
             set(CURLOPT_PROXY_CAINFO, nil)
             set(CURLOPT_CA_CACHE_TIMEOUT, 0)
-            // A libcurl that was built with a fallback (CURL_CA_FALLBACK) parses the system's file for each connection when it is
-            // given nothing. It is given a folder without certificates, for the store that ours takes the place of.
+            // Without a CA setting, a libcurl built with CURL_CA_FALLBACK parses the system's file for each connection.
+            // This path without certificates prevents that; our store then replaces libcurl's.
             folder = "/dev/null"
         } else {
             return
@@ -63,14 +63,14 @@ extension EasyHandle {
         set(CURLOPT_PROXY_CAPATH, folder)
     }
 
-    /// Sets up the `SSL_CTX` of a connection that is opened.
+    /// Sets up the `SSL_CTX` of a new connection.
     fileprivate func setUp(_ context: UnsafeMutableRawPointer) -> CURLcode {
         guard let library = OpenSSL.shared else { return CURLE_OK }
         let tls = engine.tls
         var trust: CertificateStore?
         if let store = tls.trust {
             trust = store.storeForConnection()
-            // Without the system's certificates nobody is trusted.
+            // Without the system's certificates no server can be trusted.
             guard trust != nil else { return CURLE_SSL_CACERT_BADFILE }
         }
         handshake = TLSHandshake(

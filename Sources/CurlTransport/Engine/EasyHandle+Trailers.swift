@@ -2,11 +2,11 @@ import CLibcurl
 import HTTPCore
 
 extension EasyHandle {
-    /// Trailers need HTTP/1.1, in which the body is chunked. A connection of the pool is not taken: libcurl repeats a
-    /// request by itself when that is dead, and 7.88 cannot say trailers twice.
+    /// Sets up a request with trailers, which need a chunked body over HTTP/1.1. The connection is always new: libcurl
+    /// repeats a request when a pooled connection is dead, and 7.88 cannot send trailers twice.
     func setTrailers() {
         set(CURLOPT_FRESH_CONNECT, 1)
-        // Left in the pool it would be taken by requests that could go over HTTP/2.
+        // In the pool it would be taken by requests that could use HTTP/2.
         if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)

@@ -2,20 +2,19 @@ import CLibcurl
 import FoundationEssentials
 import HTTPCore
 
-/// A libcurl easy handle that is used for one transfer after the other.
+/// A libcurl easy handle, used for one transfer after the other.
 ///
-/// It remembers what is set on it and sets only what the next transfer has
-/// otherwise; after a transfer with unusual settings it is reset as a whole.
-/// Touched by the engine's thread only, hence without Swift's run-time check of exclusive access. Never freed while in
-/// the multi handle.
+/// It remembers its options and sets only those that differ for the next transfer; after a transfer with unusual
+/// settings it is reset. Only the engine's thread touches it, so its state needs no run-time exclusivity checks. It is
+/// never freed while it is in the multi handle.
 final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     let slot: Int
-    /// Whether it has a large buffer for what it receives.
+    /// Whether it has a large receive buffer.
     let buffersMuch: Bool
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
-    /// The transfer it carries.
+    /// The current transfer.
     @exclusivity(unchecked) var transfer: Transfer?
 
     let errorBuffer: UnsafeMutablePointer<CChar>
@@ -29,12 +28,12 @@ final class EasyHandle {
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
     @exclusivity(unchecked) private var cookies: String?
-    /// That of the connection opened for this transfer; `nil` without TLS, on a connection that was open before, and when
-    /// it is not OpenSSL that speaks TLS.
+    /// The handshake of the connection opened for this transfer; `nil` without TLS, on a reused connection, and with a
+    /// TLS library other than OpenSSL.
     @exclusivity(unchecked) var handshake: TLSHandshake?
-    /// How often the server has challenged in this transfer; counted with credentials for Digest only.
+    /// How many challenges the server sent in this transfer; counted only with Digest credentials.
     @exclusivity(unchecked) var challengeCount = 0
-    /// Whether its handshakes take up earlier sessions.
+    /// Whether its handshakes resume earlier sessions.
     @exclusivity(unchecked) var resumesSessions = true
     @exclusivity(unchecked) private var shape = Shape.get
     @exclusivity(unchecked) private var customMethod: String?
@@ -46,7 +45,7 @@ final class EasyHandle {
     @exclusivity(unchecked) var mime: OpaquePointer?
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
-    /// What libcurl believes the request to be.
+    /// The kind of request that libcurl is set up for.
     private enum Shape {
         case get
         case head
@@ -81,12 +80,12 @@ final class EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
 
-    /// Not used for another transfer, since libcurl 7.88 leaves something with the handle when the connection carries other
-    /// streams of HTTP/2 at the end of a transfer: a stream's refusal, for which it would send another request again; bytes
-    /// that came while the transfer was paused, which it would hand out with another body; a buffer of another size.
+    /// Whether the handle must be replaced instead of reused. libcurl 7.88 keeps state on a handle whose connection
+    /// still carries other HTTP/2 streams: a stream's refusal, which makes it resend another request; bytes received
+    /// while paused, which it delivers with another body; a buffer of another size.
     @exclusivity(unchecked) var isSpent = false
 
-    /// What libcurl wrote about the last failure.
+    /// libcurl's text about the last failure.
     var errorText: String { String(cString: errorBuffer) }
 
     // MARK: Settings
@@ -111,7 +110,7 @@ final class EasyHandle {
         if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
     }
 
-    /// Sets the handle up for a transfer. The first setting that libcurl refuses is thrown.
+    /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option.
     func prepare(for transfer: Transfer) throws(NetworkError) {
         self.transfer = transfer
         let plan = transfer.plan
@@ -160,19 +159,19 @@ final class EasyHandle {
 
     private func connect(to alternative: AlternativeService) {
         curl_slist_free_all(alternativeList)
-        // Empty for whatever the URL's are.
+        // Empty host and port match those of any URL.
         alternativeList = curl_slist_append(nil, "::\(alternative.host):\(alternative.port)")
         set(CURLOPT_CONNECT_TO, pointer: alternativeList)
     }
 
     static let largeBufferSize = overflowStalls ? 160 << 10 : 128 << 10
-    /// libcurl before 8.1 may forget a stream of HTTP/2 whose head or frame did not fit into its buffer at once: what is
-    /// left waits until something else comes on the connection. It takes heads of up to 128 KiB and reads 32 KiB at a time,
-    /// and both together fit into the large buffer.
+    /// libcurl before 8.1 may stall an HTTP/2 stream whose head or frame did not fit into its buffer at once: the rest
+    /// waits until something else arrives on the connection. It accepts heads of up to 128 KiB and reads 32 KiB at a
+    /// time; both together fit into the large buffer.
     private static let overflowStalls = GlobalCurl.runtimeVersion < 0x08_01_00
 
-    /// Whether a transfer needs a large buffer: one whose body is handed out while it comes, and with libcurl 7.88 one that
-    /// HTTP/2 may carry.
+    /// Whether a transfer needs a large receive buffer: for a streamed body and, before libcurl 8.1, when HTTP/2 may
+    /// carry it.
     static func buffersMuch(for transfer: Transfer) -> Bool {
         if transfer.pipe != nil { return true }
         let version = transfer.plan.version.value
@@ -180,17 +179,18 @@ final class EasyHandle {
         return overflowStalls && version != Int(CURL_HTTP_VERSION_1_1)
     }
 
-    /// libcurl sends one buffer for each look at its sockets; its own size of 64 KiB makes many of these.
+    /// libcurl sends at most one buffer for each socket event; its default of 64 KiB would need many events.
     private static let uploadBufferSize = 512 << 10
 
     private func setTarget(_ target: Target) {
         guard self.target !== target else { return }
         self.target = target
-        // libcurl 7.88 keeps the text of the previous URL for its own repetitions unless it is taken away first.
+        // libcurl 7.88 uses the text of the previous URL when it repeats a request, unless CURLOPT_URL is cleared
+        // first.
         set(CURLOPT_URL, nil)
         set(CURLOPT_CURLU, pointer: UnsafeRawPointer(target.handle))
-        // Over TLS the first connection shows with its handshake whether others can share it. In clear text only the
-        // first response would, and requests would wait for a server that takes its time.
+        // Over TLS the handshake of the first connection shows whether others can share it. In clear text only the
+        // first response would, and requests would wait for a slow server.
         if waitsForMultiplexing != target.isSecure {
             waitsForMultiplexing = target.isSecure
             set(CURLOPT_PIPEWAIT, target.isSecure ? 1 : 0)
@@ -207,7 +207,7 @@ final class EasyHandle {
             setShape(.bytes, custom: method == .post ? nil : method.rawValue) { set(CURLOPT_POST, 1) }
             set(CURLOPT_POSTFIELDSIZE_LARGE, Int64(data.count))
             data.withUnsafeBytes { bytes in
-                // Copied: at most `wholeBodyLimit` bytes, and `Data` does not promise to stay in place.
+                // A copy of at most `wholeBodyLimit` bytes, since `Data` does not promise a stable address.
                 set(CURLOPT_COPYPOSTFIELDS, pointer: bytes.baseAddress ?? UnsafeRawPointer(errorBuffer))
             }
         case .source(let source):
@@ -234,7 +234,7 @@ final class EasyHandle {
         }
     }
 
-    /// What is sent as `Cookie` from the next request on, among them one that libcurl repeats with credentials.
+    /// Sets the `Cookie` field from the next request on, including one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
         guard cookies != field else { return }
         cookies = field
@@ -250,12 +250,12 @@ final class EasyHandle {
         set(CURLOPT_HTTPHEADER, pointer: headerList)
     }
 
-    /// Settings that are taken back by resetting the handle.
+    /// Sets options that only a reset of the handle removes.
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
         setCredentials(of: transfer)
         if request.version == .http2PriorKnowledge, GlobalCurl.runtimeVersion < 0x08_00_00 {
-            // libcurl 7.88 breaks off with a framing error when such a connection is used a second time.
+            // libcurl 7.88 fails with a framing error when such a connection is reused.
             set(CURLOPT_FRESH_CONNECT, 1)
             set(CURLOPT_FORBID_REUSE, 1)
         }
@@ -263,8 +263,8 @@ final class EasyHandle {
         if request.trailers != nil { setTrailers() }
     }
 
-    /// Sets the handle up, like ``prepare(for:)``, for a request that failed on a connection: with another one, in the time
-    /// that is left.
+    /// Sets the handle up, like ``prepare(for:)``, to send a failed request again on a new connection, in the time
+    /// left.
     func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
         set(CURLOPT_FRESH_CONNECT, 1)
         try prepare(for: transfer)
@@ -273,24 +273,24 @@ final class EasyHandle {
         set(CURLOPT_TIMEOUT_MS, Int(left))
     }
 
-    /// libcurl 7.88 remembers over a reset that trailers were sent, and writes before its buffer when it sends another
-    /// chunked body then.
+    /// Replaces the libcurl handle. A handle of libcurl 7.88 that has sent trailers keeps that state over a reset, and
+    /// writes before its buffer when it sends another chunked body.
     private func replace() {
         guard let fresh = curl_easy_init() else { return curl_easy_reset(curl) }
         curl_easy_cleanup(curl)
         curl = fresh
     }
 
-    /// Whether libcurl may hold a challenge to Digest, which it would answer in the next request with credentials, to
-    /// whatever origin that goes.
+    /// Whether libcurl may keep a Digest challenge on the handle. It would answer that in the next request with
+    /// credentials, whatever the origin.
     private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
 
-    /// Gives back what the transfer lent the handle, after it has left the multi handle.
+    /// Makes the handle ready for another transfer, after it has left the multi handle.
     func finish() {
         guard let transfer else { return }
         self.transfer = nil
         errorBuffer[0] = 0
-        // libcurl counts its repetitions over the handle's whole life, unless it is reset, and gives up at five.
+        // libcurl counts its repetitions until the handle is reset, and gives up after five.
         let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
         if wasRepeated || transfer.machine.pause != .none { isSpent = true }
         let isUnusual =

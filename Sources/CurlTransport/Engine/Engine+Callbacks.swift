@@ -3,11 +3,11 @@ import FoundationEssentials
 import HTTPCore
 import Platform
 
-// What libcurl's callbacks tell, and what they are answered.
+// The engine's side of libcurl's callbacks.
 extension Engine {
     // MARK: Connections
 
-    /// A connection is about to be opened. Returns whether it may; what is refused is remembered with the transfer.
+    /// Returns whether a connection to an address may be opened. A refusal is kept with the transfer.
     func mayConnect(to address: UnsafePointer<curl_sockaddr>, _ handle: EasyHandle) -> Bool {
         guard let addressGuard else { return true }
         guard let transfer = handle.transfer else { return false }
@@ -23,7 +23,7 @@ extension Engine {
         if address.pointee.family == AF_UNIX {
             return AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: host)
         }
-        // The proxy is the app's choice; the URL's host was looked at when the request was prepared.
+        // The proxy's address is the app's choice. The URL's host was checked when the request was prepared.
         if transfer.plan.proxy != nil { return nil }
         guard let address = IPAddress(address) else {
             return AddressGuard.error(.reserved, address: "an address of an unknown family", host: host)
@@ -39,7 +39,7 @@ extension Engine {
 
     func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
 
-    /// The connections that no transfer uses.
+    /// The sockets of the connections that no transfer uses.
     private var idleSockets: [CInt] {
         sockets.idle(exceptPorts: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.localPort }))
     }
@@ -47,8 +47,8 @@ extension Engine {
     /// The ends of the connections that no transfer uses.
     var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
 
-    /// Shuts those of these connections that no transfer uses. libcurl takes them for closed by the server: it looks before
-    /// it uses a connection of its pool again, and closes such a one.
+    /// Shuts down the idle connections that have these ends. libcurl checks a pooled connection before each use, takes
+    /// such a one for closed by the server, and drops it.
     func shutDownIdle(_ gone: Set<ConnectionEnds>) {
         guard !gone.isEmpty else { return }
         for socket in idleSockets where ConnectionEnds(socket).map(gone.contains) == true {
@@ -60,11 +60,11 @@ extension Engine {
         timer = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)
     }
 
-    /// A connection stands and the request is about to go out on it. Returns whether it may.
+    /// A connection is ready and the request is about to be sent on it. Returns whether it may be sent.
     func connectionIsReady(_ handle: EasyHandle, address: UnsafePointer<CChar>?) -> Bool {
         guard let transfer = handle.transfer else { return false }
         if let addressGuard, transfer.plan.proxy == nil {
-            // A connection from the pool was looked at when it was opened; this is the second bolt on the door.
+            // A pooled connection was checked when it was opened; checking again costs little.
             let known = address.flatMap { IPAddress(host: String(cString: $0)) }
             let rule = known.map { addressGuard.refusal(of: $0, host: transfer.target.host) } ?? .reserved
             if let rule {
@@ -77,7 +77,7 @@ extension Engine {
         let readiness = transfer.machine.connectionIsReady(
             now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
             isRefused: transfer.streamFate.isRefused,
-            // A host whose first answer is still to come may have refused streams already.
+            // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamFate = StreamFate()
         transfer.plan.warmUp?.noteConnection(handle)
@@ -93,7 +93,7 @@ extension Engine {
 
     // MARK: The response
 
-    /// A server's word for the size of a body is believed up to here; beyond, memory grows with what comes.
+    /// The largest announced body size for which memory is reserved; a larger body grows with the bytes that arrive.
     private static let reserveLimit: Int64 = 16 << 20
 
     func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
@@ -108,7 +108,7 @@ extension Engine {
         return line.count
     }
 
-    /// A head is complete that is not interim. Returns whether the transfer goes on.
+    /// A head that is not interim is complete. Returns whether the transfer goes on.
     private func headCame(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         if transfer.head.hasInvalidLength, transfer.mayHaveBody {
             transfer.fail(EngineFailure.invalidLength)
@@ -119,7 +119,7 @@ extension Engine {
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
         let action = transfer.machine.headCame(head, now)
-        // libcurl stops sending by itself, but not when the body is being waited for.
+        // libcurl stops sending by itself, but not while the request body is paused for more bytes.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         switch action {
         case .wait: return true
@@ -132,7 +132,7 @@ extension Engine {
         return true
     }
 
-    /// Whether the head is a redirect that the caller goes on from (RFC 9110 §15.4).
+    /// Whether the head is a redirect that the caller follows (RFC 9110 §15.4).
     private func isFollowed(_ transfer: Transfer) -> Bool {
         switch transfer.head.status {
         case 301, 302, 303, 307, 308: break
@@ -144,7 +144,7 @@ extension Engine {
         return !(transfer.head.headers["Location"] ?? "").isEmpty
     }
 
-    /// Answers the caller before the body is over, once.
+    /// Answers the caller, once, with a stream whose body is not complete yet.
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard transfer.machine.answers() else { return }
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
@@ -160,7 +160,8 @@ extension Engine {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)
         case .drop: return bytes.count
-        // libcurl keeps these bytes and stops reading; otherwise it goes on for a hundred buffers before it looks up.
+        // With this return value libcurl keeps these bytes and stops reading; a later pause would let a hundred buffers
+        // through.
         case .pause: return Int(CURL_WRITEFUNC_PAUSE)
         case .refuse: return 0
         case .bodyTooLarge:
@@ -244,9 +245,9 @@ extension Engine {
 }
 
 extension IPAddress {
-    /// The address that libcurl is about to connect to; `nil` for a family that is neither IPv4 nor IPv6.
+    /// Makes the address that libcurl is about to connect to; `nil` for a family other than IPv4 and IPv6.
     init?(_ address: UnsafePointer<curl_sockaddr>) {
-        // libcurl's buffer is as long as any address; `curl_sockaddr` declares its beginning only.
+        // libcurl's buffer holds any address; `curl_sockaddr` declares only its beginning.
         guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr),
             let name = SocketAddress((UnsafeRawPointer(address) + offset).assumingMemoryBound(to: sockaddr.self))
         else { return nil }

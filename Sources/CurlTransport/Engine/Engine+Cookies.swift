@@ -1,22 +1,22 @@
 import HTTPCore
 
-// What of a transfer concerns the cookies. Nothing of it runs when none are kept.
+// How transfers use the cookie store. None of this runs when no cookies are kept.
 extension Engine {
-    /// Takes in a `Set-Cookie` line of a response.
+    /// Stores the cookie of a `Set-Cookie` line.
     func receive(
         _ line: UnsafeBufferPointer<UInt8>, into cookies: CookieStore, _ handle: EasyHandle, _ transfer: Transfer
     ) {
-        // A proxy's own response is not the server's.
+        // A proxy's own response sets no cookies of the server.
         let (rules, status) = (transfer.machine.rules, transfer.head.status)
         guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
         let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer))
-        // A challenge that libcurl answers by itself: the repetition brings what the challenge has set.
+        // libcurl answers a challenge by itself; its next request must carry the cookies that the challenge set.
         if hasChanged, rules.libcurlMayAskAgain(status) { handle.setCookies(cookies.field(for: transfer)) }
     }
 }
 
 extension CookieStore {
-    /// The `Cookie` field for a transfer: the jar's and the request's own; `nil` for none.
+    /// The `Cookie` field of a transfer, from the store and the request's own cookies; `nil` for none.
     func field(for transfer: Transfer) -> String? {
         guard !transfer.plan.ignoresCookies else { return nil }
         let fields = [field(for: CookieTable.Place(transfer)), transfer.plan.ownCookies].compactMap { $0 }
@@ -25,7 +25,7 @@ extension CookieStore {
 }
 
 extension CookieTable.Place {
-    /// The place a transfer goes to. As in curl, a `Host` field of the request's own names the host.
+    /// Makes the place that a transfer's request goes to. As in curl, the request's own `Host` field names the host.
     init(_ transfer: Transfer) {
         var host = transfer.target.host
         if let own = transfer.request.headers["Host"], let name = Target.hostName(ofField: own) { host = name }
@@ -34,10 +34,10 @@ extension CookieTable.Place {
 }
 
 extension Target {
-    /// The path as it is sent, without the query.
+    /// The path as sent, without the query.
     var path: String { fromPath { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") } }
 
-    /// Path and query as the request line has them.
+    /// Path and query as in the request line.
     var pathAndQuery: String { fromPath { $0 != UInt8(ascii: "#") } }
 
     private func fromPath(while isTaken: (UInt8) -> Bool) -> String {

@@ -2,13 +2,14 @@ import CLibcurl
 import Cryptography
 import HTTPCore
 
-// What of a transfer concerns Digest. The first request to an origin is challenged, and libcurl answers; what was asked is
-// noted, and later requests bring the answer with them. Nothing of it runs for requests without such credentials.
+// Digest authentication. libcurl answers the challenge to the first request of an origin. The engine keeps that
+// challenge, and later requests answer it in advance. None of this runs for requests without Digest credentials.
 extension Engine {
-    /// The `Authorization` line that answers the last challenge of a transfer's origin; `nil` when there is none to answer.
+    /// The `Authorization` line that answers the last challenge of the transfer's origin; `nil` when it cannot be
+    /// answered in advance.
     func digestLine(for transfer: Transfer) -> String? {
         let request = transfer.request
-        // A body that can be sent but once goes out when libcurl has seen that the server takes the credentials.
+        // A body that can be sent only once waits until the server has challenged: an answer in advance may be stale.
         guard let (user, password) = request.authentication?.digestCredentials,
             let (challenge, count) = request.headers["Authorization"] == nil && request.body?.isReplayable ?? true
                 ? digests.use(DigestCache.Key(transfer, user)) : nil,
@@ -21,7 +22,7 @@ extension Engine {
         return answer.map { "Authorization: \($0)" }
     }
 
-    /// The head of an answer is there that is not interim. Returns whether the transfer goes on.
+    /// Handles the head of a response that is not interim. Returns whether the transfer goes on.
     func noteDigest(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         guard let (user, _) = transfer.request.authentication?.digestCredentials else { return true }
         let key = DigestCache.Key(transfer, user)
@@ -35,11 +36,11 @@ extension Engine {
         }
         let challenge = transfer.request.authentication?.digestChallenge(
             among: AuthenticationScheme.all(in: headers[values: "WWW-Authenticate"]))
-        // As libcurl sees it: a second challenge says that the credentials are wrong, unless the nonce is stale.
+        // libcurl's rule: a second challenge means that the credentials are wrong, unless the nonce is stale.
         let isAnswered = handle.challengeCount == 0 || challenge?.isStale ?? false
         if let challenge { digests.note(challenge, for: key, isAnswered: isAnswered) } else { digests.forget(key) }
         handle.leaveChallengesToLibcurl(transfer)
-        // Without end libcurl answers a server that finds every nonce stale.
+        // libcurl would go on forever with a server that finds every nonce stale.
         guard handle.challengeCount > Self.challengeLimit else { return true }
         transfer.fail(EngineFailure.alwaysStale(handle.challengeCount))
         return false
@@ -53,8 +54,8 @@ extension EngineFailure {
         NetworkError(
             .protocolViolation,
             message:
-                "the server said \(count) times that the nonce it had just given was stale (RFC 7616 §3.3); it has to "
-                + "take one of them")
+                "the server rejected \(count) new nonces in a row as stale (RFC 7616 §3.3); change it so that it accepts "
+                + "the nonce it sends")
     }
 }
 
@@ -72,7 +73,8 @@ extension Authentication {
         }
     }
 
-    /// The challenge that libcurl answers: the first of Digest. With ``any(user:password:)`` it prefers some schemes to it.
+    /// The challenge that libcurl answers: the first for Digest. With ``any(user:password:)`` libcurl prefers some
+    /// other schemes.
     fileprivate func digestChallenge(among schemes: [AuthenticationScheme]) -> DigestChallenge? {
         if case .any = self, schemes.contains(where: { $0.name == "negotiate" || $0.name == "bearer" }) { return nil }
         return schemes.first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) }
@@ -80,7 +82,7 @@ extension Authentication {
 }
 
 extension HeaderLines {
-    /// Whether a text may stand in a field's value as it is.
+    /// Whether a text is allowed in a field value as it is.
     static func isSendable(_ text: String) -> Bool { text.utf8.allSatisfy(isAllowedInValue) }
 }
 
@@ -88,8 +90,8 @@ extension HeaderLines {
 private let basicScheme: UInt = 1 << 0
 let digestScheme: UInt = 1 << 1
 let anyScheme: UInt = ~(1 << 4)
-/// `CURLAUTH_AWS_SIGV4`, which no server's challenge names. With one scheme alone libcurl sends no body before the server
-/// has challenged; with two it waits for the challenge and sends the body.
+/// `CURLAUTH_AWS_SIGV4`, which no server offers. With Digest as the only scheme, libcurl sends no body before a
+/// challenge. With a second scheme it sends the body with the first request.
 private let unofferedScheme: UInt = 1 << 7
 
 extension EasyHandle {
@@ -118,7 +120,7 @@ extension EasyHandle {
         return true
     }
 
-    /// The server has challenged: what libcurl sends next brings libcurl's own answer.
+    /// Removes the engine's `Authorization` line, since libcurl answers this challenge.
     fileprivate func leaveChallengesToLibcurl(_ transfer: Transfer) {
         challengeCount += 1
         setHeaderLines(transfer.plan.headerLines)

@@ -2,7 +2,7 @@ import CLibcurl
 import FoundationEssentials
 import HTTPCore
 
-// The way of a transfer through the engine: it starts, may be paused, and ends.
+// The path of a transfer through the engine: start, pause and end.
 extension Engine {
     // MARK: Starting
 
@@ -48,7 +48,7 @@ extension Engine {
         if let deadline { idleWatch.note(deadline) }
     }
 
-    /// libcurl has one limit for all hosts: the largest that any of them has. The queue keeps each host to its own.
+    /// Raises libcurl's limit per host: one for all hosts, the largest of any. The queue enforces each host's own.
     func raiseHostLimit(to limit: Int) {
         if capacity.raise(perHost: limit) { setCapacity() }
         guard hostLimit > 0, limit > hostLimit else { return }
@@ -74,7 +74,7 @@ extension Engine {
         }
     }
 
-    /// libcurl is through with a transfer.
+    /// Handles the end of a transfer that libcurl reports.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
         if let warmUp = transfer.plan.warmUp, warmUp.isOver(result, transfer) {
             if transfer.target.isSecure { sockets.noteUnused(port: handle.long(CURLINFO_LOCAL_PORT)) }
@@ -98,7 +98,7 @@ extension Engine {
         }
     }
 
-    /// Whether the request of a failed transfer goes out again; then it is on its way.
+    /// Sends the request of a failed transfer again if that is safe. Returns whether it did.
     func sendsAgain(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) -> Bool {
         guard transfer.machine.mayRepeat else { return false }
         let loss = Attempts.Loss(
@@ -123,10 +123,10 @@ extension Engine {
         return true
     }
 
-    /// Whether the host of a transfer has shown to speak HTTP/2.
+    /// Whether the host's last response was in HTTP/2 or HTTP/3.
     func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 
-    /// The engine itself ends a transfer, wherever it is.
+    /// Ends a transfer with an error of the engine's own, in whatever phase it is.
     func end(_ transfer: Transfer, _ error: NetworkError) {
         if transfer.machine.cancelled() { over(transfer, .failure(error)) }
     }
@@ -149,14 +149,14 @@ extension Engine {
         for source in transfer.plan.body?.sources ?? [] { source.stop() }
         transfer.owner?.detach(transfer)
         if ending.from == .running { startNext(after: transfer) }
-        // The reader's end holds the engine from here on, if anybody does.
+        // From here on only a reader of the body keeps the engine alive.
         transfer.keepAlive = nil
         transfer.pipe?.finish(result.map { _ in })
         if ending.answersCaller, let caller = transfer.takeCaller() { answers.append((caller, result)) }
     }
 
-    /// Gives what ended in this turn to its callers. All at once: the first wakes a thread, and while that runs the
-    /// others need no waking.
+    /// Resumes the callers of the transfers that ended in this turn. All at once: the first wakes a thread, and while
+    /// that runs the others need no waking.
     func deliverAnswers() {
         guard !answers.isEmpty else { return }
         for (caller, result) in answers { Transfer.answer(caller, result) }
@@ -215,12 +215,12 @@ extension Engine {
             case .all: CURLPAUSE_ALL
             }
         if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
-            // A part that said pause is not asked again before libcurl ends a pause of the whole body, which libcurl begins
-            // only once it has sent what came before that part. Begun here, it has an end.
+            // libcurl reads a paused part again only when a pause of the whole body ends, and it begins that pause only
+            // once it has sent what precedes the part. So the pause is begun here, and can end.
             _ = curl_easy_pause(handle.curl, bits | CURLPAUSE_SEND)
         }
-        // libcurl may call the write callback from in here, and what that returns comes back here. Before there is
-        // a connection it refuses; the pause is then applied when there is one.
+        // curl_easy_pause may call the write callback, and returns its error. Without a connection it returns
+        // CURLE_BAD_FUNCTION_ARGUMENT; the pause is applied when there is one.
         let code = curl_easy_pause(handle.curl, bits)
         if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT {
             conclude(transfer, handle, code)

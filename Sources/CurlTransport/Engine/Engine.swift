@@ -3,42 +3,43 @@ import FoundationEssentials
 import HTTPCore
 import Platform
 
-/// The one thread that talks to the network: `epoll_wait`, libcurl's multi
-/// handle driven by sockets and one timer, and the mailbox.
+/// The network thread of a transport: it runs `epoll_wait`, libcurl's multi
+/// handle with its sockets and timer, and the mailbox.
 ///
-/// It decides nothing about requests but what has to be decided where the
-/// bytes are: which of them may start (``AdmissionQueue``), when one has been
-/// silent for too long (``IdleWatch``), when a body is too large. Everything in
-/// it belongs to its thread.
+/// It decides only what must be decided next to the bytes: which requests may
+/// start (``AdmissionQueue``), which have been silent for too long
+/// (``IdleWatch``) and which bodies are too large. Its state belongs to that
+/// thread.
 final class Engine: @unchecked Sendable {
-    // Sendable: made on the caller's thread, then used by its own thread only. That is also why the state every request
-    // touches goes without Swift's run-time check of exclusive access, which costs some 3 % of a request.
+    // Sendable: made on the caller's thread, then used by its own thread only. So the state that every request touches
+    // needs no run-time exclusivity checks, which cost about 3 % of a request.
 
     enum Command: Sendable {
         case start(Transfer)
         case cancel(Transfer)
-        /// Something about a transfer has changed: it is held or let go on, its reader caught up, its body has more.
+        /// A transfer's state has changed: the owner suspended or resumed it, its reader caught up, or its body has
+        /// more bytes.
         case update(Transfer)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
-        /// Something for what the thread does beside transfers; without it when the engine is at its end.
+        /// Work for the engine's services; they are `nil` when the engine has ended.
         case services(@Sendable (EngineServices?) -> Void)
         case shutDown(UnsafeContinuation<Void, Never>?)
     }
 
     let configuration: EngineConfiguration
     let tls: TLSMaterial
-    /// The sessions that handshakes take up again; `nil` when none are, and when libcurl keeps them.
+    /// The TLS sessions to resume; `nil` when libcurl caches them or none are resumed.
     @exclusivity(unchecked) private(set) var sessions: TLSSessions?
     let options: EngineOptions
     let share: UnsafeMutableRawPointer
-    /// The cookies, when they are kept.
+    /// The cookies; `nil` when none are kept.
     let cookies: CookieStore?
-    /// The challenges to Digest that requests answer beforehand.
+    /// The Digest challenges that requests can answer in advance.
     @exclusivity(unchecked) var digests = DigestCache()
-    /// Decides where connections may go, when that is limited.
+    /// Decides which addresses connections may go to; `nil` when all are allowed.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
-    /// Gives the thread's spare moments to tasks.
+    /// Runs Swift tasks on the engine's thread.
     let executor: EngineExecutor
 
     let multi: UnsafeMutableRawPointer
@@ -47,29 +48,29 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var queue: AdmissionQueue<Transfer>
     @exclusivity(unchecked) var idleWatch = IdleWatch()
     @exclusivity(unchecked) var handles = HandlePool()
-    /// The limits of all transfers together, when there are any.
+    /// The rate limits, if any.
     @exclusivity(unchecked) var throttle: Throttle?
     @exclusivity(unchecked) var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
     @exclusivity(unchecked) private var jobs: [UnownedJob] = []
-    /// Suspended before they started; they are in nobody's way.
+    /// Transfers suspended before they started; they take no place in the queue.
     @exclusivity(unchecked) var held: Set<Transfer> = []
     @exclusivity(unchecked) var pipesWithNews: [Transfer] = []
-    /// Ended by the loop and not on the spot, since the end of one starts the next.
+    /// Transfers whose start failed. The loop ends them, because ending one starts the next.
     @exclusivity(unchecked) var failedStarts: [(Transfer, NetworkError)] = []
-    /// The transfers are let go of by now, so that their callers' threads free them.
+    /// The results of this turn. They hold no transfers, so that the callers' threads free those.
     @exclusivity(unchecked) var answers: [(Transfer.Caller, Result<HTTPResponse, NetworkError>)] = []
     @exclusivity(unchecked) var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) var now = MonotonicTime.now
     @exclusivity(unchecked) var isShuttingDown = false
-    /// What libcurl was told; 0 for no limit.
+    /// The value given to libcurl for `CURLMOPT_MAX_HOST_CONNECTIONS`; 0 for no limit.
     @exclusivity(unchecked) var hostLimit = 0
     @exclusivity(unchecked) var capacity: ConnectionCapacity
     @exclusivity(unchecked) private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
-    /// Connect probes and the watch over the network, from the thread's start to its end.
+    /// The connect probes and the network watch, while the thread runs.
     @exclusivity(unchecked) private var services: EngineServices?
 
-    /// How often in one turn tasks may go on that the turn itself has made ready. More would keep the network waiting.
+    /// How many rounds of ready jobs one turn runs. More would delay the network.
     private static let jobRounds = 4
 
     init(
@@ -111,8 +112,8 @@ final class Engine: @unchecked Sendable {
         _ = lat_multi_setopt_timer(multi, timerCallback)
         _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value)
-        // The queue keeps the limit; this keeps it where HTTP/2 needs more than one connection. Through a proxy
-        // libcurl would count all origins as one host.
+        // The queue enforces the limit per host; this option enforces it where HTTP/2 needs more than one connection.
+        // Through a proxy libcurl would count all origins as one host.
         if proxies.isEmpty {
             hostLimit = max(1, configuration.maxConnectionsPerHost)
             _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
@@ -130,7 +131,7 @@ final class Engine: @unchecked Sendable {
 
     // MARK: The loop
 
-    /// Runs until a command shuts it down.
+    /// Runs until a command shuts the engine down.
     func run() {
         mailbox.open()
         let services = EngineServices(engine: self, events)
@@ -138,11 +139,11 @@ final class Engine: @unchecked Sendable {
         while !isShuttingDown {
             let count = events.wait(milliseconds: waitTime())
             now = .now
-            // Before the commands: what has come on an idle connection is to be known when a request would go out on it.
+            // Before the commands, so that input on an idle connection is known before a request uses it.
             for index in 0..<count { handle(events[index]) }
             takeCommands()
-            // Once a turn: a fast transfer asks to be run again at once, and would keep the others and its own reader
-            // waiting for as long as there is data.
+            // Once per turn: a fast transfer requests another run at once, and would keep other transfers and its own
+            // reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
@@ -158,7 +159,7 @@ final class Engine: @unchecked Sendable {
         shutDown()
     }
 
-    /// Lets the tasks go on that run on this thread, and sends their next requests in the same turn.
+    /// Runs the jobs of this thread's tasks, and sends their next requests in the same turn.
     private func runJobs() {
         let executor = self.executor.asUnownedTaskExecutor()
         for _ in 0..<Self.jobRounds where mailbox.hasJobs && !isShuttingDown {
@@ -231,12 +232,12 @@ final class Engine: @unchecked Sendable {
     // MARK: The end
 
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
-    /// outlives them all.
+    /// outlives both.
     private func shutDown() {
-        // First of all: a task that learns of the end on this thread goes on elsewhere.
+        // Closed first, so that tasks on this thread that learn of the end continue elsewhere.
         let (rest, jobs) = mailbox.closeAndTakeRest()
         for job in jobs { globalConcurrentExecutor.enqueue(job) }
-        // Those that wait first: the end of one that runs would start them.
+        // Waiting transfers end first, since the end of a running one would start them.
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
         for case .some(let transfer) in handles.all.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
@@ -255,19 +256,19 @@ final class Engine: @unchecked Sendable {
         tearDown()
     }
 
-    /// Frees what is libcurl's and the kernel's. Nothing of the engine may be used after it.
+    /// Frees the resources of libcurl and the kernel. The engine cannot be used afterwards.
     func tearDown() {
         handles.removeAll()
-        // No transfer is left to wait for the disk.
+        // No transfer is left that would wait for the disk.
         cookies?.close()
         curl_multi_cleanup(multi)
-        // The connections are gone, and with them whoever adds to these.
+        // The connections, which add sessions, are closed by now.
         sessions = nil
         curl_share_cleanup(share)
         events.end()
     }
 
-    /// What is left, and who waits for the end.
+    /// The final gauges, and the continuations that wait for the end.
     func finalReport() -> (EngineGauges, [UnsafeContinuation<Void, Never>]) {
         var left = gauges
         left.isRunning = false
@@ -276,7 +277,7 @@ final class Engine: @unchecked Sendable {
 }
 
 extension EventQueue.Events {
-    /// What libcurl wants to hear of (`CURL_POLL_…`).
+    /// The events that libcurl asks for (`CURL_POLL_…`).
     init(pollingFor what: CInt) {
         switch what {
         case CURL_POLL_IN: self = .readable
@@ -286,7 +287,7 @@ extension EventQueue.Events {
         }
     }
 
-    /// What libcurl is told (`CURL_CSELECT_…`).
+    /// The events in libcurl's form (`CURL_CSELECT_…`).
     var curlSelect: CInt {
         var what: CInt = 0
         if contains(.readable) { what |= CURL_CSELECT_IN }

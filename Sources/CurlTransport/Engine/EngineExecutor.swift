@@ -1,4 +1,4 @@
-/// Runs Swift tasks on an engine's thread, so that a request and the code that waits for it never change threads.
+/// Runs Swift tasks on an engine's thread, so that a request and the code that awaits it stay on one thread.
 ///
 /// ```swift
 /// await withTaskExecutorPreference(manager.executor) {
@@ -6,28 +6,27 @@
 /// }
 /// ```
 ///
-/// For loops of many small requests: handing a request to another thread and
-/// its answer back costs more than half of a small one. Tasks that prefer the
-/// executor, and their child tasks, run between the engine's turns, in the
-/// order in which they became ready and without regard to their priority.
-/// Actors with an executor of their own, the main actor among them, stay where
-/// they are.
+/// Use it for loops of many small requests: passing a request to another thread
+/// and its response back costs more than half of a small request. Tasks that
+/// prefer the executor, and their child tasks, run between the engine's turns,
+/// in the order in which they become ready and regardless of priority. Actors
+/// with an executor of their own, such as the main actor, stay on it.
 ///
-/// **Never block there.** All requests of the manager stand still while a task
-/// computes: bodies are then decoded on the engine's thread too, so work that
-/// takes longer than a few milliseconds belongs elsewhere:
-/// `withTaskExecutorPreference(globalConcurrentExecutor) { … }`, or a detached
+/// **Never block there.** All requests of the manager wait while a task
+/// computes. Bodies are then decoded on the engine's thread too, so move work
+/// that takes more than a few milliseconds to
+/// `withTaskExecutorPreference(globalConcurrentExecutor) { … }` or a detached
 /// task. A semaphore, a lock or `DispatchQueue.sync` that waits for a request
 /// of the same manager never returns.
 ///
-/// When the engine has ended, the tasks that still prefer it go on with Swift's
-/// global executor; they need not know.
+/// After the engine has ended, the tasks that prefer it run on Swift's global
+/// executor.
 public final class EngineExecutor: TaskExecutor {
     private let mailbox: Mailbox<Engine.Command>
 
     init(mailbox: Mailbox<Engine.Command>) { self.mailbox = mailbox }
 
-    /// Takes in a job; called by the Swift runtime.
+    /// Accepts a job; called by the Swift runtime.
     public func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         if !mailbox.post(job) { globalConcurrentExecutor.enqueue(job) }

@@ -2,7 +2,7 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-// What fails in a transfer: the kind, what happened, and the next step.
+// The errors of transfers, each with its kind, what happened, and the next step.
 extension EngineFailure {
     static let headTooLarge = NetworkError(
         .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
@@ -10,40 +10,40 @@ extension EngineFailure {
     static let invalidLength = NetworkError(
         .protocolViolation,
         message:
-            "the response's Content-Length is no number, or says two that differ, so that nobody knows where its body "
-            + "ends; the server, or what stands between, has to be mended")
+            "the response's Content-Length is not a number, or has two different values, so the end of the body is "
+            + "unknown; repair the server or the intermediary")
 
     static let notReplayable = NetworkError(
         .requestBody,
-        message: "the body has to be sent again but its stream can be read only once; make it with the closure form "
-            + "of .stream, or send data or a file")
+        message: "the body must be sent again, but its stream can be read only once; use the closure form of .stream, "
+            + "data or a file")
 
     static func decompressionBomb(ratio: Int64) -> NetworkError {
         NetworkError(
             .bodyTooLarge,
-            message: "the body grew to more than \(ratio) times its size when its compression was taken off; raise "
+            message: "the decompressed body is more than \(ratio) times as large as the compressed one; raise "
                 + "maxDecompressionRatio if the server is trusted, or set decompresses = false")
     }
 
     static let errorTooLarge = NetworkError(
         .bodyTooLarge,
         message:
-            "the compressed body of an error is over 1 MiB, and its reader does not keep up; read it sooner, or set "
+            "more than 1 MiB of a compressed error body waits for its reader; read the body sooner, or set "
             + "decompresses = false")
 
     static func multi(_ code: CURLMcode) -> NetworkError {
-        NetworkError(.other, message: "libcurl did not take the request: \(String(cString: curl_multi_strerror(code)))")
+        NetworkError(.other, message: "libcurl refused the request: \(String(cString: curl_multi_strerror(code)))")
     }
 
     static func idle(_ transfer: Transfer, timings: Timings) -> NetworkError {
         NetworkError(
             .timeout(.idle),
-            message: "nothing came or went for \(transfer.plan.idleTimeout) ms \(place(of: transfer)); raise "
+            message: "no bytes moved for \(transfer.plan.idleTimeout) ms \(place(of: transfer)); raise "
                 + "idleTimeout if the server is known to pause",
             request: transfer.request, response: partialResponse(transfer, timings), timings: timings)
     }
 
-    /// A proxy's 407 in plain HTTP, which comes as a response.
+    /// The error for a proxy's 407 in plain HTTP, which arrives as a response.
     static func proxyWantsCredentials(_ transfer: Transfer, _ timings: Timings) -> NetworkError {
         NetworkError(
             .proxy, message: ProxyFault.credentials(transfer), request: transfer.request,
@@ -53,12 +53,12 @@ extension EngineFailure {
     static func staleConnection(_ transfer: Transfer) -> NetworkError {
         NetworkError(
             .connectionLost,
-            message: "the server closed the kept-open connection as the request went out; it may have had its effect, "
-                + "so \(transfer.request.method) is not repeated by itself",
+            message: "the server closed the reused connection as the request was sent; the request may have been "
+                + "processed, so \(transfer.request.method) is not repeated automatically",
             request: transfer.request, attempts: transfer.machine.attempts.count - 1)
     }
 
-    /// An error of the engine's own, with what is known of the transfer.
+    /// Completes an error of the engine's own with what is known of the transfer.
     static func complete(_ error: NetworkError, _ transfer: Transfer, _ timings: Timings) -> NetworkError {
         NetworkError(
             error.kind, message: error.message, request: transfer.request,
@@ -73,10 +73,10 @@ extension EngineFailure {
         if code == CURLE_OUT_OF_MEMORY || code == .tooLarge, transfer.pipe != nil, transfer.head.isComplete,
             transfer.head.isCoded
         {
-            // A paused transfer's decoded bytes are kept by libcurl, up to 64 MiB for the few it read.
+            // libcurl keeps the decoded bytes of a paused transfer: up to 64 MiB from the few bytes it read.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
-        // Over QUIC the code is that of the first packet that could not be sent.
+        // Over QUIC, the code is that of the first packet that could not be sent.
         if transfer.machine.attempts.connectionsUsed == 0, let blocked = transfer.blockedAddress,
             code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)
         {
@@ -87,7 +87,7 @@ extension EngineFailure {
             code == CURLE_OK
             ? "the server closed the connection"
             : isHeadTooLarge(code, detail)
-                ? "libcurl \(LibcurlFacts.current.version) takes no head of more than 128 KiB in HTTP/2 (\(detail))"
+                ? "libcurl \(LibcurlFacts.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(detail))"
                 : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
         let resolverFault = ResolverFault(code, said: said, handle: handle, transfer: transfer)
@@ -108,7 +108,7 @@ extension EngineFailure {
             attempts: transfer.machine.attempts.count, timings: timings)
     }
 
-    /// Whether a connection over QUIC did not come about.
+    /// Whether a QUIC connection could not be opened.
     private static func isQUIC(_ code: CURLcode, _ transfer: Transfer) -> Bool {
         guard transfer.machine.attempts.connectionsUsed == 0 else { return false }
         return code == CURLE_QUIC_CONNECT_ERROR
@@ -116,7 +116,7 @@ extension EngineFailure {
                 && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
     }
 
-    /// libcurl 7.88 gives up a connection of HTTP/2 when it has no room for a head, with nghttp2's code for that.
+    /// libcurl 7.88 closes an HTTP/2 connection, with this nghttp2 code, when a head does not fit.
     private static func isHeadTooLarge(_ code: CURLcode, _ text: String) -> Bool {
         code == CURLE_RECV_ERROR && text.contains("nghttp2_session_mem_recv() returned -902")
     }
@@ -125,27 +125,27 @@ extension EngineFailure {
         of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
         switch code {
-        case CURLE_OK: .connectionLost  // it ended well, but within the head
+        case CURLE_OK: .connectionLost  // libcurl saw no error, but the head is incomplete
         case CURLE_URL_MALFORMAT: .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .dns
         case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED: .connect
         case _ where isQUIC(code, transfer): .connect
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
-        // libcurl 7.88 has no code of its own for these.
+        // libcurl 7.88 has no codes of their own for these.
         case CURLE_RECV_ERROR
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation
         case CURLE_RECV_ERROR where isHeadTooLarge(code, said): .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
-        // In HTTP/2 and 3 a stream or connection that ends early comes with these; the text says why (7.88: "was not closed
-        // cleanly", 8: "reset by server").
+        // In HTTP/2 and HTTP/3 a stream or connection that ends early has these codes; only the text tells why (7.88:
+        // "was not closed cleanly", 8: "reset by server").
         case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
             ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { said.contains($0) }
                 ? .connectionLost : .protocolViolation
         case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
             CURLE_CHUNK_FAILED:
             .protocolViolation
-        // libcurl's answer to a header line of more than 100 KiB; 8 has a code for it.
+        // libcurl's code for a header line of more than 100 KiB; newer versions have CURLE_TOO_LARGE.
         case CURLE_OUT_OF_MEMORY where transfer.machine.attempts.connectionsUsed > 0 && !transfer.head.isComplete:
             .protocolViolation
         case CURLcode.tooLarge where transfer.machine.attempts.connectionsUsed > 0: .protocolViolation
@@ -160,7 +160,7 @@ extension EngineFailure {
     private static func phase(_ handle: EasyHandle, _ transfer: Transfer, _ now: MonotonicTime)
         -> NetworkError.TimeoutPhase
     {
-        // Without a connection it is the connect timeout, unless the total one is the shorter of the two.
+        // Without a connection the connect timeout has passed, unless the total timeout is shorter.
         guard transfer.machine.attempts.connectionsUsed == 0 else { return .total }
         let plan = transfer.plan
         return plan.timeout > 0 && plan.timeout < plan.connectTimeout ? .total : .connect
@@ -172,27 +172,27 @@ extension EngineFailure {
         return switch kind {
         case .dns: "\(said); check the name for a typo, and the machine's resolver"
         case .connect where plan.version.value == CurlVersion.http3Only:
-            "\(said); does the server at \(origin) speak HTTP/3, and is UDP let through?"
+            "\(said); does the server at \(origin) speak HTTP/3, and does the network allow UDP?"
         case .connect
         where transfer.machine.attempts.connectionsUsed == 0 && (said.contains("bind") || said.contains("local port")):
-            "\(said); the connection could not be made from connectionSource or localPorts"
-        case .connect: "\(said); is the server running, and does the port of \(origin) fit?"
+            "\(said); check connectionSource and localPorts"
+        case .connect: "\(said); is the server running, and is the port of \(origin) right?"
         case .timeout(.connect):
-            "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or look "
+            "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or check "
                 + "whether a firewall drops the packets"
         case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
         case .tls(let reason): TLSFault.message(reason, said: said, transfer: transfer)
         case .connectionLost: "\(said), \(place(of: transfer))"
-        case .protocolViolation: "the server broke the rules of HTTP: \(said), \(place(of: transfer))"
+        case .protocolViolation: "the server violated HTTP: \(said), \(place(of: transfer))"
         default: said
         }
     }
 
-    /// How far a transfer had come, in words.
+    /// How far a transfer got, in words.
     private static func place(of transfer: Transfer) -> String {
-        if transfer.machine.attempts.connectionsUsed == 0 { return "before the connection stood" }
-        if !transfer.head.hasBegun { return "before any of the response came" }
-        if !transfer.head.isComplete { return "within the response's head" }
+        if transfer.machine.attempts.connectionsUsed == 0 { return "before the connection was established" }
+        if !transfer.head.hasBegun { return "before any of the response arrived" }
+        if !transfer.head.isComplete { return "within the response head" }
         let announced = transfer.machine.announcedBodySize.map { " of \($0)" } ?? ""
         return "after \(transfer.machine.bodyByteCount)\(announced) bytes of the body"
     }

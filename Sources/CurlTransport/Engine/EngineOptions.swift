@@ -3,10 +3,9 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// The settings of an engine that concern its connections and are the same for all of them, checked, as options of
-/// libcurl.
+/// The checked settings that all connections of an engine share, as libcurl options.
 struct EngineOptions: Sendable {
-    /// An option with its value and the name of the setting it comes from.
+    /// A libcurl option with its value and the name of its setting.
     struct Entry: Sendable {
         let setting: String
         let option: CURLoption
@@ -20,8 +19,8 @@ struct EngineOptions: Sendable {
 
     private(set) var entries: [Entry] = []
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for what
-    ///   this libcurl lacks.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting; ``NetworkError/Kind/unsupported``
+    ///   for a setting that this libcurl lacks.
     init(_ configuration: EngineConfiguration) throws(NetworkError) {
         try addResolver(configuration)
         try addSource(configuration)
@@ -55,7 +54,7 @@ struct EngineOptions: Sendable {
                     .unsupported,
                     message:
                         "nameResolver = .servers needs a libcurl that was built with c-ares (CURLOPT_DNS_SERVERS), "
-                        + "which this one was not; use .https(url) or .system")
+                        + "and this one was not; use .https(url) or .system")
             }
             add("nameResolver", CURLOPT_DNS_SERVERS, .text(servers.joined(separator: ",")))
         case .https(let url):
@@ -108,7 +107,7 @@ struct EngineOptions: Sendable {
         case .address(let text):
             guard let address = IPAddress(text) else {
                 throw .invalidRequest(
-                    "connectionSource: \"\(text)\" is no address; write one as in 192.0.2.7, or use .interface(name)")
+                    "connectionSource: \"\(text)\" is not an IP address; write 192.0.2.7, or use .interface(name)")
             }
             guard Self.canBind(to: address) else {
                 throw .invalidRequest(
@@ -128,7 +127,7 @@ struct EngineOptions: Sendable {
         if configuration.connectionSource != nil || configuration.localPorts != nil, configuration.unixSocketPath != nil
         {
             throw .invalidRequest(
-                "connectionSource and localPorts say nothing about a Unix domain socket; leave them or unixSocketPath out"
+                "connectionSource and localPorts do not apply to a Unix domain socket; remove them or unixSocketPath"
             )
         }
     }
@@ -145,7 +144,7 @@ struct EngineOptions: Sendable {
         return names
     }
 
-    /// Whether this machine has an address. If not, `errno` says why.
+    /// Whether this machine has the address. If not, `errno` says why.
     private static func canBind(to address: IPAddress) -> Bool {
         guard let name = SocketAddress(host: address.bytes) else { return false }
         let descriptor = socket(name.family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
@@ -159,7 +158,7 @@ struct EngineOptions: Sendable {
 
     // MARK: libcurl
 
-    /// Sets all of them on a handle that nobody uses: what libcurl refuses is refused when the engine is made.
+    /// Sets all options on a spare handle, so that an option libcurl refuses fails when the engine is made.
     private func tryOut() throws(NetworkError) {
         guard !entries.isEmpty else { return }
         guard let curl = curl_easy_init() else { throw EngineFailure.noResources("memory for a libcurl handle") }
@@ -180,7 +179,7 @@ struct EngineOptions: Sendable {
 }
 
 extension EasyHandle {
-    /// Sets what ``EngineOptions`` found.
+    /// Sets the options of ``EngineOptions``.
     func setEngineOptions() {
         for entry in engine.options.entries {
             switch entry.value {

@@ -2,20 +2,19 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// What an engine's thread does beside its transfers: connect probes, and the
-/// watch over the network. Belongs to that thread.
+/// What an engine's thread does beside transfers: connect probes and the network watch. Belongs to that thread.
 ///
-/// Each has a descriptor of its own in the engine's epoll, so that the transfers' path knows nothing of them.
+/// Each has a descriptor of its own in the engine's epoll, so transfers pay nothing for them.
 final class EngineServices {
     let probes: ProbeLane
     private unowned let engine: Engine
     private let network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
     private var schedule = ChangeSchedule()
-    /// Which connections lead nowhere any more; tests have another. Called on a thread of its own.
+    /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
     var findGone: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
     private var isLooking = false
-    /// The network has changed again meanwhile.
+    /// Whether the network has changed during the present look.
     private var looksAgain = false
     private var hasProbeEvents = false
     private var hasNetworkEvents = false
@@ -27,17 +26,17 @@ final class EngineServices {
         if let network { events.watch(network.descriptor, for: .readable) }
     }
 
-    /// Called on the engine's thread whenever the network has changed, until the engine ends.
+    /// Adds an observer. It is called on the engine's thread whenever the network has changed, until the engine ends.
     func observeNetwork(_ observer: @escaping @Sendable () -> Void) { networkObservers.append(observer) }
 
-    /// When to be called next, whatever happens.
+    /// The next time that ``turn(_:)`` is due.
     var due: MonotonicTime {
         hasProbeEvents || hasNetworkEvents ? MonotonicTime(nanoseconds: 0) : min(probes.due, schedule.due)
     }
 
     func isDue(_ now: MonotonicTime) -> Bool { due <= now }
 
-    /// Takes note of an event, when it is one of here.
+    /// Records an event if its descriptor belongs to a service. Returns whether it does.
     func noted(_ descriptor: CInt) -> Bool {
         if descriptor == probes.descriptor {
             hasProbeEvents = true
@@ -62,8 +61,8 @@ final class EngineServices {
         probes.turn(now)
     }
 
-    /// Drops the idle connections that lead nowhere any more, then tells the observers. The system is asked on a thread of
-    /// its own, which the engine's starts so that it lives in the same network namespace.
+    /// Drops the idle connections that no longer work, then calls the observers. The kernel is asked on a separate
+    /// thread, started from the engine's so that it has the same network namespace.
     func networkHasChanged() {
         guard !isLooking else { return looksAgain = true }
         isLooking = true
@@ -86,7 +85,7 @@ final class EngineServices {
         for observer in networkObservers { observer() }
     }
 
-    /// The engine's end: every probe ends, every descriptor is closed.
+    /// Ends every probe and closes every descriptor.
     func end() {
         probes.end()
         network?.end()
@@ -94,19 +93,19 @@ final class EngineServices {
     }
 }
 
-/// When a burst of changes is told: soon after its last, and not too long after its first. A link that comes up is a
-/// dozen messages (link, carrier, addresses, routes) within some milliseconds.
+/// Decides when to report a burst of changes: soon after the last change, but not too long after the first. A link that
+/// comes up causes a dozen messages (link, carrier, addresses, routes) within milliseconds.
 struct ChangeSchedule {
-    /// So long nothing may come before the change is told, in milliseconds…
+    /// How many milliseconds without a change end a burst.
     static let quiet: Int64 = 50
-    /// …but after so long it is told all the same.
+    /// The most milliseconds from the first change to the report.
     static let patience: Int64 = 500
 
     private var first: MonotonicTime?
-    /// When to tell; the distant future while there is nothing to.
+    /// When to report; the distant future when nothing has changed.
     private(set) var due = MonotonicTime.distantFuture
 
-    /// Something has changed.
+    /// Records a change.
     mutating func note(_ now: MonotonicTime) {
         let first = self.first ?? now
         self.first = first

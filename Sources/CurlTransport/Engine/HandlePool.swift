@@ -1,15 +1,15 @@
-/// The easy handles of an engine: those that carry a transfer, and those that wait for the next one.
+/// The easy handles of an engine: those that carry a transfer, and the free ones.
 struct HandlePool {
-    /// All there are, each at its slot.
+    /// All handles, each at the index of its slot.
     private(set) var all: [EasyHandle] = []
     private var free: [EasyHandle] = []
-    /// Those with a large buffer: libcurl 7.88 may refuse to change it.
+    /// Free handles with a large buffer; libcurl 7.88 may refuse to change its size.
     private var freeLarge: [EasyHandle] = []
 
-    /// When no transfer runs, more handles than this are freed.
+    /// The most handles that are kept when no transfer runs.
     private static var limit: Int { 256 }
 
-    /// A handle for a transfer; `nil` when there is no memory for one.
+    /// Returns a handle for a transfer; `nil` when there is no memory for one.
     mutating func take(for transfer: Transfer, _ engine: Engine) -> EasyHandle? {
         let buffersMuch = EasyHandle.buffersMuch(for: transfer)
         if let handle = buffersMuch ? freeLarge.popLast() : free.popLast() { return handle }
@@ -18,7 +18,7 @@ struct HandlePool {
         return handle
     }
 
-    /// Takes a handle back that has left the multi handle.
+    /// Takes back a handle that has left the multi handle.
     mutating func giveBack(_ handle: EasyHandle, isLast: Bool) {
         handle.finish()
         var handle = handle
@@ -29,7 +29,7 @@ struct HandlePool {
             handle = other
         }
         if handle.buffersMuch { freeLarge.append(handle) } else { free.append(handle) }
-        // A burst's handles are let go when no burst is on.
+        // Frees the extra handles of a burst once no transfer runs.
         guard isLast, all.count > Self.limit else { return }
         all.removeLast(all.count - Self.limit)
         free.removeAll { $0.slot >= Self.limit }

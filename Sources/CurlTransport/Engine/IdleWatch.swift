@@ -1,19 +1,19 @@
 import CLibcurl
 import Platform
 
-/// When to look at transfers that may have been silent too long.
+/// Decides when to look for transfers that have been silent for too long.
 ///
-/// A transfer costs nothing here but the note of its first deadline: what has
-/// moved in between is only seen at the next look, which sets the time of the
-/// one after. So thousands of waiting transfers cost one pass now and then.
+/// A transfer records only its first deadline. Whether it has moved since is
+/// checked at the next look, which sets the time of the one after. So thousands
+/// of waiting transfers cost one pass now and then.
 struct IdleWatch {
-    /// When to look next.
+    /// The time of the next look.
     private(set) var next = MonotonicTime.distantFuture
     private var earliest = MonotonicTime.distantFuture
     private var soonest = MonotonicTime(nanoseconds: 0)
     private var isLooking = false
 
-    /// There is a transfer whose time may be over then.
+    /// Records a deadline by which a transfer may have been silent for too long.
     mutating func note(_ deadline: MonotonicTime) {
         if isLooking {
             earliest = min(earliest, deadline)
@@ -22,18 +22,18 @@ struct IdleWatch {
         }
     }
 
-    /// Whether it is time to look.
+    /// Whether a look is due.
     func isDue(_ now: MonotonicTime) -> Bool { now >= next }
 
-    /// A look begins; each transfer that goes on is noted again during it. Among many transfers the looks are kept
-    /// apart, 1 ms for each 50, so that they never become the work.
+    /// Begins a look, in which every transfer that goes on records its next deadline. Looks are at least 1 ms apart for
+    /// every 50 transfers, so that they stay cheap.
     mutating func begin(_ now: MonotonicTime, runningCount: Int) {
         isLooking = true
         earliest = .distantFuture
         soonest = now + Int64(max(1, runningCount / 50))
     }
 
-    /// The look is over.
+    /// Ends a look.
     mutating func commit() {
         isLooking = false
         next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
@@ -41,7 +41,7 @@ struct IdleWatch {
 }
 
 extension Engine {
-    /// Looks at all transfers, and ends those that have been silent too long.
+    /// Looks at all running transfers, and ends those that have been silent for too long.
     func lookAtTransfers() {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {

@@ -1,6 +1,6 @@
 import CLibcurl
 
-/// What a part's callbacks work with; libcurl holds it until it frees the part.
+/// The context of a MIME part's callbacks. libcurl holds it until it frees the part.
 final class MIMEReader {
     let source: any BodySource
     unowned let handle: EasyHandle
@@ -16,7 +16,7 @@ final class MIMEReader {
 }
 
 extension EasyHandle {
-    /// Gives libcurl the parts of a body.
+    /// Sets a multipart body (`CURLOPT_MIMEPOST`).
     func setMIME(_ parts: [PreparedBody.Part]) {
         guard let mime = curl_mime_init(curl) else { return note(CURLE_OUT_OF_MEMORY, CURLOPT_MIMEPOST) }
         self.mime = mime

@@ -2,15 +2,15 @@ import Glibc
 import Platform
 import Synchronization
 
-/// How the engine is talked to: commands for it, and the jobs of tasks that
-/// run on its thread.
+/// The engine's queue of commands, and of jobs for the tasks that run on its
+/// thread.
 ///
-/// Other threads leave both in a locked list, with one ``WakeUp`` when
-/// the engine sleeps: a burst wakes it once. The engine's own thread leaves
-/// them in plain lists, without lock or system call.
+/// Other threads append to locked lists and wake the engine if it sleeps, once
+/// for a whole burst. The engine's own thread appends to plain lists, without a
+/// lock or a system call.
 final class Mailbox<Command: Sendable>: @unchecked Sendable {
-    // Sendable: `ownCommands` and `ownJobs` are touched by the engine's thread only, which `owner` names; all else is
-    // constant, atomic or locked.
+    // Sendable: only the engine's thread, which `owner` identifies, touches `ownCommands` and `ownJobs`. Everything
+    // else is constant, atomic or locked.
 
     private struct State {
         var commands: [Command] = []
@@ -19,10 +19,10 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         var isClosed = false
     }
 
-    /// Watched by the engine, edge-triggered, so that it need not be cleared.
+    /// Watched by the engine. The watch is edge-triggered, so the signal need not be cleared.
     let wakeUp: WakeUp
     private let state = Mutex(State())
-    /// The engine's thread; 0 before it runs and once the mailbox is closed.
+    /// The engine's thread; 0 before it runs and after the mailbox is closed.
     private let owner = Atomic<UInt>(0)
     @exclusivity(unchecked) private var ownCommands: [Command] = []
     @exclusivity(unchecked) private var ownJobs: [UnownedJob] = []
@@ -33,7 +33,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         self.wakeUp = wakeUp
     }
 
-    /// Leaves a command. Returns `false` when the engine has ended and nobody will read it.
+    /// Posts a command. Returns `false` when the engine has ended and will not perform it.
     @discardableResult
     func post(_ command: Command) -> Bool {
         if isOwn {
@@ -43,7 +43,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         return leave { $0.commands.append(command) }
     }
 
-    /// Leaves a job. Returns `false` when the engine has ended and nobody will run it.
+    /// Posts a job. Returns `false` when the engine has ended and will not run it.
     func post(_ job: UnownedJob) -> Bool {
         if isOwn {
             ownJobs.append(job)
@@ -52,8 +52,8 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         return leave { $0.jobs.append(job) }
     }
 
-    /// Whether the caller is the engine's thread. Only that thread can find its own number here, so the order of memory
-    /// does not matter.
+    /// Whether the caller is the engine's thread. No other thread can find its own identifier here, so relaxed ordering
+    /// is enough.
     private var isOwn: Bool { owner.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     private func leave(_ change: (inout State) -> Void) -> Bool {
@@ -69,10 +69,10 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
 
     // MARK: For the engine's thread
 
-    /// The calling thread is the engine's from now on.
+    /// Makes the calling thread the engine's.
     func open() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
 
-    /// Takes what other threads left: the commands into an empty list, the jobs among the own ones.
+    /// Moves the commands of other threads into an empty list, and their jobs to the engine's own.
     func take(into commands: inout [Command]) {
         state.withLock { state in
             state.isSleeping = false
@@ -83,16 +83,16 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// Takes the thread's own commands into an empty list.
+    /// Moves the commands of the engine's own thread into an empty list.
     func takeOwn(into commands: inout [Command]) { swap(&ownCommands, &commands) }
 
-    /// Takes the jobs into an empty list.
+    /// Moves the jobs into an empty list.
     func takeJobs(into jobs: inout [UnownedJob]) { swap(&ownJobs, &jobs) }
 
     /// Whether there are jobs to run.
     var hasJobs: Bool { !ownJobs.isEmpty }
 
-    /// Says that the engine is about to sleep; `false` when there is something to do first.
+    /// Records that the engine is about to sleep. Returns `false` when there is work to do first.
     func prepareToSleep() -> Bool {
         guard ownCommands.isEmpty, ownJobs.isEmpty else { return false }
         return state.withLock { state in
@@ -101,7 +101,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// Ends the mailbox and returns what was left in it. What is posted from now on is refused, on this thread too.
+    /// Closes the mailbox and returns what was left in it. Later posts are refused, also on the engine's thread.
     func closeAndTakeRest() -> (commands: [Command], jobs: [UnownedJob]) {
         owner.store(0, ordering: .relaxed)
         defer {

@@ -1,14 +1,14 @@
 import CLinux
 import Glibc
 
-/// Hears from the kernel what becomes of links, addresses and routes (rtnetlink(7)).
+/// Receives the kernel's messages about links, addresses and routes (rtnetlink(7)).
 final class NetworkWatch {
     let descriptor: CInt
     private var changes = NetworkChanges()
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 32_768, alignment: 8)
     private var isOpen = true
 
-    /// `nil` where the system gives no such socket, as some sandboxes do not.
+    /// `nil` where the system refuses such a socket, as some sandboxes do.
     init?() {
         descriptor = lat_netlink_open()
         guard descriptor >= 0 else {
@@ -27,13 +27,13 @@ final class NetworkWatch {
         isOpen = false
     }
 
-    /// Takes all messages that are there. Returns whether any of them is news.
+    /// Reads all pending messages. Returns whether any of them is a change.
     func takeChanges() -> Bool {
         var isNews = false
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, CInt(MSG_DONTWAIT))
             if count < 0, errno == EINTR { continue }
-            // The kernel could not keep up with the changes: there were many.
+            // The kernel dropped messages, so there were many changes.
             if count < 0, errno == ENOBUFS {
                 isNews = true
                 continue
@@ -44,14 +44,14 @@ final class NetworkWatch {
     }
 }
 
-/// Tells news from noise in rtnetlink's messages: the kernel repeats what has not changed, such as an address whose
+/// Tells changes from repetitions in rtnetlink's messages. The kernel repeats unchanged state: an address whose
 /// lifetime a router advertisement renews, or a wireless link's state.
 struct NetworkChanges {
-    /// What of a link matters, by its index.
+    /// The relevant flags of each link, by its index.
     private var links: [Int32: UInt32] = [:]
     private var addresses: Set<[UInt8]> = []
 
-    /// Takes messages in. Returns whether they say something new.
+    /// Reads messages. Returns whether any of them is a change.
     mutating func note(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var isNews = false
         var offset = 0
@@ -74,7 +74,7 @@ struct NetworkChanges {
             let flags = type == Int(RTM_DELLINK) ? nil : link.ifi_flags & lat_link_flags
             let before = links.updateValue(flags ?? 0, forKey: link.ifi_index)
             if flags == nil { links[link.ifi_index] = nil }
-            // The first word about a link may be a repetition; to look once too often costs little.
+            // The first message about a link may be a repetition, but one look too many costs little.
             return before != flags
         case Int(RTM_NEWADDR):
             return addresses.insert(Self.key(ofAddress: payload)).inserted
@@ -83,7 +83,7 @@ struct NetworkChanges {
             return true
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
             guard let route = Self.load(rtmsg.self, payload) else { return false }
-            // A clone the kernel made for itself, of its cache.
+            // Clones are made by the kernel itself, for its route cache.
             return route.rtm_flags & UInt32(RTM_F_CLONED) == 0
         default:
             return false
@@ -95,7 +95,7 @@ struct NetworkChanges {
         return payload.loadUnaligned(as: type)
     }
 
-    /// Which link and which address, without the lifetimes that follow.
+    /// The link and the address, without the lifetimes that follow.
     private static func key(ofAddress payload: UnsafeRawBufferPointer) -> [UInt8] {
         guard let message = load(ifaddrmsg.self, payload) else { return Array(payload) }
         var key = withUnsafeBytes(of: message.ifa_index) { Array($0) } + [message.ifa_prefixlen]

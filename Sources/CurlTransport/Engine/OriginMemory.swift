@@ -1,14 +1,14 @@
 import CLibcurl
 import HTTPCore
 
-/// What a manager knows of origins from their answers: which want TLS, and where else they can be reached.
+/// What origins have said in their responses: whether they require TLS (HSTS), and their alternative services.
 struct OriginMemory: Sendable {
     let hsts: HSTSStore?
     let alternatives: AlternativeServices?
-    /// Requests go where the app says, and not where servers do.
+    /// Whether the app sets where requests connect, so that alternative services do not apply.
     private let connectsElsewhere: Bool
 
-    /// `nil` when nothing is to be kept.
+    /// `nil` when neither is kept.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         hsts = try HSTSStore(configuration)
         alternatives = try AlternativeServices(configuration)
@@ -16,8 +16,8 @@ struct OriginMemory: Sendable {
         if hsts == nil, alternatives == nil { return nil }
     }
 
-    /// Where a request goes in its origin's place. HTTP/3 goes before what else the origin names, where this libcurl has it and
-    /// neither request nor manager name a version.
+    /// The alternative service that a request uses instead of its origin. HTTP/3 services come first when this libcurl
+    /// supports them and neither the request nor the manager sets a version.
     func alternative(for request: HTTPRequest, _ target: Target, _ plan: TransferPlan) -> AlternativeService? {
         guard let alternatives, !connectsElsewhere, plan.proxy == nil, request.unixSocketPath == nil,
             request.body?.isReplayable ?? true
@@ -30,8 +30,8 @@ struct OriginMemory: Sendable {
         return alternatives.alternative(for: target)
     }
 
-    /// Reads an answer. Returns whether the request has to go to another place, because this one does not speak for the
-    /// origin.
+    /// Learns from a response. Returns whether the request must be sent again, because the alternative service does not
+    /// answer for the origin (421).
     func note(_ response: HTTPResponse, to transfer: Transfer) -> Bool {
         hsts?.note(response.headers, of: transfer.target)
         alternatives?.note(response, of: transfer.target)
@@ -40,7 +40,7 @@ struct OriginMemory: Sendable {
         return true
     }
 
-    /// Whether the request that failed has to go to another place, because no connection came about at this one.
+    /// Returns whether a failed request must be sent again, because the alternative service could not be connected to.
     func note(_ error: NetworkError, of transfer: Transfer) -> Bool {
         guard let alternative = transfer.plan.alternative else { return false }
         switch error.kind {

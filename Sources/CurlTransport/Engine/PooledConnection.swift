@@ -2,12 +2,12 @@ import CLibcurl
 import HTTPCore
 
 extension Engine {
-    /// Whether a connection of the pool that is about to carry a request holds what is no answer to it, or was closed.
+    /// Whether a pooled connection cannot carry the next request, because it was closed or holds unsolicited input.
     ///
-    /// What a server sends after a complete answer in HTTP/1 belongs to no request, and the connection cannot be used
-    /// (RFC 9112 §9.2). libcurl 7.88 would give it to the next request; newer ones look before each use, from 8.22 on once a
-    /// second only, where the engine looks itself. In HTTP/2, frames of the connection may come at any time. What came may
-    /// also be a message of TLS itself, which only reading would tell; those that servers send come before the first answer.
+    /// In HTTP/1, bytes after a complete response belong to no request and make the connection unusable (RFC 9112 §9.2).
+    /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
+    /// only once a second, so the engine checks there. In HTTP/2, frames of the connection may arrive at any time. Input may
+    /// also be a TLS message, which only reading would show; servers send those before the first response.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasNews =
             GlobalCurl.looksAtPoolSeldom

@@ -4,17 +4,16 @@ import Platform
 
 /// Runs connect probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
 ///
-/// They have a multi handle of their own: among the transfers they would take the places of a host's connections, push
-/// an idle one out of the pool, or wait for one to become free. Its sockets are watched by an epoll descriptor that the
-/// engine's watches in turn.
+/// Probes have a multi handle of their own. In that of the transfers they would count against a host's connections, push an
+/// idle one out of the pool, or wait for one to become free. The engine's epoll watches the lane's own epoll descriptor.
 final class ProbeLane {
-    /// Readable when a probe's socket is; -1 when there is none.
+    /// The lane's epoll descriptor, readable when a probe's socket has an event; -1 when there is none.
     let descriptor: CInt
-    /// When libcurl wants to be called.
+    /// When libcurl's timer expires.
     private(set) var due = MonotonicTime.distantFuture
 
     private unowned let engine: Engine
-    /// `nil` when the system gave none, or the lane has ended.
+    /// `nil` when the system had no descriptor left, or the lane has ended.
     private var events: EventQueue?
     private var multi: UnsafeMutableRawPointer?
     private var running: [ConnectionProbe] = []
@@ -52,7 +51,7 @@ final class ProbeLane {
         running.append(probe)
     }
 
-    /// The word may come before the probe does.
+    /// Cancels a probe, possibly before it is started.
     func cancel(_ probe: ConnectionProbe) {
         probe.isCancelled = true
         guard probe.handle != nil else { return }
@@ -98,7 +97,7 @@ final class ProbeLane {
         due = .distantFuture
     }
 
-    /// Taking the handle out closes its connection: libcurl would else leave that to whoever asked for it.
+    /// Removing the handle closes its connection, which libcurl otherwise leaves open for the application.
     private func remove(_ probe: ConnectionProbe) {
         guard let handle = probe.handle, let multi else { return }
         probe.handle = nil
@@ -107,7 +106,7 @@ final class ProbeLane {
         handle.transfer = nil
     }
 
-    // MARK: What libcurl's callbacks tell
+    // MARK: libcurl's callbacks
 
     private func makeMulti() -> UnsafeMutableRawPointer? {
         if let multi { return multi }

@@ -1,12 +1,12 @@
 import CLibcurl
 import HTTPCore
 
-/// Tells a failure of the resolver that was configured from a host that does not exist.
+/// A failure of the resolver set as `nameResolver`, rather than of the system's.
 struct ResolverFault {
     let kind: NetworkError.Kind
     let message: String
 
-    /// `nil` when the failure has nothing to do with a resolver of the app's choice.
+    /// `nil` when no such resolver caused the failure.
     init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
         let configuration = handle.engine.configuration
         guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil,
@@ -22,18 +22,18 @@ struct ResolverFault {
         }
         let host = transfer.target.host
         switch code {
-        // Without IPv6 libcurl 7.88 has this code for a DNS server that gave no address.
+        // Without IPv6, libcurl 7.88 has this code for a DNS server that returned no address.
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_OUT_OF_MEMORY:
             kind = .dns
             message =
-                "\(name) gave no address for \(host); check the host for a typo, and whether the server is there, is "
-                + "trusted and speaks DNS over HTTPS (RFC 8484)"
+                "\(name) returned no address for \(host); check the host for a typo, and whether the server is "
+                + "reachable, is trusted and speaks DNS over HTTPS (RFC 8484)"
         case CURLE_OPERATION_TIMEDOUT where handle.offset(CURLINFO_NAMELOOKUP_TIME_T) == 0:
             let plan = transfer.plan
             let isTotal = plan.timeout > 0 && plan.timeout < plan.connectTimeout
             kind = .timeout(isTotal ? .total : .connect)
             message =
-                "\(name) did not say the address of \(host) within \(isTotal ? plan.timeout : plan.connectTimeout) ms; "
+                "\(name) returned no address for \(host) within \(isTotal ? plan.timeout : plan.connectTimeout) ms; "
                 + "is it running, and does it speak DNS over HTTPS (RFC 8484)?"
         default: return nil
         }

@@ -3,35 +3,35 @@ import CLinux
 import Glibc
 import Platform
 
-/// Which sockets epoll watches, and for what.
+/// The sockets that epoll watches, and the events it watches for.
 ///
-/// libcurl stops watching a connection when a transfer is over and watches it
-/// again for the next one. Both would be system calls; instead a socket that
-/// libcurl has let go stays with epoll as it is until something happens on it
-/// (the server closed it, most likely), and is only then taken out. What came
-/// on it meanwhile is noted: it answers no request (``Engine/isUnusable(_:_:)``).
+/// libcurl stops watching a connection at the end of a transfer and watches it
+/// again for the next one. Both would be system calls. So a socket that libcurl
+/// has released stays registered until an event occurs on it, usually because
+/// the server closed it. Input that arrives on it is recorded, since it belongs
+/// to no request (``Engine/isUnusable(_:_:)``).
 struct SocketTable {
     private struct Entry {
-        /// What libcurl wants to know of; nothing when it has let go.
+        /// The events that libcurl waits for; empty when it has released the socket.
         var wanted: EventQueue.Events = []
-        /// What epoll was told; nothing when it does not know the socket.
+        /// The events registered with epoll; empty when the socket is not registered.
         var registered: EventQueue.Events = []
-        /// Opened through our callback, and not yet closed through the other.
+        /// Whether our callback opened it and the other one has not closed it yet.
         var isOurs = false
-        /// libcurl has read from it: the connection came about. One that did not libcurl may close without a word
-        /// (7.88 does), so that its number could come back unnoticed.
+        /// Whether the connection was established. If not, libcurl 7.88 may close it without calling back, so that its
+        /// descriptor could be reused unnoticed.
         var isConnected = false
-        /// Something came that nobody asked for while libcurl had let go.
+        /// Whether unsolicited input arrived while libcurl had released the socket.
         var hasInput = false
-        /// It was opened beforehand and has carried no request: what comes on it are TLS's own tickets.
+        /// Whether it was prewarmed and has carried no request; input on it consists of TLS session tickets.
         var isUnused = false
-        /// The socket's own number, which is not used again.
+        /// The socket's inode number, which, unlike the descriptor, is not reused.
         var inode: ino_t = 0
     }
 
     let events: EventQueue
     private var entries: [Entry] = []
-    /// How many sockets have ``Entry/hasInput``.
+    /// How many entries have ``Entry/hasInput`` set.
     private(set) var inputCount = 0
 
     init(_ events: EventQueue) { self.events = events }
@@ -43,13 +43,13 @@ struct SocketTable {
     }
 
     mutating func closed(_ descriptor: CInt) {
-        // The kernel takes a closed descriptor out of epoll by itself.
+        // The kernel removes a closed descriptor from epoll by itself.
         guard entries.indices.contains(Int(descriptor)) else { return }
         forgetInput(descriptor)
         entries[Int(descriptor)] = Entry()
     }
 
-    /// libcurl's wish, as its socket callback tells it.
+    /// Sets the events that libcurl waits for, as reported to its socket callback.
     mutating func watch(_ descriptor: CInt, _ what: CInt) {
         reserve(descriptor)
         var entry = entries[Int(descriptor)]
@@ -57,7 +57,7 @@ struct SocketTable {
         if !entry.wanted.isEmpty { entry.isUnused = false }
         if entry.wanted.contains(.readable) { entry.isConnected = true }
         if entry.wanted.isEmpty {
-            // An answer that was there at once is read without a wish to wait for it.
+            // A response that arrives at once is read without waiting for the socket to become readable.
             if entry.isOurs, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
             if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
@@ -66,8 +66,8 @@ struct SocketTable {
         entries[Int(descriptor)] = entry
     }
 
-    /// Whether libcurl wants to hear of an event on this socket. If not, a connection that was closed is shut, and what has
-    /// come unasked is noted.
+    /// Whether libcurl waits for events on this socket. If not, a connection that the server closed is shut down, and
+    /// unsolicited input is recorded.
     mutating func isWanted(_ descriptor: CInt, _ events: EventQueue.Events) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]
@@ -81,12 +81,13 @@ struct SocketTable {
         return false
     }
 
-    /// Something has happened on a connection that nobody uses.
+    /// Handles an event on a connection that no transfer uses.
     ///
-    /// One that the server closed is shut, so that the next request leaves it without a byte sent: libcurl 8.22 looks for
-    /// closed connections once a second only, and a request with effects that went out on one is not repeated.
+    /// A connection that the server closed is shut down, so that the next request leaves it before a byte is sent.
+    /// libcurl 8.22 checks for closed connections only once a second, and a request that is not idempotent is not
+    /// repeated once it went out.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
-        // An event of this turn may be about what libcurl has read since, while it dealt with another socket.
+        // The event may be about input that libcurl has read since, while it handled another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)
         if isInput, !entry.hasInput {
             entry.hasInput = true
@@ -109,7 +110,7 @@ struct SocketTable {
         return (count > 0, count <= 0 || lat_is_closed_by_peer(descriptor) != 0)
     }
 
-    /// Whether a TCP connection of the pool was closed by the server, or holds what nobody asked for.
+    /// Whether the server closed a pooled TCP connection, or sent unsolicited input on it.
     mutating func hasNews(_ descriptor: CInt) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         forgetInput(descriptor)
@@ -123,9 +124,10 @@ struct SocketTable {
         return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == CInt(SOCK_STREAM.rawValue)
     }
 
-    /// Whether something came on an idle connection that nobody has asked for here yet.
+    /// Returns whether unsolicited input arrived on an idle connection, and forgets that input.
     ///
-    /// - Parameter port: its own port, which is all that libcurl 7.88 tells before a request goes out; 0 for a Unix socket.
+    /// - Parameter port: The local port, which is all that libcurl 7.88 reports before a request goes out; 0 for a Unix
+    ///   domain socket.
     mutating func takeInput(port: Int) -> Bool {
         let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
         guard let found else { return false }
@@ -133,7 +135,7 @@ struct SocketTable {
         return !entries[found].isUnused
     }
 
-    /// A connection stands that was opened beforehand and carries no request yet.
+    /// Records that the connection on a port was prewarmed and has carried no request.
     mutating func noteUnused(port: Int) {
         guard let found = entries.indices.first(where: { entries[$0].isOurs && Self.port(of: CInt($0)) == port }) else {
             return
@@ -141,10 +143,10 @@ struct SocketTable {
         entries[found].isUnused = true
     }
 
-    /// What the kernel has yet to send on the open sockets that have a port.
+    /// The number of bytes in the kernel's send buffers of the open sockets on a port.
     ///
-    /// - Parameter port: as in ``takeInput(port:)``. Connections to different servers may have the same: then what all of
-    ///   them have is counted, and on a port of 0 what all Unix sockets have.
+    /// - Parameter port: As in ``takeInput(port:)``. Connections to different servers may share a port; the sum counts
+    ///   all of them, and for port 0 all Unix domain sockets.
     func unsentBytes(port: Int) -> Int {
         open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
     }
@@ -165,18 +167,17 @@ struct SocketTable {
 
     private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
-    /// The sockets that are open.
     private var open: some Sequence<CInt> {
         entries.indices.lazy.filter { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }.map {
             CInt($0)
         }
     }
 
-    /// How many of the sockets are open.
+    /// The number of open sockets.
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
-    /// Sockets that nobody uses: connections of libcurl's pool, but for those on a port that a transfer has. libcurl does not
-    /// watch the socket of a paused transfer either.
+    /// The sockets that no transfer uses: the connections of libcurl's pool, except those on the ports of transfers.
+    /// Ports are needed because libcurl does not watch the socket of a paused transfer either.
     func idle(exceptPorts busy: Set<Int>) -> [CInt] {
         open.filter { entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0)) }
     }

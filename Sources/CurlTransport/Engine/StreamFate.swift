@@ -2,18 +2,18 @@ import CLibcurl
 import Glibc
 import HTTPCore
 
-/// What libcurl tells of a stream of HTTP/2 or HTTP/3 in its log, and nowhere else: whether the server has said that it did
-/// not process the request (RFC 9113 §8.7), so that it may be sent again whatever its method.
+/// Whether the server said that it did not process a request in HTTP/2 or HTTP/3, so that the request may be sent again
+/// whatever its method (RFC 9113 §8.7). libcurl says so only in its log.
 ///
-/// Only requests whose method is not idempotent are looked at, and only where streams are possible: the log costs a few
-/// microseconds for each. Both libcurls tell the stream's number and that of a `GOAWAY`, so a stream beyond it is known. One
-/// that was reset with `REFUSED_STREAM` libcurl 8 names; of 7.88 it is not known on a connection of the pool.
+/// The log costs a few microseconds for each request, so it is on only where streams are possible and the method is not
+/// idempotent. It has the number of the stream and that of a `GOAWAY`, so a stream beyond the `GOAWAY` is recognized.
+/// libcurl 8 also logs a stream reset with `REFUSED_STREAM`; 7.88 does not on a pooled connection.
 struct StreamFate {
-    /// 0 before the request has a stream.
+    /// The number of the request's stream; 0 before it has one.
     private var stream = 0
     private(set) var isRefused = false
 
-    /// Takes in a line of the log.
+    /// Reads a line of the log.
     mutating func note(_ line: UnsafeRawBufferPointer) {
         if let number = Self.number(in: line, after: "Using Stream ID: ") ?? Self.number(in: line, after: "[HTTP/2] [")
         {
@@ -23,7 +23,7 @@ struct StreamFate {
         {
             isRefused = isRefused || Self.contains(line, "\(number) refused by server")
         } else if stream > 0,
-            // So 7.88 spells it.
+            // The spelling of libcurl 7.88.
             let last = Self.number(in: line, after: "recveived GOAWAY, error=", last: true)
                 ?? Self.number(in: line, after: "received GOAWAY, error=", last: true)
         {
@@ -31,9 +31,9 @@ struct StreamFate {
         }
     }
 
-    /// Whether the log, or a failure, says so: 7.88 names the code, 8 says "refused by server". After a `GOAWAY` with this
-    /// code libcurl 8 resets the streams beyond it with the same; that is no proof, but enough for a method that is
-    /// idempotent.
+    /// Whether the log or the error text says so: libcurl 7.88 names the code, 8 says "refused by server". After a
+    /// `GOAWAY` with ENHANCE_YOUR_CALM, libcurl 8 resets the streams beyond it with the same code. That is no proof,
+    /// but enough for an idempotent method.
     func isRefused(after code: CURLcode, _ text: @autoclosure () -> String, isIdempotent: Bool) -> Bool {
         if isRefused { return true }
         guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }
@@ -51,7 +51,7 @@ struct StreamFate {
         String(decoding: line, as: UTF8.self).contains(text)
     }
 
-    /// The first or last number after the beginning of a line; `nil` when the line begins otherwise.
+    /// The first or last number after the given beginning of a line; `nil` when the line begins otherwise.
     private static func number(in line: UnsafeRawBufferPointer, after text: StaticString, last: Bool = false) -> Int? {
         guard begins(line, text) else { return nil }
         let rest = line[text.utf8CodeUnitCount...].split { !(0x30...0x39).contains($0) }

@@ -1,8 +1,8 @@
 import CLibcurl
 import HTTPCore
 
-/// Why TLS failed: libcurl has one code for most of it. OpenSSL's verdict on the certificate
-/// (`CURLINFO_SSL_VERIFYRESULT`) and what the handshake was seen to say tell the rest.
+/// Finds the reason for a TLS failure. libcurl has one code for most of them; OpenSSL's verification result
+/// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake tell them apart.
 enum TLSFault {
     /// `nil` when the failure has nothing to do with TLS.
     static func reason(of code: CURLcode, said: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
@@ -17,22 +17,22 @@ enum TLSFault {
         case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
             CURLE_SSL_CRL_BADFILE:
             broken(said, handle.handshake)
-        // In TLS 1.3 the client is through with the handshake before the server looks at its certificate
-        // (RFC 8446 §4.4.2): the refusal then comes in place of the response.
+        // In TLS 1.3 the client ends its handshake before the server checks the client's certificate (RFC 8446 §4.4.2),
+        // so a refusal arrives in place of the response.
         case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM:
             isAboutClient(handle.handshake) || said.contains("certificate required") ? .clientCertificate : nil
         default: nil
         }
     }
 
-    /// OpenSSL's verdict (`X509_V_ERR_*`), or libcurl's own about the name.
+    /// Converts OpenSSL's result (`X509_V_ERR_*`), or libcurl's own message about the name.
     private static func verdict(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
-        // Said after the chain was found good, when the verdict is not written yet.
+        // libcurl checks the name after the chain was verified, when the result is not set yet.
         if said.contains("subject name") || said.contains("host name") || said.contains("hostname") {
             return .wrongHost
         }
         return switch result {
-        // Nothing is said of the chain, and something is wrong: over QUIC libcurl has no other word for the name.
+        // The chain is valid, but the certificate is not: over QUIC libcurl has no other message for a wrong name.
         case 0...1 where said.contains("peer certificate"): .wrongHost
         case 9: .notYetValid
         case 10: .expired
@@ -54,7 +54,7 @@ enum TLSFault {
         return signs.contains { said.contains($0) } ? .protocolVersion : .handshake
     }
 
-    /// Whether the server asked for a certificate, and then sent an alert that can be about it (RFC 8446 §6.2).
+    /// Whether the server asked for a certificate and then sent an alert that can be about it (RFC 8446 §6.2).
     private static func isAboutClient(_ handshake: TLSHandshake?) -> Bool {
         guard let handshake, let alert = handshake.alert else { return false }
         switch alert {
@@ -68,33 +68,33 @@ enum TLSFault {
     static func message(_ reason: NetworkError.TLSFailure, said: String, transfer: Transfer) -> String {
         let origin = transfer.target.origin
         switch reason {
-        case .expired: return "the certificate of \(origin) has expired; it has to be renewed on the server"
+        case .expired: return "the certificate of \(origin) has expired; renew it on the server"
         case .notYetValid: return "the certificate of \(origin) is not valid yet; check this machine's clock"
         case .wrongHost: return "the certificate of \(origin) is for another host: \(said)"
         case .selfSigned:
-            return "the certificate of \(origin) is signed by itself (\(said)); give it as tls.caFile if it is meant"
+            return "the certificate of \(origin) is self-signed (\(said)); if that is intended, give it as tls.caFile"
         case .untrusted:
-            return "nobody this machine trusts signed the certificate of \(origin) (\(said)); give its authority as "
-                + "tls.caFile"
+            return "the certificate of \(origin) is not signed by an authority that this machine trusts (\(said)); "
+                + "give its authority as tls.caFile"
         case .revoked:
             return
-                "the certificate of \(origin) was revoked by its authority (\(said)); it has to be replaced on the server"
+                "the certificate of \(origin) was revoked by its authority (\(said)); replace it on the server"
         case .certificateStatus:
             return
-                "\(origin) did not show that its certificate is not revoked (\(said)); have the server staple OCSP "
-                + "responses, or leave out tls.requiresOCSPStapling"
+                "\(origin) did not prove that its certificate is not revoked (\(said)); have the server staple OCSP "
+                + "responses, or set tls.requiresOCSPStapling = false"
         case .pinMismatch:
-            return "the public key of \(origin) is none of the pinned: somebody is on the way, or the server has a new "
-                + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) have to follow"
+            return "the public key of \(origin) matches no pin: the connection is intercepted, or the server has a new "
+                + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) must be updated"
         case .clientCertificate:
-            return "\(origin) wants a certificate of the client that it trusts (\(said)); give one as "
-                + "tls.clientCertificate, and its authority to the server"
+            return "\(origin) requires a client certificate that it trusts (\(said)); give one as "
+                + "tls.clientCertificate, and add its authority on the server"
         case .protocolVersion:
             return
-                "this client and \(origin) share no version or cipher of TLS (\(said)); look at tls.minimumVersion and "
+                "this client and \(origin) share no TLS version or cipher (\(said)); check tls.minimumVersion and "
                 + "the server's settings"
         case .handshake:
-            let hint = said.contains("wrong version number") ? "; is it plain http that is spoken at this port?" : ""
+            let hint = said.contains("wrong version number") ? "; does this port speak plain http?" : ""
             return "the TLS handshake with \(origin) failed: \(said)\(hint)"
         }
     }

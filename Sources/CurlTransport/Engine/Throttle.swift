@@ -2,15 +2,15 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// The bytes that all transfers of an engine may move together in one direction: a bucket that fills with the rate and may
-/// be overdrawn by one piece, which the next ones then wait for. A value: it is told the time.
+/// The bytes that may move in one direction, of one transfer or of all in an engine: a token bucket. A piece may
+/// overdraw it; the next one then waits. A pure value: the time is passed in.
 struct ByteBudget {
     /// In bytes per second.
     let rate: Int64
     private var tokens: Double
     private var filledAt: MonotonicTime
 
-    /// What a pause may save up, in seconds' worth of bytes.
+    /// The most that a pause saves up, in seconds' worth of bytes.
     private static let burst = 0.1
 
     init(rate: Int64, _ now: MonotonicTime) {
@@ -19,20 +19,20 @@ struct ByteBudget {
         filledAt = now
     }
 
-    /// Whether another piece may be moved now.
+    /// Whether another piece may move now.
     mutating func allows(_ now: MonotonicTime) -> Bool {
         fill(now)
         return tokens > 0
     }
 
-    /// A piece was moved.
+    /// Records that a piece has moved.
     mutating func spend(_ bytes: Int) { tokens -= Double(bytes) }
 
-    /// When another piece may be moved.
+    /// When another piece may move.
     mutating func next(_ now: MonotonicTime) -> MonotonicTime {
         fill(now)
         guard tokens <= 0 else { return now }
-        // Rounded up, and never more than a day: the clock counts in 64 bits.
+        // Rounded up, and at most a day, because the clock counts in 64 bits.
         return now + Int64(min((1 - tokens) / Double(rate) * 1000, 86_400_000).rounded(.up))
     }
 
@@ -45,18 +45,18 @@ struct ByteBudget {
     }
 }
 
-/// Keeps the transfers of an engine within its limits and their own, and knows who waits. Of the engine's thread.
+/// Keeps an engine and its transfers within their rates, and holds the transfers that wait. Belongs to the engine's thread.
 ///
-/// libcurl's `CURLOPT_MAX_RECV_SPEED_LARGE` is for one transfer, and lets a hundred buffers pass at once in 7.88.
+/// libcurl's `CURLOPT_MAX_RECV_SPEED_LARGE` limits one transfer only, and 7.88 lets a hundred buffers pass at once.
 struct Throttle {
     private var receiving: ByteBudget?
     private var sending: ByteBudget?
-    /// Those that wait for the bytes of all, in order.
+    /// The transfers that wait for the engine's rate, in order.
     private var receivers: [Transfer] = []
     private var senders: [Transfer] = []
-    /// Those that wait for their own.
+    /// The transfers that wait for their own rate.
     private var slow: [Transfer] = []
-    /// When somebody may go on.
+    /// When a waiting transfer may go on.
     private(set) var due = MonotonicTime.distantFuture
 
     init(_ configuration: EngineConfiguration, _ now: MonotonicTime) {
@@ -64,7 +64,7 @@ struct Throttle {
         sending = configuration.maxSendRate.map { ByteBudget(rate: $0, now) }
     }
 
-    /// Whether a transfer may take the bytes that came. When not it waits, and is let go on in its turn.
+    /// Whether a transfer may take the bytes that arrived. If not, it waits and is resumed in turn.
     mutating func allows(receiving bytes: Int, _ transfer: Transfer, _ now: MonotonicTime) -> Bool {
         if transfer.receiveBudget?.allows(now) == false { return hold(transfer, transfer.receiveBudget?.next(now)) }
         guard Self.allows(bytes, transfer, now, &receiving, &receivers, &due) else { return false }
@@ -72,13 +72,13 @@ struct Throttle {
         return true
     }
 
-    /// Whether a transfer may send. When not it waits, and is let go on in its turn.
+    /// Whether a transfer may send. If not, it waits and is resumed in turn.
     mutating func allowsSending(_ transfer: Transfer, _ now: MonotonicTime) -> Bool {
         if transfer.sendBudget?.allows(now) == false { return hold(transfer, transfer.sendBudget?.next(now)) }
         return Self.allows(0, transfer, now, &sending, &senders, &due)
     }
 
-    /// How much a transfer may send at once: what a tenth of a second allows.
+    /// How many bytes a transfer may send at once: a tenth of a second's worth.
     func piece(_ transfer: Transfer) -> Int {
         Int(clamping: max(1, min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max) / 10))
     }
@@ -114,7 +114,7 @@ struct Throttle {
         return false
     }
 
-    /// The next of those that wait, when there are bytes for it.
+    /// Removes and returns the next waiting transfer that may go on.
     mutating func next(_ now: MonotonicTime) -> Transfer? {
         due = .distantFuture
         return nextSlow(now) ?? Self.next(now, &receiving, &receivers, &due) ?? Self.next(now, &sending, &senders, &due)
@@ -144,19 +144,19 @@ struct Throttle {
 }
 
 extension Engine {
-    /// A transfer begins that has rates of its own.
+    /// Sets up the rates of a transfer that starts.
     func limit(_ transfer: Transfer) {
         transfer.receiveBudget = transfer.plan.maxReceiveRate.map { ByteBudget(rate: $0, now) }
         transfer.sendBudget = transfer.plan.maxSendRate.map { ByteBudget(rate: $0, now) }
         if throttle == nil { throttle = Throttle(configuration, now) }
     }
 
-    /// Lets those go on that waited for the engine's rate, one after the other, as far as the bytes reach.
+    /// Resumes the transfers that wait for a rate, one after the other, as far as their budgets allow.
     func resumeThrottled() {
         while let transfer = throttle?.next(now) {
             transfer.isThrottled = false
             transfer.machine.goesOn(now)
-            // What libcurl kept is handed over in here.
+            // libcurl delivers the bytes that it kept within this call.
             apply(transfer.machine.pause, to: transfer)
         }
     }

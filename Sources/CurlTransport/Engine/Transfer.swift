@@ -4,53 +4,53 @@ import Synchronization
 
 /// One request on its way through the engine, from submission to its end.
 ///
-/// It is made and checked on the caller's thread, handed over through the
-/// mailbox, and from then on touched by the engine's thread only. Commands
-/// name it by reference, so a later request can never be taken for it.
+/// It is made and checked on the caller's thread and handed over through the
+/// mailbox. From then on only the engine's thread touches it. Commands hold a
+/// reference to it, so it cannot be confused with a later request.
 final class Transfer: @unchecked Sendable, Hashable, TransferListener {
-    // Sendable: every `var` is written before the hand-over (which the mailbox's lock orders) or by the engine's
-    // thread after it. That is also why they go without Swift's run-time check of exclusive access.
+    // Sendable: every `var` is written before the hand-over, which the mailbox's lock orders, or by the engine's thread
+    // after it. So none needs run-time exclusivity checks.
 
     let request: HTTPRequest
-    /// Whose transfer it is; `nil` for one that nobody switches.
+    /// The owner, which may cancel, suspend or prioritize the transfer; `nil` for none.
     let owner: (any TransferOwner)?
     let target: Target
     let plan: TransferPlan
-    /// Carries the body when it is handed out while it comes.
+    /// Carries the body of a streamed response.
     @exclusivity(unchecked) private(set) var pipe: BodyPipe?
 
-    /// Who waits for the answer.
+    /// The continuation of the caller, which waits for the response.
     typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
 
     @exclusivity(unchecked) private var continuation: Caller?
-    /// What has happened to it, and what is to be done next.
+    /// The state of the transfer, which decides what to do next.
     @exclusivity(unchecked) var machine: TransferMachine
-    /// The handle that carries it while it runs.
+    /// The handle, while the transfer runs.
     @exclusivity(unchecked) var handle: EasyHandle?
-    /// Where it is counted in the queue of its host.
+    /// Its place in the admission queue.
     @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
-    /// Why the engine itself stopped it; wins over what libcurl says of the consequences.
+    /// Why the engine stopped it; takes precedence over libcurl's error.
     @exclusivity(unchecked) private(set) var failure: NetworkError?
-    /// Where it was kept from connecting to; the error, should it come nowhere else.
+    /// The refusal of an address that it may not connect to. The error if no other address can be connected to.
     @exclusivity(unchecked) var blockedAddress: NetworkError?
-    /// Its trailers were said, which libcurl can do once.
+    /// Whether its trailers were sent, which libcurl can do only once.
     @exclusivity(unchecked) var hasMadeTrailers = false
-    /// What its own rates allow, when it has some.
+    /// The budgets of its own rates, if it has any.
     @exclusivity(unchecked) var receiveBudget: ByteBudget?
     @exclusivity(unchecked) var sendBudget: ByteBudget?
-    /// It waits for a rate: its own, or that of all transfers.
+    /// Whether it waits for a rate, its own or the engine's.
     @exclusivity(unchecked) var isThrottled = false
     @exclusivity(unchecked) var hasNewChunks = false
 
     @exclusivity(unchecked) var head = ResponseHead()
     @exclusivity(unchecked) var body = Data()
-    /// How much the caller has reserved for the body.
+    /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
-    /// What libcurl told of the stream on the present connection; for ``mayNeedStreamFate``.
+    /// What libcurl's log says of the stream on the present connection; used if ``mayNeedStreamFate``.
     @exclusivity(unchecked) var streamFate = StreamFate()
-    /// What has to live as long as somebody reads the body.
+    /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
-    /// Where the engine is told that the owner's standing has changed; set when there is an owner.
+    /// The mailbox for changes of the owner's standing; set when there is an owner.
     @exclusivity(unchecked) var mailbox: Mailbox<Engine.Command>?
 
     init(
@@ -64,7 +64,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         machine = TransferMachine(
             TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
         guard pipe == nil else { return }
-        // On the caller's thread, which also frees them: memory that crosses threads costs a lock in malloc.
+        // Reserved on the caller's thread, which also frees it: memory that crosses threads costs a lock in malloc.
         head.reserve()
         reservedBodySize = target.bodySizeHint
         if reservedBodySize > 0 { body.reserveCapacity(reservedBodySize) }
@@ -72,7 +72,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     func standingDidChange() { mailbox?.post(.update(self)) }
 
-    /// What hands the body out from here on, with what has come of it.
+    /// The pipe that delivers the body from here on, starting with the bytes collected so far.
     func stream(_ mailbox: Mailbox<Engine.Command>) -> BodyPipe {
         if let pipe, body.isEmpty { return pipe }
         let pipe = self.pipe ?? BodyPipe()
@@ -83,7 +83,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         return pipe
     }
 
-    /// Tells the engine what the reader of a body wants.
+    /// Posts what a body's reader demands to the engine.
     func connect(_ pipe: BodyPipe, _ mailbox: Mailbox<Engine.Command>) {
         pipe.connect { [mailbox, weak self] demand in
             guard let self else { return }
@@ -98,26 +98,26 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.continuation = continuation
     }
 
-    /// The engine has a reason to end it.
+    /// Stops the transfer with an error of the engine's own; the first error counts.
     func fail(_ error: NetworkError) {
         machine.stop()
         if failure == nil { failure = error }
     }
 
-    /// Whether a refused stream would have to be told from one that was processed.
+    /// Whether the engine may have to know if a stream was refused or processed.
     var mayNeedStreamFate: Bool {
         (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
     }
 
-    /// Whether a body follows the head. None does in these, whatever they announce (RFC 9112 §6.3).
+    /// Whether a body may follow the head. These responses have none, whatever they announce (RFC 9112 §6.3).
     var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
 
-    /// Gives the caller its one answer; later calls do nothing.
+    /// Resumes the caller; later calls do nothing.
     func answer(_ result: Result<HTTPResponse, NetworkError>) {
         if let caller = takeCaller() { Self.answer(caller, result) }
     }
 
-    /// Who is to be given the answer, once; `nil` from then on.
+    /// Returns the caller's continuation once, and `nil` from then on.
     func takeCaller() -> Caller? {
         defer { continuation = nil }
         return continuation

@@ -1,11 +1,11 @@
 import HTTPCore
 import Platform
 
-// What comes and goes on the connection: heads, bodies, and how far they are.
+// Heads, bodies, and their progress.
 extension TransferMachine {
     // MARK: The head
 
-    /// A line of a head has come. Returns whether it is taken.
+    /// A line of a head has arrived. Returns whether to accept it.
     mutating func headLineCame(_ now: MonotonicTime) -> Bool {
         guard !isStopped else { return false }
         lastActivity = now
@@ -14,29 +14,29 @@ extension TransferMachine {
         return true
     }
 
-    /// What a head says that is not interim.
+    /// The facts of a head that is not interim.
     struct Head: Sendable {
         var status: Int
         var contentLength: Int64?
         var isCoded = false
-        /// Whether the caller goes on from here, by status, `Location` and its own settings.
+        /// Whether the caller follows it as a redirect, by its status, `Location` and settings.
         var isFollowed = false
     }
 
     enum HeadAction: Hashable, Sendable {
-        /// Its body is collected, or it is a challenge that libcurl answers by itself.
+        /// The body is collected, or libcurl answers the challenge by itself.
         case wait
-        /// The caller is answered now and the body follows.
+        /// Answer the caller now; the body follows as a stream.
         case answer
-        /// ``look(_:)`` is to be called then.
+        /// Call ``look(_:isThrottled:)`` at this time.
         case look(MonotonicTime)
         case bodyTooLarge
     }
 
-    /// A head is complete that is not interim. Whether the request's own body still goes is in ``stopsSending``.
+    /// A head that is not interim is complete. ``stopsSending`` then says whether to stop sending the request body.
     mutating func headCame(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
-        // These have no body whatever they announce (RFC 9112 §6.3).
+        // These have no body, whatever they announce (RFC 9112 §6.3).
         let hasNoContent = rules.hasNoContent || status == 204 || status == 304
         isDecoded = rules.decompresses && head.isCoded
         announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
@@ -44,7 +44,7 @@ extension TransferMachine {
         if status >= 300, rules.readsBody { stopsSending = true }
         if head.isFollowed {
             if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
-            // Collected, also for a stream: it is short, or handed out from the moment when it is not.
+            // Collected, even for a stream; it becomes a stream when it is too large or takes too long.
             isStream = false
             let end = now + Self.drainTime
             drainsUntil = end
@@ -57,13 +57,13 @@ extension TransferMachine {
         return isStream ? .answer : .wait
     }
 
-    /// Whether libcurl may answer the head by itself, so that another one follows.
+    /// Whether libcurl may answer the response by itself, so that another one follows.
     private var libcurlMayAskAgain: Bool { rules.libcurlMayAskAgain(status) }
 
     var isProxyRefusal: Bool { rules.isProxyRefusal(status) }
 
-    /// The body of a redirect is too large or takes too long: its head is the answer. Whoever wants the body all the same
-    /// reads it, whoever does not lets go of it and so closes the connection, or in HTTP/2 the stream.
+    /// Answers the caller at the head of a redirect whose body is too large or takes too long. A caller that drops the
+    /// body closes the connection, or in HTTP/2 the stream.
     @discardableResult
     mutating func goOnAtHead() -> HeadAction {
         drainsUntil = nil
@@ -75,21 +75,21 @@ extension TransferMachine {
 
     enum BodyAction: Sendable {
         case keep
-        /// The caller is answered first.
+        /// Answer the caller first.
         case answerAndKeep
         case drop
         case pause
         case refuse
         case bodyTooLarge
         case decompressionBomb
-        /// The reader of a compressed error is too far behind.
+        /// The reader of a compressed error body is too far behind.
         case errorTooLarge
     }
 
-    /// Bytes of the body have come.
+    /// Bytes of the body have arrived.
     ///
-    /// - Parameter unread: How many wait for the reader.
-    /// - Parameter coded: How many have come before decoding, in all.
+    /// - Parameter unread: How many bytes wait for the reader.
+    /// - Parameter coded: How many bytes have arrived in all, before decoding.
     mutating func bodyCame(
         _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool,
         unread: @autoclosure () -> Int = 0, coded: @autoclosure () -> Int64
@@ -103,7 +103,7 @@ extension TransferMachine {
                 isPaused = true
                 return .pause
             }
-            // Paused, libcurl would decode all that it has read before and keep it: up to 64 MiB.
+            // While paused, libcurl decodes all that it has read and keeps it, up to 64 MiB.
             guard unread() + count <= Self.errorGrace else {
                 isStopped = true
                 return .errorTooLarge
@@ -129,38 +129,38 @@ extension TransferMachine {
 
     enum Sending: Sendable { case read, end, refuse }
 
-    /// libcurl asks for more of the request's body.
+    /// The answer when libcurl asks for more of the request body.
     var sending: Sending { isStopped ? .refuse : stopsSending ? .end : .read }
 
-    /// The source gave so many bytes.
+    /// The source gave bytes.
     mutating func sent(_ count: Int, _ now: MonotonicTime) {
         lastActivity = now
         sourceBytes += Int64(count)
     }
 
-    /// The source begins anew.
+    /// The source starts from the beginning.
     mutating func rewound() { sourceBytes = 0 }
 
     // MARK: Progress
 
-    /// libcurl counted so many bytes. Returns what is to be told of it, if anything.
+    /// libcurl reports progress. Returns what to report to the caller, if anything.
     mutating func progressed(_ completed: Int64, of total: Int64, _ now: MonotonicTime) -> TransferProgress? {
-        // The body of a challenge is not what is waited for.
+        // The body of a challenge does not count.
         if rules.mayBeChallenged, status == 401 || status == 407 { return nil }
         return report(content(completed), of: total > 0 ? total : nil, isLast: false, now)
     }
 
-    /// As ``progressed(_:of:_:)``, for the last time.
+    /// As ``progressed(_:of:_:)``, for the last report.
     mutating func progressEnded(
         _ completed: Int64, isWhole: Bool, isCoded: Bool, _ now: MonotonicTime
     ) -> TransferProgress? {
         var completed = content(completed)
-        // libcurl adds the body of a challenge it answered to that of the answer.
+        // libcurl adds the body of a challenge that it answered to the body of the response.
         if !rules.hasBody, rules.mayBeChallenged, !isCoded { completed = bodyByteCount }
         return report(completed, of: isWhole ? completed : lastProgress?.value.total, isLast: true, now)
     }
 
-    /// libcurl counts the framing of a chunked body; content is what the source gave.
+    /// libcurl counts the framing of a chunked body too; this is the content alone.
     private func content(_ onWire: Int64) -> Int64 { rules.readsBody ? min(onWire, sourceBytes) : onWire }
 
     private mutating func report(

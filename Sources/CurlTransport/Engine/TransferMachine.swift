@@ -2,106 +2,106 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// The life of one transfer as a value: what has happened to it, and what is to be done next.
+/// The life of one transfer as a state machine without I/O.
 ///
-/// The engine tells it events and carries out the action that each returns. It holds no handle, no bytes, no error and
-/// nobody who waits, calls nothing and reads no clock, so whole lives are tested without a socket.
+/// The engine passes in events and performs the action that each returns. The machine holds no handle, no bytes, no
+/// error and no continuation, calls nothing and reads no clock, so whole lives are tested without a socket.
 ///
 /// | phase | the transfer is | leaves by |
 /// |---|---|---|
 /// | `new` | with its caller | ``submitted(_:_:)`` |
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
-/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``headLineCame(_:)``, ``headCame(_:_:)``, ``bodyCame(_:_:isReaderBehind:coded:)``, ``look(_:)``, ``progressed(_:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isWell:hasHead:)`` |
-/// | `over` | done: nothing is taken in any more, nothing is told | |
+/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``headLineCame(_:)``, ``headCame(_:_:)``, ``bodyCame(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isWell:hasHead:)`` |
+/// | `over` | done: all events are ignored | |
 ///
-/// Any phase is left by ``cancelled()`` and ``ended()``, which gives the caller his one answer, unless ``answers()``
-/// gave it before: a stream's at its head.
+/// ``ended()`` leaves any phase and says whether to answer the caller, who gets one answer. The caller of a stream was
+/// answered at its head (``answers()``).
 struct TransferMachine: Sendable {
-    /// What request and plan say, for the whole of a life.
+    /// What request and plan determine for the whole life of a transfer.
     struct Rules: Sendable {
-        /// In milliseconds; 0 stands for none.
+        /// In milliseconds; 0 for none.
         var timeout: Int64 = 0
         var idleTimeout: Int64 = 0
         var maxBodySize = Int64.max
         var maxDecompressionRatio = Int64.max
         var isIdempotent = true
-        /// Whether the answer has no body whatever it announces: that to `HEAD`.
+        /// Whether the response has no body, whatever it announces: that to `HEAD`.
         var hasNoContent = false
         var decompresses = false
-        /// Whether libcurl answers a 401 by itself, so that more than one response may come.
+        /// Whether libcurl answers a 401 by itself, so that more than one response may arrive.
         var mayBeChallenged = false
-        /// Whether a 407 is a proxy's word (RFC 9110 §15.5.8).
+        /// Whether a 407 comes from a proxy (RFC 9110 §15.5.8).
         var hasHTTPProxy = false
         var hasBody = false
-        /// Whether the body is read from a source, and not given to libcurl whole.
+        /// Whether the body is read from a source rather than given to libcurl whole.
         var readsBody = false
 
-        /// Whether libcurl may answer a head of this status by itself, so that another one follows.
+        /// Whether libcurl may answer a response of this status by itself, so that another one follows.
         func libcurlMayAskAgain(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
 
-        /// Whether a head of this status is a proxy's word.
+        /// Whether a response of this status comes from a proxy.
         func isProxyRefusal(_ status: Int) -> Bool { status == 407 && hasHTTPProxy }
     }
 
     enum Phase: Sendable { case new, held, waiting, running, over }
 
-    // Changed by the machine's own methods only, some of which stand in another file.
+    // Only the machine's own methods change these; some of them are in another file.
 
     let rules: Rules
     private(set) var phase = Phase.new
-    /// Whether the body is handed out while it comes.
+    /// Whether the body is delivered as a stream.
     var isStream: Bool
     private(set) var hasAnswered = false
-    /// The engine has found a reason to end it; libcurl is refused everything until it does.
+    /// Whether the engine has decided to end the transfer. Until it does, libcurl's callbacks are refused.
     var isStopped = false
     private var isCancelledEarly = false
     private(set) var isSuspended = false
-    /// The reader of a stream is behind.
+    /// Whether the reader of a stream is behind.
     var isPaused = false
-    /// What it waits with: the request's own, or what the owner raised it to.
+    /// The priority in the queue: the request's own, or a higher one from the owner.
     private(set) var priority: RequestPriority
 
     private(set) var submittedAt = MonotonicTime(nanoseconds: 0)
     private(set) var startedAt = MonotonicTime(nanoseconds: 0)
     /// When the request was last given to libcurl.
     private(set) var attemptStartedAt = MonotonicTime(nanoseconds: 0)
-    /// When the first byte of a head was there.
+    /// When the first byte of a head arrived.
     var firstByteAt: MonotonicTime?
-    /// When a byte last moved; `nil` before the connection stands.
+    /// When a byte last moved; `nil` before the connection is established.
     var lastActivity: MonotonicTime?
-    /// What lay in the kernel's send buffer at the last look.
+    /// The bytes in the kernel's send buffer at the last look.
     private var unsentBytes = 0
 
-    /// The connections that the request went to.
+    /// The connections that the request used.
     var attempts = Attempts()
 
     /// The status of the last head that was not interim; 0 before one.
     var status = 0
-    /// What `Content-Length` says of the body as it is handed on; `nil` when it says nothing, or counts coded bytes.
+    /// The size of the body from `Content-Length`; `nil` when there is none, or when it counts coded bytes.
     var announcedBodySize: Int64?
-    /// Whether a compression is taken off the body.
+    /// Whether libcurl decodes the body.
     var isDecoded = false
-    /// How many bytes of the body have come, after decoding.
+    /// How many bytes of the body have arrived, after decoding.
     var bodyByteCount: Int64 = 0
-    /// How long the body of a redirect that is followed may still take; `nil` for any other body.
+    /// Until when the body of a followed redirect is read; `nil` for any other body.
     var drainsUntil: MonotonicTime?
-    /// The server has answered with a refusal; what is left of the body is not sent.
+    /// Whether the rest of the request body is not sent, because the status is 300 or above.
     var stopsSending = false
-    /// What the body's source has given so far.
+    /// How many bytes the body's source has given so far.
     var sourceBytes: Int64 = 0
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
-    /// The body of a redirect that is followed is waited for up to so many bytes and milliseconds after its head, since
-    /// its connection can then carry the next request. Beyond, another connection costs less.
+    /// The most bytes, and the most milliseconds after its head, for which the body of a followed redirect is read, so
+    /// that its connection can carry the next request. Beyond these, a new connection costs less.
     static let drainBytes: Int64 = 64 << 10
     static let drainTime: Int64 = 250
-    /// The decoded bytes that may come before the ratio to the coded ones is looked at.
+    /// How many decoded bytes may arrive before the decompression ratio is checked.
     static let decompressionGrace: Int64 = 32 << 20
-    /// As ``decompressionGrace``, for the body of an error: many may come at once, and nobody waits for more of them. So much
-    /// of one may also wait for its reader.
+    /// The same for the body of an error, lower because many errors may arrive at once. Also the most of such a body
+    /// that may wait for its reader.
     static let errorGrace = 1 << 20
-    /// The least time between two reports of progress, in milliseconds: what a person sees as motion.
+    /// The least time between two progress reports, in milliseconds; the reports still look continuous.
     static let progressInterval: Int64 = 50
 
     init(_ rules: Rules, isStream: Bool = false, priority: RequestPriority = .normal) {
@@ -114,7 +114,7 @@ struct TransferMachine: Sendable {
 
     enum Submission: Sendable { case ignore, admit, hold, cancel }
 
-    /// The engine has it now, and may answer its caller.
+    /// The engine has received the transfer, and may answer its caller.
     mutating func submitted(_ standing: TransferStanding?, _ now: MonotonicTime) -> Submission {
         guard phase == .new else { return .ignore }
         phase = .held
@@ -127,12 +127,12 @@ struct TransferMachine: Sendable {
         return isSuspended ? .hold : .admit
     }
 
-    /// It waits for its turn at its host.
+    /// The transfer waits in the queue of its host.
     mutating func queued() { if phase == .held { phase = .waiting } }
 
-    /// It goes to libcurl.
+    /// The transfer goes to libcurl.
     ///
-    /// - Returns: when to look for silence, if ever.
+    /// - Returns: When to look for silence first; `nil` for never.
     mutating func started(_ now: MonotonicTime) -> MonotonicTime? {
         phase = .running
         startedAt = now
@@ -140,13 +140,13 @@ struct TransferMachine: Sendable {
         return rules.idleTimeout > 0 ? now + rules.idleTimeout : nil
     }
 
-    /// Whether a cancellation ends it now. One that overtook the submission is remembered for it.
+    /// Whether a cancellation ends the transfer now. One that arrives before the submission is remembered.
     mutating func cancelled() -> Bool {
         if phase == .new { isCancelledEarly = true }
         return phase != .new && phase != .over
     }
 
-    /// It is over, well or not: the first time with what has to be undone, never again.
+    /// Ends the transfer. Returns what has to be undone; `nil` when it had ended before.
     mutating func ended() -> (from: Phase, answersCaller: Bool)? {
         guard phase != .over else { return nil }
         defer { phase = .over }
@@ -154,28 +154,28 @@ struct TransferMachine: Sendable {
         return (phase, answers())
     }
 
-    /// Whether the caller is to be answered now; so it is once.
+    /// Whether to answer the caller now: `true` the first time only.
     mutating func answers() -> Bool {
         defer { hasAnswered = true }
         return !hasAnswered
     }
 
-    /// The engine has a reason of its own to end it.
+    /// The engine has a reason of its own to end the transfer.
     mutating func stop() { isStopped = true }
 
     enum Conclusion: Sendable {
         case answer
-        /// A proxy's 407, for the caller is no party to it.
+        /// A proxy's 407, which is an error of the proxy.
         case proxyRefusal
-        /// The reason it was stopped for.
+        /// The engine stopped it, for a reason of its own.
         case stopped
-        /// What libcurl says.
+        /// libcurl's error.
         case failed
     }
 
-    /// libcurl is through with it.
+    /// libcurl has finished the transfer.
     ///
-    /// - Parameter hasHead: Whether the last head is whole.
+    /// - Parameter hasHead: Whether the last head is complete.
     func concluded(isWell: Bool, hasHead: Bool) -> Conclusion {
         if isStopped { return .stopped }
         guard isWell, hasHead else { return .failed }
@@ -187,25 +187,25 @@ struct TransferMachine: Sendable {
     enum Update: Sendable {
         case nothing
         case cancel
-        /// Out of those that are held, and into the queue.
+        /// From the held transfers into the queue.
         case admit
-        /// Out of the queue, where it waits with this priority, and to those that are held…
+        /// From the queue, where it has this priority, to the held transfers.
         case hold(RequestPriority)
-        /// …or to the end of a higher one.
+        /// From this priority to the end of a higher one.
         case requeue(RequestPriority)
         case pause(Pause)
     }
 
-    /// What libcurl is told to leave alone.
+    /// What libcurl has to pause.
     enum Pause: Sendable { case none, receiving, all }
 
     var pause: Pause { isSuspended ? .all : isPaused ? .receiving : .none }
 
-    /// Something about it has changed: its owner's standing, how far its reader is, what its source has.
+    /// The owner's standing, the reader's position or the source's state has changed.
     mutating func updated(
         _ standing: TransferStanding?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
     ) -> Update {
-        // What a new one is told is read again when it is submitted.
+        // For a new transfer, the standing is read when it is submitted.
         guard phase != .over, phase != .new || standing?.isCancelled == true else { return .nothing }
         let before = priority
         if let standing {
@@ -227,20 +227,20 @@ struct TransferMachine: Sendable {
         }
     }
 
-    /// A rate lets it go on.
+    /// A rate limit lets the transfer go on.
     mutating func goesOn(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
 
     // MARK: The connection
 
     enum Readiness: Sendable {
         case go
-        /// As ``go``, but it is suspended: libcurl can be told so only now.
+        /// As ``go``, but suspended: libcurl accepts the pause only now.
         case goPaused
-        /// The request may have had its effect on the connection before.
+        /// The request may have been processed on the previous connection.
         case refuse
     }
 
-    /// A connection stands and the request is about to go out on it. What it asks for is as in
+    /// A connection is ready and the request is about to be sent on it. The parameters are those of
     /// ``Attempts/mayUseConnection(_:opened:sent:isRefused:isMultiplexed:)``.
     mutating func connectionIsReady(
         _ now: MonotonicTime, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int, isRefused: Bool = false,
@@ -257,12 +257,12 @@ struct TransferMachine: Sendable {
         return isSuspended ? .goPaused : .go
     }
 
-    /// Whether the request may go out again after a failure: nothing of a response came.
+    /// Whether the request may be sent again after a failure: no response has begun.
     var mayRepeat: Bool { phase == .running && !isStopped && attempts.connectionsUsed > 0 && firstByteAt == nil }
 
-    /// Whether the engine sends the request again that libcurl gave up with `code`, and what time is left for that.
+    /// Whether the engine sends a request again that libcurl gave up with `code`, and in how much time.
     ///
-    /// - Returns: milliseconds, 0 for no end; `nil` when it is not sent again.
+    /// - Returns: The milliseconds left, 0 for no limit; `nil` when it is not sent again.
     func timeToRepeat(after code: CURLcode, _ loss: Attempts.Loss, _ now: MonotonicTime) -> Int64? {
         guard mayRepeat, attempts.allowsReplay(after: code, loss, rules) else { return nil }
         guard rules.timeout > 0 else { return 0 }
@@ -270,7 +270,7 @@ struct TransferMachine: Sendable {
         return left > 0 ? left : nil
     }
 
-    /// The engine sends the request again: the attempt before is forgotten.
+    /// Records that the engine sends the request again, and starts a new attempt.
     mutating func repeated(_ now: MonotonicTime) {
         attempts.replayed()
         sourceBytes = 0
@@ -283,17 +283,17 @@ struct TransferMachine: Sendable {
     enum Look: Hashable, Sendable {
         case never
         case again(MonotonicTime)
-        /// Too long nothing has come or gone. With `inKernel` the end of the request's body may still be on its way out of
-        /// the kernel's buffer, where libcurl cannot see it move: ``looked(unsent:_:)`` says.
+        /// Nothing has moved for too long. With `inKernel`, the end of the request body may still be in the kernel's
+        /// send buffer, where libcurl cannot see it move: ``looked(unsent:_:)`` decides.
         case silent(inKernel: Bool)
-        /// The body of a redirect has had its time: the caller is answered now.
+        /// The time for the body of a redirect is over: answer the caller now.
         case answer
     }
 
-    /// Whether it has been silent too long. Before the connection stands its own timeout rules; while somebody here holds
-    /// the transfer, none does.
+    /// Whether the transfer has been silent for too long. Before the connection is established, the connect timeout
+    /// applies instead; while the transfer is paused here, neither does.
     ///
-    /// - Parameter isThrottled: Whether it waits for a rate.
+    /// - Parameter isThrottled: Whether it waits for a rate limit.
     mutating func look(_ now: MonotonicTime, isThrottled: Bool = false) -> Look {
         guard phase == .running else { return .never }
         let isStill = pause != .none || isThrottled
@@ -314,8 +314,8 @@ struct TransferMachine: Sendable {
         return .again(min(next, drainsUntil ?? next))
     }
 
-    /// What lies in the kernel's send buffer, for one that seems silent. Returns when to look again; `nil` when nothing moves
-    /// there either.
+    /// Decides on a transfer that seems silent, by the bytes in the kernel's send buffer. Returns when to look again;
+    /// `nil` when nothing moves there either.
     mutating func looked(unsent: Int, _ now: MonotonicTime) -> MonotonicTime? {
         defer { unsentBytes = unsent }
         guard unsent > 0, unsent != unsentBytes else { return nil }

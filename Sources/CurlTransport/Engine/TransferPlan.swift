@@ -1,46 +1,46 @@
 import FoundationEssentials
 import HTTPCore
 
-/// The numbers and choices of a transfer, taken from the request or else the
-/// engine's configuration, checked before anything starts.
+/// The checked settings of a transfer, from the request or else from the
+/// engine's configuration.
 struct TransferPlan: Sendable {
-    /// In milliseconds; 0 stands for none.
+    /// In milliseconds; 0 for none.
     var timeout: Int64
     var connectTimeout: Int64
     var idleTimeout: Int64
     var maxBodySize: Int64
     var maxDecompressionRatio: Int64
-    /// What is sent, ready to be sent; `nil` for no body.
+    /// The prepared body; `nil` for none.
     var body: PreparedBody?
-    /// The header lines for libcurl, among them those that take libcurl's defaults away.
+    /// The header lines for libcurl, including those that remove libcurl's defaults.
     var headerLines: [String]
-    /// Whether libcurl asks for compressed bodies and takes the compression off.
+    /// Whether libcurl requests compressed bodies and decodes them.
     var decompresses: Bool
-    /// The versions of HTTP that may be spoken.
+    /// The HTTP versions that may be spoken.
     var version = VersionChoice.automatic
-    /// The proxy on the way; `nil` for none.
+    /// The proxy; `nil` for none.
     var proxy: ProxySettings.Proxy?
-    /// The keys one of which the server must have, for `CURLOPT_PINNEDPUBLICKEY`.
+    /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
     var pins: String?
-    /// Whether it has nothing to do with the manager's cookies.
+    /// Whether the manager's cookies are neither sent nor set.
     var ignoresCookies: Bool
-    /// What is sent with the manager's cookies, in one field.
+    /// The request's own cookies, sent in one field with the manager's.
     var ownCookies: String?
-    /// Set when only the connection is wanted.
+    /// Set for a transfer that only opens a connection.
     var warmUp: WarmUp?
-    /// The address that stands in for the origin's.
+    /// The alternative service used instead of the origin.
     var alternative: AlternativeService?
     var maxConnectionsPerHost: Int
     /// In bytes per second.
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?
-    /// Whether there is a rate of its own.
+    /// Whether the transfer has rates of its own.
     var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
     var progress: (@Sendable (TransferProgress) -> Void)?
-    /// Whether a setting is used that handles do not carry from one request to the next.
+    /// Whether the handle has to be reset afterwards, because of options that it does not track.
     var needsReset: Bool
 
-    /// The plan of a request that sets nothing of its own.
+    /// Makes the plan of a request without settings of its own.
     init(_ configuration: EngineConfiguration) {
         timeout = configuration.timeout?.roundedUpMilliseconds ?? 0
         connectTimeout = configuration.connectTimeout.roundedUpMilliseconds
@@ -55,7 +55,7 @@ struct TransferPlan: Sendable {
     }
 }
 
-/// What a request's own settings change of the standard plan, checked.
+/// A request's own checked settings, which override the standard plan.
 struct TransferSettings: Sendable {
     private let timeout: Int64?
     private let connectTimeout: Int64?
@@ -67,7 +67,7 @@ struct TransferSettings: Sendable {
     private let maxSendRate: Int64?
     private let needsReset: Bool
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting.
     init(_ request: HTTPRequest) throws(NetworkError) {
         timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (request.streamsBody ? 0 : nil)
         connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
