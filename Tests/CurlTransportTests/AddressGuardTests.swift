@@ -5,8 +5,8 @@ import Testing
 
 @testable import CurlTransport
 
-/// The guard against private addresses where it meets sockets. What is not this machine is only tried in networks of the
-/// tests' own, where every address is this machine and no packet can leave.
+/// The guard against private addresses on real sockets. Addresses of other machines are tried only in network
+/// namespaces of the tests' own, where every address is local and no packet leaves.
 @Suite struct AddressGuardTests {
     private func guarded(_ allowed: [String] = []) -> CurlTransport.Configuration {
         testConfiguration {
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    /// Ways to write this machine, all to the port of a server that would answer.
+    /// Notations of this machine's address, each used with the port of a server that would answer.
     private static let loopbacks = [
         "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1.",
         "localhost",
@@ -24,14 +24,14 @@ import Testing
         "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]", "[::]", "[::1]", "[::127.0.0.1]",
     ]
 
-    @Test(arguments: loopbacks) func thisMachineIsRefusedHoweverItIsWritten(host: String) async throws {
+    @Test(arguments: loopbacks) func loopbackIsRefusedInEveryNotation(host: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("inside") }
         try await withTransport(guarded()) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "http://\(host):\(server.port)/"))
             switch error.kind {
             case .addressBlocked(let rule): #expect([.loopback, .unspecified].contains(rule), "\(error)")
-            // What libcurl takes for no host at all goes nowhere either.
+            // libcurl rejects some notations as no host at all.
             case .invalidRequest, .dns: break
             default: Issue.record("\(error)")
             }
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func theErrorNamesAddressAndRule() async throws {
+    @Test func errorNamesAddressAndRule() async throws {
         try await withTransport(
             guarded().with { $0.resolve = ["inner.example.org:80": "10.1.2.3"] }
         ) { transport async throws in
@@ -56,7 +56,7 @@ import Testing
         ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8", "127.0.0.0/31"], ["api.example.org"], ["*.example.org"],
         ["API.example.org."], ["::ffff:127.0.0.1"],
     ])
-    func whatIsAllowedIsLetThrough(allowed: [String]) async throws {
+    func allowedAddressIsConnectedTo(allowed: [String]) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("inside") }
         let configuration = guarded(allowed).with { $0.resolve = ["api.example.org:\(server.port)": "127.0.0.1"] }
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: [["example.org"], ["*.api.example.org"], ["10.0.0.0/8"], ["xapi.example.org"], ["127.0.0.2"], []])
-    func whatIsNotIsNot(allowed: [String]) async throws {
+    func addressNotAllowedIsRefused(allowed: [String]) async throws {
         let server = try MockServer()
         let configuration = guarded(allowed).with { $0.resolve = ["api.example.org:\(server.port)": "127.0.0.1"] }
         try await withTransport(configuration) { transport async throws in
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: ["", "10.0.0.0/33", "a b", "http://x/", "x:80", "2130706433", "*.", "*"])
-    func anEntryThatIsNoneIsRefused(entry: String) {
+    func malformedAllowEntryIsRefused(entry: String) {
         let error = #expect(throws: NetworkError.self) { _ = try CurlTransport(configuration: guarded([entry])) }
         #expect(error?.kind == .invalidRequest)
         #expect(error?.message.contains("allowedPrivateAddresses") == true)
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func connectToIsNoWayAround() async throws {
+    @Test func connectToDoesNotBypassGuard() async throws {
         let server = try MockServer()
         let configuration = guarded().with { $0.connectTo = ["example.org:80:127.0.0.1:\(server.port)"] }
         try await withTransport(configuration) { transport async throws in
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func throughAProxyTheHostOfTheURLIsJudgedAndTheProxyIsNot() async throws {
+    @Test func guardChecksURLHostButNotProxy() async throws {
         let proxy = try MockServer()
         proxy.fallback { _ in .text("by proxy") }
         let configuration = guarded(["10.7.0.0/16"]).with { $0.proxy = .url(proxy.baseURL) }
@@ -130,8 +130,8 @@ import Testing
         }
     }
 
-    /// What the guard and the rules of redirects judge is what libcurl connects to: everything is sent to one server, which
-    /// tells the host it was asked for.
+    /// The host that the guard and the redirect rules check is the host that libcurl connects to. Everything is sent to
+    /// one server, which echoes the `Host` field.
     @Test(arguments: [
         "http://a.example/", "http://A.example/", "http://u:p@a.example/", "http://u@b:p@a.example/",
         "http://a.example#@b.example/", "http://a.example?@b.example/", "http://a.example\\@b.example/",
@@ -141,7 +141,7 @@ import Testing
         "http://bücher.example/", "http://a。example/", "http://a.example%00.b.example/", "http://a.example\t.b/",
         "http://@a.example/", "http://a.example:/", "http://a.example:0080/", "HTTP://a.example/", "http://ａ.example/",
     ])
-    func theHostIsTheOneThatLibcurlTakes(_ url: String) async throws {
+    func parsedHostMatchesLibcurl(_ url: String) async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "-") }
         let configuration = testConfiguration { $0.connectTo = ["::127.0.0.1:\(server.port)"] }
@@ -157,7 +157,7 @@ import Testing
     }
 }
 
-/// The same, in a network where all addresses are this machine: what the guard lets through arrives.
+/// The guard in a namespace where all addresses are local, so that a request arrives unless it is refused.
 @Suite(
     .enabled(
         if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
@@ -181,20 +181,20 @@ struct AddressGuardNetworkTests {
         }
     }
 
-    /// Addresses that arrive in such a network when nobody guards.
+    /// Addresses that are reachable in such a namespace without the guard.
     private static let reachable = [
         "127.0.0.1", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "169.254.1.1", "100.64.0.1",
         "100.100.100.200", "198.18.0.1", "192.0.2.1", "0xa9fea9fe", "2852039166", "0", "[::1]", "[fd00:ec2::254]",
         "[fc00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[2002:a00:1::]", "[2001:db8::1]",
     ]
 
-    /// Those that the kernel may refuse by itself.
+    /// Addresses that the kernel may refuse by itself.
     private static let others = [
         "255.255.255.255", "224.0.0.1", "240.0.0.1", "[::]", "[ff02::1]", "[fe80::1]", "[fec0::1]", "[::10.0.0.1]",
         "192.0.0.192", "168.63.129.16", "203.0.113.1", "198.51.100.1",
     ]
 
-    @Test func withoutTheGuardTheyAreReached() async throws {
+    @Test func addressesAreReachedWithoutGuard() async throws {
         let place = try place { configuration, _ in configuration.timeout = .seconds(20) }
         for host in Self.reachable {
             let answer = try await place.transport.get("http://\(host):\(place.server.port)/")
@@ -204,7 +204,7 @@ struct AddressGuardNetworkTests {
         await place.transport.shutdown()
     }
 
-    @Test func withTheGuardNoneIs() async throws {
+    @Test func guardRefusesEveryPrivateAddress() async throws {
         let place = try place { configuration, _ in configuration.blocksPrivateAddresses = true }
         for host in Self.reachable + Self.others {
             let error = try await place.transport.failure(
@@ -215,15 +215,15 @@ struct AddressGuardNetworkTests {
             }
         }
         #expect(place.server.acceptedConnections == 0)
-        // It is the guard that keeps them away, and it lets through what it should.
+        // It is the guard that refuses the others: public addresses are reached.
         for host in ["93.184.216.34", "[2606:4700::1111]", "[::ffff:1.1.1.1]"] {
             #expect(try await place.transport.get("http://\(host):\(place.server.port)/").text == "ok", "\(host)")
         }
         await place.transport.shutdown()
     }
 
-    @Test func aNameIsJudgedByEachOfItsAddresses() async throws {
-        // Nobody listens on the public one, so libcurl goes on to the private one, where somebody does.
+    @Test func everyAddressOfANameIsChecked() async throws {
+        // Nothing listens on the public address, so libcurl goes on to the private one, which has a server.
         let place = try place(address: 0x0A00_0001) { configuration, port in
             configuration.blocksPrivateAddresses = true
             configuration.resolve = [
@@ -239,7 +239,7 @@ struct AddressGuardNetworkTests {
         await place.transport.shutdown()
     }
 
-    @Test func aPrivateAddressBesideAPublicOneIsPassedOver() async throws {
+    @Test func privateAddressIsSkippedForPublicOne() async throws {
         let place = try place(address: 0x5DB8_D822) { configuration, port in
             configuration.blocksPrivateAddresses = true
             configuration.resolve = ["both.example.org:\(port)": "10.0.0.1,93.184.216.34"]
@@ -248,9 +248,8 @@ struct AddressGuardNetworkTests {
         await place.transport.shutdown()
     }
 
-    @Test func aNameThatChangesItsAddressComesNoFurther() async throws {
-        // The same name, first public, then private, as a rebinding name server does it: two engines in one network stand
-        // for two look-ups.
+    @Test func reboundNameIsRefused() async throws {
+        // As in DNS rebinding, the name is first public, then private. Two engines in one namespace stand for two look-ups.
         let (server, engines) = try NetworkNamespace.run { () throws -> (AnyAddressServer, [CurlTransport]) in
             let server = try AnyAddressServer()
             let engines = try ["93.184.216.34", "169.254.169.254"].map { address in

@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct AddressOverrideTests {
-    @Test func aUnixSocketOfTheEngineServesAllRequests() async throws {
+    @Test func engineUnixSocketServesAllRequests() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer(unixSocketPath: directory.path(of: "s"))
         server.fallback { .text($0.headers["Host"] ?? "-") }
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test func aUnixSocketOfOneRequestIsForThatOneOnly() async throws {
+    @Test func requestUnixSocketAppliesToItOnly() async throws {
         let directory = try TemporaryDirectory()
         let local = try MockServer(unixSocketPath: directory.path(of: "s"))
         let other = try MockServer(unixSocketPath: directory.path(of: "t"))
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: ["missing", "too long", "no socket"])
-    func aUnixSocketThatIsNotThereIsNoConnection(kind: String) async throws {
+    func missingUnixSocketFailsToConnect(kind: String) async throws {
         let directory = try TemporaryDirectory()
         let path =
             switch kind {
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func hostsCanBeGivenAddresses() async throws {
+    @Test func resolveOverridesHostAddresses() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "-") }
         let configuration = testConfiguration {
@@ -66,7 +66,7 @@ import Testing
                     try await transport.get("http://api.example.org:\(server.port)/").text
                         == "api.example.org:\(server.port)")
                 #expect(try await transport.get("http://b.example:\(server.port)/").text == "b.example:\(server.port)")
-                // A handle that was reset keeps them.
+                // The overrides survive a reset of the handle.
                 let post = HTTPRequest(
                     "POST", "http://b.example:\(server.port)/", body: .stream { AsyncStream { $0.finish() } })
                 #expect(try await transport.answer(to: post).status == 200)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func connectionsCanBeSentElsewhere() async throws {
+    @Test func connectToOverridesTheDestination() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "-") }
         let configuration = testConfiguration { $0.connectTo = ["api.example.org:80:127.0.0.1:\(server.port)"] }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// The same rules without any cleverness: every look goes through everything.
+/// The same rules in their simplest form: every decision scans all waiters.
 private struct NaiveQueue {
     struct Waiter {
         let id: Int
@@ -15,7 +15,7 @@ private struct NaiveQueue {
     let totalLimit: Int
     var running: [String: Int] = [:]
     var multiplexed: Set<String> = []
-    /// In the order they came.
+    /// In order of arrival.
     var waiters: [Waiter] = []
 
     var total: Int { running.values.reduce(0, +) }
@@ -29,7 +29,7 @@ private struct NaiveQueue {
         return startAll().contains(id)
     }
 
-    /// Highest priority first, then the oldest, among those whose host has room.
+    /// Starts waiters by priority, then by age, as long as a host has room.
     mutating func startAll() -> [Int] {
         var started: [Int] = []
         while true {
@@ -48,14 +48,14 @@ private struct NaiveQueue {
 
 @Suite struct AdmissionQueueTests {
     @Test(arguments: [(1, Int.max), (2, 3), (5, 7), (3, 1), (2, .max)], 0..<3)
-    func decidesAsANaiveQueueDoes(limits: (perHost: Int, total: Int), seed: UInt64) {
+    func decisionsMatchNaiveQueue(limits: (perHost: Int, total: Int), seed: UInt64) {
         var random = SeededGenerator(seed: seed &* 7919 &+ UInt64(limits.perHost))
         var queue = AdmissionQueue<Int>(totalLimit: limits.total)
         var naive = NaiveQueue(limitPerHost: limits.perHost, totalLimit: limits.total)
         var running: [Int: (host: String, place: AdmissionQueue<Int>.Place)] = [:]
         var known: [Int: (host: String, place: AdmissionQueue<Int>.Place, priority: RequestPriority)] = [:]
         let hosts = ["a", "b", "c", "d"]
-        // Noted only when wrong: an expectation costs more than everything else here.
+        // Recorded only on failure, since an expectation costs more than everything else here.
         func expect(_ isSo: Bool, _ what: String) { if !isSo { Issue.record("\(what)") } }
         func start(_ ids: [Int]) {
             for id in ids {
@@ -109,7 +109,7 @@ private struct NaiveQueue {
         #expect(queue.waiting == 0)
     }
 
-    @Test func hostsThatAreIdleAreForgottenWhenThereAreMany() {
+    @Test func manyIdleHostsAreForgotten() {
         var queue = AdmissionQueue<Int>(totalLimit: .max)
         let busy = queue.submit(-1, host: "busy", priority: .normal, limit: 1).place
         _ = queue.setMultiplexed(true, at: busy)
@@ -124,7 +124,7 @@ private struct NaiveQueue {
         #expect(mayStart)
     }
 
-    /// Each request is moved once at most for one that leaves, from wherever they leave.
+    /// A removal moves at most one element on average, whatever the order of removals.
     @Test(arguments: [10_000, 100_000])
     func cancellingManyIsLinear(count: Int) {
         var random = SeededGenerator(seed: 7)
@@ -138,7 +138,7 @@ private struct NaiveQueue {
         }
     }
 
-    @Test func gapsChangeNoOrder() {
+    @Test func gapsKeepTheOrder() {
         var queue = AdmissionQueue<Int>(totalLimit: .max)
         let first = queue.submit(-1, host: "a", priority: .normal, limit: 1).place
         let places = (0..<1000).map { queue.submit($0, host: "a", priority: .normal, limit: 1).place }
@@ -152,8 +152,8 @@ private struct NaiveQueue {
         #expect(started == (0..<1000).filter { $0 % 7 == 3 })
     }
 
-    /// The identifiers are transfers, with bodies and all.
-    @Test func whatHasStartedIsLetGoOf() {
+    /// The identifiers are transfers with their bodies, so the queue must not retain them.
+    @Test func startedRequestIsReleased() {
         final class Item: Hashable {
             static func == (lhs: Item, rhs: Item) -> Bool { lhs === rhs }
             func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
@@ -173,7 +173,7 @@ private struct NaiveQueue {
     }
 }
 
-/// A generator that repeats: SplitMix64.
+/// A random number generator with a fixed sequence (SplitMix64).
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func requestsGoToTheOtherAddress() async throws {
+    @Test func requestsGoToTheAlternative() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         try await withTransport(try configuration()) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\"; ma=600"))
@@ -28,14 +28,14 @@ import Testing
                 #expect(text.contains("Alt-Used: localhost:\(other.port)\n"), "\(text)")
             }
             #expect((origin.requests.count, other.requests.count, other.connections) == (1, 2, 1))
-            // Other requests of the same handles go where they would go anyway.
+            // Other requests on the same handles are not affected.
             let plain = try MockServer()
             plain.fallback { .text($0.headers["Alt-Used"] ?? "none") }
             #expect(try await transport.get(plain.url()).text == "none")
         }
     }
 
-    @Test func nothingIsHeededByDefault() async throws {
+    @Test func altSvcIsIgnoredWhenOff() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         try await withTransport(try configuration { $0.altSvc = .off }) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\""))
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func anAddressThatIsNotThereIsPassedOver() async throws {
+    @Test func unreachableAlternativeIsSkipped() async throws {
         let origin = try await EchoOrigin()
         let closed = try ClosedPort()
         try await withTransport(try configuration()) { transport async throws in
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func anAddressWithAnotherCertificateIsPassedOver() async throws {
+    @Test func alternativeWithWrongCertificateIsSkipped() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin("elsewhere"))
         try await withTransport(try configuration()) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\""))
@@ -66,18 +66,18 @@ import Testing
         }
     }
 
-    @Test func misdirectedRequestsGoToTheOrigin() async throws {
+    @Test func misdirectedRequestGoesToTheOrigin() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         try await withTransport(try configuration()) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\""))
-            // Both say 421: the one that speaks for the origin is believed.
+            // Both answer 421; the origin's response counts.
             #expect(try await transport.get(origin.url("https", status: 421)).status == 421)
             #expect(try await transport.get(origin.url()).status == 200)
             #expect((origin.requests.count, other.requests.count) == (3, 1))
         }
     }
 
-    @Test func theGuardJudgesTheOtherAddress() async throws {
+    @Test func guardChecksTheAlternative() async throws {
         let origin = try await EchoOrigin()
         let configuration = try configuration {
             $0.blocksPrivateAddresses = true
@@ -85,13 +85,13 @@ import Testing
         }
         try await withTransport(configuration) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\"127.0.0.2:\(origin.port)\""))
-            // Refused there, so the origin itself is asked.
+            // The guard refuses the alternative, so the origin is asked.
             #expect(try await transport.get(origin.url()).status == 200)
             #expect(origin.requests.count == 2)
         }
     }
 
-    @Test func aBodyThatIsReadOnceGoesToTheOrigin() async throws {
+    @Test func singleUseBodyGoesToTheOrigin() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         try await withTransport(try configuration()) { transport async throws in
             _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\""))
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func theFileOutlivesTheManager() async throws {
+    @Test func alternativesSurviveInTheFile() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         let directory = try TemporaryDirectory()
         let configuration = try configuration { $0.altSvc = .file(directory.path(of: "alt-svc.txt")) }
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: ["h1 a 443", "h1 a 443 h2 b x \"20271231 00:00:00\" 0 0", "h1 a 443 h2 b 443 soon now 0 0"])
-    func aMalformedFileIsRefusedWithItsLine(line: String) throws {
+    func malformedFileIsRefusedByLine(line: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("# comment\n\(line)\n".utf8), to: "alt-svc")
         let error = #expect(throws: NetworkError.self) {
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func theFieldIsReadByItsGrammar() {
+    @Test func altSvcFieldIsParsed() {
         #expect(named("h2=\"alt.example:8443\"") == "h2 alt.example:8443")
         #expect(named("h3=\":443\"; ma=5, h2=\":444\";ma=60;persist=1") == "h2 Shop.example:444")
         #expect(named("h3=\":443\"; ma=5, h2=\":444\"", speaking: ["h3", "h2"]) == "h3 Shop.example:443")
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func anOriginReplacesAndClearsWhatItSaid() throws {
+    @Test func originReplacesAndClearsItsServices() throws {
         var list = AlternativeList()
         #expect(list.note("h2=\":444\"", of: target, now: 0) == true)
         #expect(list.note("h2=\":444\"", of: target, now: 1) == false)
@@ -173,7 +173,7 @@ import Testing
         #expect(list.alternative(for: other, speaking: ["h2"], now: 1) == nil)
     }
 
-    @Test func aFailedAddressIsTriedAgainLater() throws {
+    @Test func failedAlternativeIsRetriedLater() throws {
         var list = AlternativeList()
         _ = list.note("h2=\":444\", h2=\":555\"", of: target, now: 0)
         let first = try #require(list.alternative(for: target, speaking: ["h2"], now: 0))
@@ -182,14 +182,14 @@ import Testing
         #expect(list.alternative(for: target, speaking: ["h2"], now: AlternativeList.pause)?.port == 444)
     }
 
-    @Test func aChangeOfTheNetworkLeavesWhatPersists() throws {
+    @Test func persistentServicesSurviveNetworkChange() throws {
         var list = AlternativeList()
         _ = list.note("h2=\":444\", h2=\":555\"; persist=1", of: target, now: 0)
         _ = list.forgetUnlessPersisting()
         #expect(list.alternative(for: target, speaking: ["h2"], now: 0)?.port == 555)
     }
 
-    @Test func theListIsBounded() throws {
+    @Test func listIsBounded() throws {
         var list = AlternativeList()
         for index in 0..<AlternativeList.limit + 50 {
             _ = list.note("h2=\":444\"; ma=\(1000 + index)", of: try Target("https://h\(index).example/"), now: 0)

@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct AuthenticationTests {
-    @Test func basicCredentialsGoOutAtOnceAndStayWithTheirRequest() async throws {
+    @Test func basicCredentialsStayWithTheirRequest() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Authorization"] ?? "-") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
@@ -27,7 +27,7 @@ import Testing
     @Test(
         .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"), arguments: [false, true],
         ["basic", "digest", "any basic", "any digest"])
-    func httpbinLetsIn(streams: Bool, scheme: String) async throws {
+    func httpbinAcceptsCredentials(streams: Bool, scheme: String) async throws {
         let base = try #require(Servers.httpbin)
         let url = base + (scheme.hasSuffix("basic") ? "/basic-auth/u/p" : "/digest-auth/auth/u/p")
         try await withTransport { transport async throws in
@@ -49,9 +49,9 @@ import Testing
         }
     }
 
-    /// A challenge is answered on the way; what the caller gets is the head of the answer.
+    /// libcurl answers the challenge; the caller gets the head of the final response.
     @Test(arguments: [0, 10, 300_000])
-    func aStreamIsThatOfTheAnswerNotOfTheChallenge(challengeSize: Int) async throws {
+    func streamIsOfTheFinalResponse(challengeSize: Int) async throws {
         let server = try MockServer()
         server.fallback { request in
             request.headers["Authorization"]?.hasPrefix("Digest") == true
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aChallengeThatCannotBeAnsweredIsTheAnswer(streams: Bool) async throws {
+    func unansweredChallengeIsTheResponse(streams: Bool) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("who are you?", status: 401).header("WWW-Authenticate", "Negotiate") }
         try await withTransport { transport async throws in

@@ -5,7 +5,7 @@ import LATTesting
 import Platform
 import Testing
 
-/// Time is the subject here: how long something takes at least. That it takes no longer is not asserted.
+/// These tests assert minimum durations only, never maximum ones.
 @Suite struct BandwidthTests {
     private static func duration(_ body: () async throws -> Void) async throws -> Duration {
         let start = ContinuousClock.now
@@ -20,7 +20,7 @@ import Testing
         return server
     }
 
-    @Test func aRequestReceivesNoFasterThanItsRate() async throws {
+    @Test func requestReceivesAtItsRate() async throws {
         let server = try Self.server(400_000)
         try await withTransport { transport async throws in
             let slow = HTTPRequest("GET", server.url()).with { $0.maxReceiveRate = 400_000 }
@@ -28,14 +28,14 @@ import Testing
                 #expect(try await transport.answer(to: slow).data.count == 400_000)
             }
             #expect(time > .milliseconds(700))
-            // The handle's next request is free again.
+            // The rate does not apply to the next request on the handle.
             let next = try await transport.get(server.url())
             let total = try #require(next.timings.total)
             #expect(total < time)
         }
     }
 
-    @Test func aRequestSendsNoFasterThanItsRate() async throws {
+    @Test func requestSendsAtItsRate() async throws {
         let server = try Self.server(0)
         try await withTransport { transport async throws in
             for body in [
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func aRequestAtALowRateIsNotSilent() async throws {
+    @Test func throttledRequestIsNotIdle() async throws {
         let server = try Self.server(4000)
         try await withTransport(testConfiguration { $0.idleTimeout = .milliseconds(700) }) { transport async throws in
             let slow = HTTPRequest("GET", server.url()).with { $0.maxReceiveRate = 2000 }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func aManagersTransfersShareItsRate() async throws {
+    @Test func transfersShareTheEngineRate() async throws {
         let server = try Self.server(100_000)
         try await withTransport(testConfiguration { $0.maxReceiveRate = 500_000 }) { transport async throws in
             let time = try await Self.duration { () async throws in
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func aManagersSmallRequestsShareItsRate() async throws {
+    @Test func smallRequestsShareTheEngineRate() async throws {
         let server = try Self.server(10_000)
         try await withTransport(testConfiguration { $0.maxReceiveRate = 200_000 }) { transport async throws in
             let time = try await Self.duration { () async throws in
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func aManagersUploadsShareItsRate() async throws {
+    @Test func uploadsShareTheEngineRate() async throws {
         let server = try Self.server(0)
         try await withTransport(testConfiguration { $0.maxSendRate = 500_000 }) { transport async throws in
             let time = try await Self.duration { () async throws in
@@ -103,12 +103,12 @@ import Testing
                     }
                 }
             }
-            // The last piece of a body goes out as a whole.
+            // The last piece of a body may overdraw the budget.
             #expect(time > .milliseconds(500))
         }
     }
 
-    @Test func aStreamKeepsToTheManagersRate() async throws {
+    @Test func streamKeepsToTheEngineRate() async throws {
         let server = try Self.server(600_000)
         try await withTransport(testConfiguration { $0.maxReceiveRate = 600_000 }) { transport async throws in
             let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = true }
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func aThrottledTransferCanBeCancelled() async throws {
+    @Test func throttledTransferCanBeCancelled() async throws {
         let server = try Self.server(1_000_000)
         try await withTransport(testConfiguration { $0.maxReceiveRate = 1000 }) { transport async throws in
             let owner = TestOwner()
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, -1]) func aRateHasToBeMoreThanNothing(rate: Int64) async throws {
+    @Test(arguments: [0, -1]) func rateMustBePositive(rate: Int64) async throws {
         for (name, change): (String, @Sendable (inout CurlTransport.Configuration) -> Void) in [
             ("maxReceiveRate", { $0.maxReceiveRate = rate }), ("maxSendRate", { $0.maxSendRate = rate }),
         ] {
@@ -158,19 +158,19 @@ import Testing
 
     // MARK: The budget
 
-    @Test func aBudgetFillsWithItsRate() {
+    @Test func budgetFillsAtItsRate() {
         let start = MonotonicTime(nanoseconds: 0)
         var budget = ByteBudget(rate: 1000, start)
         #expect(budget.allows(start) == true)
         budget.spend(600)
         #expect(budget.allows(start) == false)
-        // 100 were there, 500 are owed.
+        // 100 bytes were available, so 500 are overdrawn.
         #expect(budget.next(start) == start + Int64(501))
         #expect(budget.allows(start + Int64(499)) == false)
         #expect(budget.allows(start + Int64(501)) == true)
     }
 
-    @Test func aPauseSavesUpLittle() {
+    @Test func pauseSavesAtMostOneBurst() {
         let start = MonotonicTime(nanoseconds: 0)
         var budget = ByteBudget(rate: 1000, start)
         let later = start + Int64(3_600_000)
@@ -179,7 +179,7 @@ import Testing
         #expect(budget.allows(later) == false)
     }
 
-    @Test func aBudgetOfOneByteEndsItsWait() {
+    @Test func oneBytePerSecondEndsItsWait() {
         let start = MonotonicTime(nanoseconds: 0)
         var budget = ByteBudget(rate: 1, start)
         budget.spend(3)

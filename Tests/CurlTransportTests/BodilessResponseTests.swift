@@ -7,7 +7,7 @@ import Testing
 /// Responses without content, whatever their heads announce (RFC 9112 §6.3).
 @Suite struct BodilessResponseTests {
     @Test(arguments: [204, 304], [false, true])
-    func aStatusWithoutContentMayAnnounceSome(status: Int, streams: Bool) async throws {
+    func announcedLengthWithoutContentIsIgnored(status: Int, streams: Bool) async throws {
         let server = try MockServer()
         server.enqueue(MockReply(status: status, headers: ["Content-Length": "5000", "ETag": "\"a\""]), .text("next"))
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func headBringsTheHeadOnly(streams: Bool) async throws {
+    func headResponseHasNoBody(streams: Bool) async throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 1 << 40), .pattern(byteCount: 5).inChunks(), .text("next"))
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [200, 205, 404, 500])
-    func anEmptyBodyIsNoError(status: Int) async throws {
+    func emptyBodyIsNoError(status: Int) async throws {
         let server = try MockServer()
         server.enqueue(.status(status))
         try await withTransport { transport async throws in
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [299, 399, 401, 407, 418, 599, 999])
-    func everyStatusIsGivenAsItCame(status: Int) async throws {
+    func everyStatusIsDelivered(status: Int) async throws {
         let server = try MockServer()
         server.enqueue(.text("x", status: status))
         try await withTransport { transport async throws in

@@ -7,14 +7,14 @@ import Testing
 @Suite struct BodyCompressionTests {
     private static let text = (0..<40_000).map { "line \($0) of many\n" }.joined()
 
-    /// What `gzip(1)` makes of the bytes of a file.
+    /// The text that `gzip(1)` decodes from the bytes.
     private static func decoded(_ data: Data) throws -> String {
         let directory = try TemporaryDirectory()
         try directory.write(data, to: "body.gz")
         return try ChildProcess.run("gzip", ["-dc", "body.gz"], in: directory.path)
     }
 
-    /// The request as the server saw it.
+    /// Sends a body and returns the request that the server received.
     private static func sent(
         _ body: HTTPBody?, _ change: (inout HTTPRequest) -> Void = { _ in }
     ) async throws -> RecordedRequest {
@@ -30,7 +30,7 @@ import Testing
         return try #require(server.requests.first)
     }
 
-    @Test func aShortBodyIsCompressedAtOnce() async throws {
+    @Test func shortBodyIsCompressedBeforeSending() async throws {
         let text = String(repeating: "abc", count: 1000)
         let request = try await Self.sent(.text(text))
         #expect(request.headers["Content-Encoding"] == "gzip")
@@ -40,7 +40,7 @@ import Testing
         #expect(try Self.decoded(request.body) == text)
     }
 
-    @Test func aValueIsCompressed() async throws {
+    @Test func jsonValueIsCompressed() async throws {
         let request = try await Self.sent(.json(["name": String(repeating: "a", count: 500)]))
         #expect(request.headers["Content-Type"] == "application/json")
         #expect(try Self.decoded(request.body) == #"{"name":"\#(String(repeating: "a", count: 500))"}"#)
@@ -49,7 +49,7 @@ import Testing
         #expect(try Self.decoded(long.body).hasPrefix(#"["line 0 of many\n"#))
     }
 
-    @Test func longBodiesAreCompressedWhileTheyAreSent() async throws {
+    @Test func longBodyIsCompressedWhileSending() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(Self.text.utf8), to: "file.txt")
         let pieces = stride(from: 0, to: Self.text.utf8.count, by: 50_000).map {
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func emptyBodiesAndWhatDoesNotShrinkGoAsTheyAre() async throws {
+    @Test func emptyOrIncompressibleBodyIsUnchanged() async throws {
         var generator = SystemRandomNumberGenerator()
         let noise = Data((0..<2000).map { _ in UInt8.random(in: 0 ... .max, using: &generator) })
         for body in [HTTPBody.data(noise), .data(Data()), nil] {
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func aCodedBodyIsLeftAlone() async throws {
+    @Test func codedAndMultipartBodiesAreUnchanged() async throws {
         let text = String(repeating: "abc", count: 1000)
         let coded = try await Self.sent(.text(text)) { $0.headers["Content-Encoding"] = "aes128gcm" }
         #expect(coded.headers["Content-Encoding"] == "aes128gcm")
@@ -92,8 +92,8 @@ import Testing
         #expect(parts.body.count > 3000)
     }
 
-    @Test func eachPieceOfAStreamIsSentAsItComes() async throws {
-        // The second piece is made when the server has seen the first.
+    @Test func streamPiecesAreSentAsTheyArrive() async throws {
+        // The second piece is made after the server has received the first.
         let hasCome = Event()
         let server = try RawServer { connection in
             var seen = 0
@@ -101,7 +101,7 @@ import Testing
                 let bytes = connection.read()
                 if bytes.isEmpty { return }
                 seen += bytes.count
-                // The head, then the first chunk.
+                // 0x1F is in no head: it begins the gzip data of the first chunk.
                 if bytes.contains(0x1F) { hasCome.happen() }
                 if String(decoding: bytes, as: UTF8.self).hasSuffix("0\r\n\r\n") { break }
             }
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// A piece, and another one after an event.
+    /// A piece at once, and another one after an event.
     private struct TwoPieces: AsyncSequence, Sendable {
         let second: Event
 
@@ -132,7 +132,7 @@ import Testing
         func makeAsyncIterator() -> Iterator { Iterator(second: second) }
     }
 
-    @Test func aCompressedBodyIsSentAgain() async throws {
+    @Test func compressedBodyIsResentAfterChallenge() async throws {
         let server = try MockServer()
         server.fallback { request in
             request.headers["Authorization"] == nil
@@ -149,7 +149,7 @@ import Testing
         #expect(try Self.decoded(last.body) == Self.text)
     }
 
-    @Test func whatIsWrongWithABodyIsTold() async throws {
+    @Test func failingBodyIsReported() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer()
         try await withTransport { transport async throws in
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func callerIsToldOfTheBytesItGave() async throws {
+    @Test func callerSeesUncompressedByteCounts() async throws {
         let events = Box<[BodyEvent]>([])
         let owner = TestOwner(body: { event, _ in events.change { $0.append(event) } })
         let server = try MockServer()

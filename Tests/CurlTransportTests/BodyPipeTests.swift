@@ -5,7 +5,7 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct BodyPipeTests {
-    /// The memory that a chunk holds, as the allocator says.
+    /// The memory allocated for a chunk (`malloc_usable_size`).
     private func allocated(_ chunk: Data) -> Int? {
         typealias UsableSize = @convention(c) (UnsafeRawPointer?) -> Int
         guard let symbol = dlsym(nil, "malloc_usable_size") else { return nil }
@@ -16,7 +16,7 @@ import Testing
         [UInt8](repeating: 7, count: count).withUnsafeBytes { pipe.append($0) }
     }
 
-    @Test func smallEventCostsLittle() async throws {
+    @Test func smallChunkAllocatesLittle() async throws {
         let pipe = BodyPipe()
         for _ in 0..<3 {
             append(50, to: pipe)
@@ -26,14 +26,14 @@ import Testing
         }
     }
 
-    @Test func chunkIsLikeTheOneBefore() async throws {
+    @Test func chunkCapacityFollowsThePreviousOne() async throws {
         let pipe = BodyPipe()
         for _ in 0..<4 { append(50_000, to: pipe) }
         #expect(try await pipe.next()?.count == 200_000)
         append(50, to: pipe)
         let long = try #require(try await pipe.next())
         #expect(try #require(allocated(long)) >= 200_000)
-        // One more, and it is small again.
+        // The next chunk is small again.
         append(50, to: pipe)
         let short = try #require(try await pipe.next())
         #expect(try #require(allocated(short)) < 512)

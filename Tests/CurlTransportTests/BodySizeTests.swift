@@ -11,7 +11,7 @@ import Testing
     ]
 
     @Test(arguments: 0..<3, [false, true])
-    func aBodyOverTheLimitIsRefused(framing: Int, streams: Bool) async throws {
+    func bodyOverTheLimitIsRefused(framing: Int, streams: Bool) async throws {
         let server = try MockServer()
         server.enqueue(
             Self.replies[framing](.pattern(byteCount: 1001)), Self.replies[framing](.pattern(byteCount: 1000)))
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func theEnginesLimitIsForCollectedBodiesOnly() async throws {
+    @Test func engineLimitAppliesToCollectedBodies() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 2000) }
         try await withTransport(testConfiguration { $0.maxBodySize = 1000 }) { transport async throws in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func aLimitOfNothingLetsEmptyBodiesPass() async throws {
+    @Test func limitOfZeroAllowsEmptyBodies() async throws {
         let server = try MockServer()
         server.enqueue(.text(""), .status(204), .pattern(byteCount: 5000), .text("x"))
         try await withTransport { transport async throws in
@@ -57,14 +57,14 @@ import Testing
         }
     }
 
-    @Test func aNegativeLimitIsRefused() async throws {
+    @Test func negativeLimitIsRefused() async throws {
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", "http://127.0.0.1:1/").with { $0.maxBodySize = -1 }
             #expect(try await transport.failure(of: request).kind == .invalidRequest)
         }
     }
 
-    @Test func theLimitIsNotForTheBodyOfAChallenge() async throws {
+    @Test func limitIgnoresTheBodyOfAChallenge() async throws {
         let server = try MockServer()
         server.enqueue(
             .data(Data(count: 5000), status: 401).header(
@@ -86,7 +86,7 @@ import Testing
     private static let packers = ["gzip", "zstd"].filter(Codings.known.contains)
 
     @Test(arguments: packers, [false, true])
-    func aBombIsDefused(coding: String, streams: Bool) async throws {
+    func decompressionBombIsRefused(coding: String, streams: Bool) async throws {
         let server = try MockServer()
         let bomb = try zeros(80, coding)
         server.fallback { _ in bomb }
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test(arguments: packers)
-    func theRatioCanBeRaisedAndSmallBodiesMayGrow(coding: String) async throws {
+    func raisedRatioAndSmallBodiesAreAllowed(coding: String) async throws {
         let server = try MockServer()
         server.enqueue(try zeros(30, coding), try zeros(40, coding))
         try await withTransport(testConfiguration { $0.maxDecompressionRatio = 1_000_000 }) { transport async throws in
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test(arguments: packers)
-    func theLimitCountsDecodedBytes(coding: String) async throws {
+    func limitCountsDecodedBytes(coding: String) async throws {
         let server = try MockServer()
         server.enqueue(try zeros(1, coding))
         try await withTransport { transport async throws in
@@ -135,8 +135,8 @@ import Testing
         try .data(Codings.zeros(mebibytes, "gzip"), status: status).header("Content-Encoding", "gzip")
     }
 
-    /// Eight at once used to hold hundreds of mebibytes: libcurl keeps what it decodes for a paused transfer.
-    @Test func unreadErrorsHoldOneMebibyteEach() async throws {
+    /// libcurl keeps what it decodes for a paused transfer: without the limit, eight errors would hold hundreds of MiB.
+    @Test func unreadErrorHoldsAtMostOneMebibyte() async throws {
         let server = try MockServer()
         let reply = try zeros(40, status: 500)
         server.fallback { _ in reply }
@@ -144,7 +144,7 @@ import Testing
             let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = true }
             var responses: [HTTPResponse] = []
             for _ in 0..<8 { responses.append(try await transport.answer(to: request)) }
-            // The transfers are over without a reader.
+            // The transfers end although nothing reads their bodies.
             try await server.waitUntilDisconnected()
             for response in responses {
                 #expect(response.status == 500)
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [400, 404, 503]) func collectedErrorGrowsToOneMebibyte(status: Int) async throws {
+    @Test(arguments: [400, 404, 503]) func compressedErrorIsLimitedToOneMebibyte(status: Int) async throws {
         let server = try MockServer()
         server.enqueue(try zeros(4, status: status), try zeros(1, status: status), try zeros(4, status: 200))
         try await withTransport { transport async throws in
@@ -173,7 +173,7 @@ import Testing
 
 /// Bodies in the codings of RFC 9110 §8.4.1.
 enum Codings {
-    /// Those that the libcurl of this process takes off.
+    /// The codings that the libcurl of this process decodes.
     static let known = ["gzip", "br", "zstd"].filter(LibcurlFacts.current.features.contains)
 
     static let text = String(repeating: "The quick brown fox. ", count: 20)
@@ -182,7 +182,7 @@ enum Codings {
         Data(
             base64Encoded: "H4sIAAAAAAACAwvJSFUoLM1MzlZIKsovz1NIy6/QUwgZFRxMggBPe1LxpAEAAA==") ?? Data()
 
-    /// So many zeros.
+    /// Zero bytes, compressed.
     static func zeros(_ mebibytes: Int, _ coding: String) throws -> Data {
         guard coding == "gzip" else { return zstdZeros(mebibytes: mebibytes) }
         let directory = try TemporaryDirectory()
@@ -191,7 +191,7 @@ enum Codings {
         return directory.read("zeros.gz") ?? Data()
     }
 
-    /// A frame of blocks that each say "131,072 times this byte" (RFC 8878 §3.1.1.2).
+    /// A frame of blocks that each repeat one byte 131,072 times (RFC 8878 §3.1.1.2).
     static func zstdZeros(mebibytes: Int) -> Data {
         var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]
         let blocks = mebibytes * 8
@@ -202,7 +202,7 @@ enum Codings {
         return Data(frame)
     }
 
-    /// A frame of one block as it is (RFC 8878 §3.1.1.2).
+    /// A frame of one raw block (RFC 8878 §3.1.1.2).
     static func zstd(_ text: String) -> Data {
         let header = UInt32(text.utf8.count) << 3 | 1
         return Data(

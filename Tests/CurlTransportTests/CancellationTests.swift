@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct CancellationTests {
-    @Test func aTaskThatIsCancelledBeforeItStartsEndsAtOnce() async throws {
+    @Test func alreadyCancelledTaskEndsAtOnce() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -18,8 +18,8 @@ import Testing
         }
     }
 
-    /// The word of the cancellation may overtake that of the start.
-    @Test func cancellingAtAnyMomentAnswersExactlyOnce() async throws {
+    /// The cancel command may reach the engine before the start command.
+    @Test func cancellationAnswersExactlyOnce() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: ["queued", "connecting", "before the head", "in the head", "in the body", "in the upload"])
-    func aRequestCanBeCancelledAnywhere(place: String) async throws {
+    func requestCanBeCancelledInEveryPhase(place: String) async throws {
         let server = try MockServer()
         let full = try FullBacklogListener()
         let isInBody = Event()
@@ -87,13 +87,13 @@ import Testing
             }
             server.bodyReadRate = nil
             if place != "queued" { try await server.waitUntilDisconnected() }
-            // The place is free again.
+            // The request's place in the connection limit is free again.
             server.fallback { _ in .text("next") }
             #expect(try await transport.get(server.url()).text == "next")
         }
     }
 
-    @Test func cancellingWhatIsOverChangesNothing() async throws {
+    @Test func cancellingAnEndedRequestChangesNothing() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func aCancelledReaderOfAnEndedStreamStillGetsItsError() async throws {
+    @Test func truncatedStreamFailsWithConnectionLost() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").announcingLength(9))
         try await withTransport { transport async throws in

@@ -23,7 +23,7 @@ import Testing
     ]
 
     @Test(arguments: invalid.indices)
-    func aSettingThatCannotWorkIsRefusedByName(index: Int) {
+    func invalidSettingIsRefusedByName(index: Int) {
         let (name, change) = Self.invalid[index]
         let error = #expect(throws: NetworkError.self) { try CurlTransport(configuration: testConfiguration(change)) }
         #expect(error?.kind == .invalidRequest)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: ["timeout", "connectTimeout", "idleTimeout"], [Duration.zero, .seconds(-1), .nanoseconds(-1)])
-    func aTimeoutOfARequestHasToBeSomeTime(name: String, duration: Duration) async throws {
+    func requestTimeoutMustBePositive(name: String, duration: Duration) async throws {
         let server = try MockServer()
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", server.url()).with {
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func extremesWork() async throws {
+    @Test func extremeSettingsWork() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         let configuration = testConfiguration {
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func theUserAgentIsTheEnginesUnlessTheRequestNamesOne() async throws {
+    @Test func requestUserAgentReplacesTheDefault() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -93,7 +93,7 @@ import Testing
         #expect(sent.first?.first?.hasPrefix("LATNetworking/\(CurlTransport.version) (") == true)
     }
 
-    @Test func fieldsOfTheCallerArriveOnceAndInOrder() async throws {
+    @Test func callerFieldsArriveOnceAndInOrder() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in

@@ -4,15 +4,15 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct ConnectionCapacityTests {
-    /// A macro cannot hold a call that mutates.
+    /// Compares two values; a macro's argument cannot hold a mutating call.
     private func expect(_ changes: Bool, _ wanted: Bool, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(changes == wanted, sourceLocation: sourceLocation)
     }
 
-    /// A moment, in milliseconds.
+    /// A time in milliseconds.
     private func time(_ milliseconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: milliseconds * 1_000_000) }
 
-    @Test func idleConnectionsComeOnTop() {
+    @Test func limitIsIdlePlusRunningConnections() {
         var capacity = ConnectionCapacity(maxIdle: 256, perHost: 5)
         #expect(capacity.value == 256)
         for running in 1...1000 {
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func hostWithHighLimitIsCovered() {
+    @Test func highHostLimitRaisesTheLimit() {
         var capacity = ConnectionCapacity(maxIdle: 256, perHost: 512)
         #expect(capacity.value == 512)
         expect(capacity.raise(perHost: 400), false)
@@ -30,7 +30,7 @@ import Testing
         #expect(capacity.value == 600)
     }
 
-    @Test func dipChangesNothing() {
+    @Test func shortDipKeepsTheLimit() {
         var capacity = ConnectionCapacity(maxIdle: 10, perHost: 5)
         expect(capacity.note(running: 500, time(1)), true)
         let value = capacity.value
@@ -39,7 +39,7 @@ import Testing
         #expect(capacity.value == value)
     }
 
-    @Test func itFallsAfterTheBurst() {
+    @Test func limitFallsAfterABurst() {
         var capacity = ConnectionCapacity(maxIdle: 10, perHost: 5)
         expect(capacity.note(running: 500, time(1)), true)
         expect(capacity.note(running: 1, time(2100)), false)

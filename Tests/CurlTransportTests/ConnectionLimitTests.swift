@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct ConnectionLimitTests {
     @Test(arguments: [1, 3])
-    func aHostGetsNoMoreConnectionsThanItsLimit(limit: Int) async throws {
+    func hostStaysWithinItsLimit(limit: Int) async throws {
         let server = try MockServer()
         let most = Box(0)
         server.fallback { [weak server] _ in
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func theTotalLimitHoldsAcrossHosts() async throws {
+    @Test func totalLimitHoldsAcrossHosts() async throws {
         let servers = try (0..<4).map { _ in try MockServer() }
         for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(3)) } }
         let configuration = testConfiguration {
@@ -50,8 +50,8 @@ import Testing
         #expect(servers.allSatisfy { $0.acceptedConnections <= 2 })
     }
 
-    /// One host that is slow must not take the places of all others for good.
-    @Test func underATotalLimitEveryHostGetsItsTurn() async throws {
+    /// A busy host must not keep all places of the total limit forever.
+    @Test func everyHostGetsATurnUnderTotalLimit() async throws {
         let busy = try MockServer()
         let quiet = try MockServer()
         busy.fallback { _ in .text("busy") }
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// Sends requests, so many at once, to addresses in turn.
+    /// Sends requests to the URLs in turn, at most `inFlight` at once.
     private func send(_ count: Int, inFlight: Int, to urls: [String], _ transport: CurlTransport) async throws {
         try await within(.seconds(60)) {
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    /// Together they have more connections than the idle ones that are kept.
+    /// Together the hosts have more connections than may be idle.
     @Test func manyBusyHostsKeepTheirConnections() async throws {
         let servers = try (0..<40).map { _ in try MockServer() }
         for server in servers { server.fallback { _ in .text("x") } }
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func fiveThousandWaitingRequestsEndWithTheShutdown() async throws {
+    @Test func shutdownEndsThousandsOfWaiters() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport { transport async throws in
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func manyThatWaitCanAllBeCancelled() async throws {
+    @Test func manyWaitersCanAllBeCancelled() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport { transport async throws in

@@ -6,7 +6,7 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct ConnectionProbeTests {
-    @Test func connectsAndClosesAndSendsNothing() async throws {
+    @Test func probeConnectsAndSendsNothing() async throws {
         let server = try MockServer()
         try await withTransport { transport in
             let report = await transport.connect(for: HTTPRequest("GET", server.url("/path")))
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func doesNotTakeAPooledConnectionNorItsPlace() async throws {
+    @Test func probeLeavesPooledConnectionAlone() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport in
@@ -29,14 +29,14 @@ import Testing
             let report = await transport.connect(for: HTTPRequest("GET", server.url()))
             #expect(report.error == nil)
             try await server.waitForClosedConnections(1)
-            // The connection of the pool is still there, and used.
+            // The pooled connection is still open and is reused.
             let response = try await transport.get(server.url())
             #expect(response.timings.connectionReused)
             #expect(server.acceptedConnections == 2)
         }
     }
 
-    @Test func getsThroughWhileEveryPlaceIsTaken() async throws {
+    @Test func probeIgnoresTheConnectionLimit() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("late").delayed(by: .seconds(60)) }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport in
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func tellsRefusedFromUnresolvedFromTooLate() async throws {
+    @Test func failureKindsAreDistinguished() async throws {
         let closed = try ClosedPort()
         let full = try FullBacklogListener()
         try await withTransport { transport in
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
-    func tellsOfTheCertificateAlsoWhenItIsNotTrusted() async throws {
+    func untrustedCertificateIsReported() async throws {
         let url = try #require(Servers.nginxTLS)
         try await withTransport { transport in
             let untrusted = await transport.connect(for: HTTPRequest("GET", url))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func endsWhenItsTaskIsCancelledOrTheEngineIsShutDown() async throws {
+    @Test func cancellationOrShutdownEndsTheProbe() async throws {
         let full = try FullBacklogListener()
         try await withTransport { transport in
             let probe = Task { await transport.connect(for: HTTPRequest("GET", full.url())) }
@@ -98,14 +98,14 @@ import Testing
             let cancelled = try await within { await probe.value }
             #expect(cancelled.error?.kind == .cancelled)
             let another = Task { await transport.connect(for: HTTPRequest("GET", full.url())) }
-            // Whether the probe or the end comes first, it is told.
+            // The result is the same whether the probe or the shutdown comes first.
             await transport.shutdown()
             let ended = try await within { await another.value }
             #expect(ended.error?.kind == .shutDown)
         }
     }
 
-    @Test func fiftyAtOnceLeaveNothingBehind() async throws {
+    @Test func concurrentProbesCloseAllSockets() async throws {
         let server = try MockServer()
         try await withTransport { transport in
             let errors = await withTaskGroup(of: NetworkError?.self) { group in
@@ -122,7 +122,7 @@ import Testing
 }
 
 @Suite struct CertificateFactsTests {
-    @Test func readsWhatOpenSSLWrites() {
+    @Test func openSSLCertificateTextIsParsed() {
         let facts = CertificateFacts([
             "Subject:CN = example.org", "Issuer:O = Authority, CN = Root", "Start date:Nov  1 00:00:00 2026 GMT",
             "Expire date:Nov 21 04:30:38 2027 GMT",

@@ -7,7 +7,7 @@ import LATTesting
 import Testing
 
 @Suite struct ConnectionSourceTests {
-    /// A server that says who has connected to it.
+    /// A server that answers with the client's address and port.
     private static func mirror() throws -> RawServer {
         try RawServer { connection in
             var address = sockaddr_in()
@@ -43,7 +43,7 @@ import Testing
 
     @Test func connectionsComeFromTheGivenPorts() async throws {
         let server = try Self.mirror()
-        // Below the range that the kernel gives out by itself, so that nobody else has them but by chance.
+        // Below the kernel's ephemeral ports, so that other processes seldom use them.
         let ports = 21_000...21_400
         try await withTransport(testConfiguration { $0.localPorts = ports }) { transport async throws in
             for _ in 0..<3 {
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func aPortInUseIsNoConnection() async throws {
+    @Test func portInUseFailsToConnect() async throws {
         let server = try MockServer()
         let other = try MockServer()
         try await withTransport(testConfiguration { $0.localPorts = other.port...other.port }) {
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func anAddressOfTheOtherFamilyIsNoConnection() async throws {
+    @Test func sourceOfOtherFamilyFailsToConnect() async throws {
         let server = try MockServer()
         let configuration = testConfiguration { $0.connectionSource = .address("127.0.0.1") }
         try await withTransport(configuration) { transport async throws in
@@ -86,22 +86,22 @@ import Testing
     ]
 
     @Test(arguments: wrong.indices)
-    func aSourceThatIsNotThereIsRefusedByName(index: Int) {
+    func invalidSourceIsRefusedByName(index: Int) {
         let (name, change) = Self.wrong[index]
         let error = #expect(throws: NetworkError.self) { try CurlTransport(configuration: testConfiguration(change)) }
         #expect(error?.kind == .invalidRequest)
         #expect(error?.message.contains(name) == true, "\(error?.message ?? "")")
     }
 
-    @Test func theOtherFamilyIsTriedAfterTheDelay() async throws {
+    @Test func otherFamilyIsTriedAfterTheDelay() async throws {
         let place = try TwoFamilies()
         try await withTransport(place.configuration(.milliseconds(20), .seconds(20))) { transport async throws in
             #expect(try await transport.get(place.url).status == 204)
         }
     }
 
-    @Test(.enabled(if: LibcurlFacts.current.version.hasPrefix("7."), "libcurl 8 waits for less"))
-    func theOtherFamilyIsNotTriedBefore() async throws {
+    @Test(.enabled(if: LibcurlFacts.current.version.hasPrefix("7."), "libcurl 8 may try it sooner"))
+    func otherFamilyIsNotTriedBeforeTheDelay() async throws {
         let place = try TwoFamilies()
         let configuration = place.configuration(.seconds(3600), .milliseconds(800))
         try await withTransport(configuration) { transport async throws in
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// A name with two addresses: the first accepts nothing, so that only the second, tried beside it, can answer.
+    /// A name with two addresses. The first accepts no connection, so only the second, tried in parallel, can answer.
     private struct TwoFamilies {
         private let silent: FullBacklogListener
         private let server: OtherFamilyServer
@@ -131,7 +131,7 @@ import Testing
     }
 }
 
-/// Answers on ::1, at a port that somebody else has on 127.0.0.1.
+/// Answers on ::1, on a port that another listener has on 127.0.0.1.
 private final class OtherFamilyServer: Sendable {
     private let listener: CInt
 

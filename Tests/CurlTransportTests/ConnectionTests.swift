@@ -6,7 +6,7 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct ConnectionTests {
-    @Test func aRefusedConnectionSaysSo() async throws {
+    @Test func refusedConnectionIsReported() async throws {
         let closed = try ClosedPort()
         try await withTransport { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", closed.url()))
@@ -16,8 +16,8 @@ import Testing
         }
     }
 
-    /// One stalled answer must not keep others of the same host from connecting.
-    @Test func requestsDoNotWaitForEachOthersAnswers() async throws {
+    /// A stalled response must not keep other requests to the host from connecting.
+    @Test func requestsDoNotWaitForStalledResponses() async throws {
         let server = try MockServer()
         server.enqueue(.text("never").stalling(.start))
         server.fallback { _ in .text("x") }
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func namesAreWrittenByIDNA() async throws {
+    @Test func internationalHostIsSentInASCII() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         let port = server.port
@@ -43,26 +43,26 @@ import Testing
         }
     }
 
-    /// Whatever this libcurl was built with.
+    /// The result does not depend on how this libcurl was built.
     @Test(arguments: [
         ("bücher.example", "xn--bcher-kva.example"), ("BÜCHER.example", "xn--bcher-kva.example"),
         ("straße.example", "xn--strae-oqa.example"), ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
         ("a。example", "a.example"), ("ａ.example", "a.example"), ("b%C3%BCcher.example", "xn--bcher-kva.example"),
         ("２１３０７０６４３３", "127.0.0.1"), ("☃.example", "xn--n3h.example"),
     ])
-    func internationalNamesTurnIntoASCII(name: String, ascii: String) {
+    func internationalNamesBecomeASCII(name: String, ascii: String) {
         #expect(URLReference.host(of: "http://\(name)/") == ascii)
         #expect(URLReference.origin(of: "http://\(name)/") == "http://\(ascii):80")
     }
 
     @Test(arguments: ["a／b.example", "a＠b.example", "a＃b.example", "\u{301}a.example", "xn--ü.example"])
-    func namesThatAreNoneAreRefused(name: String) throws {
+    func invalidInternationalNamesAreRefused(name: String) throws {
         let error = #expect(throws: NetworkError.self) { try Target("http://\(name)/") }
         #expect(error?.kind == .invalidRequest)
         #expect(error?.message.contains("host") == true, "\(error?.message ?? "")")
     }
 
-    @Test func thousandConcurrentRequestsKeepTheirOwnHeadersAndTimeouts() async throws {
+    @Test func concurrentRequestsKeepTheirSettings() async throws {
         let server = try MockServer()
         server.fallback { request in
             let reply = MockReply.text(

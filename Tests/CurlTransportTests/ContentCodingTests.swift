@@ -11,7 +11,7 @@ import Testing
     ]
 
     @Test(arguments: Codings.known + ["identity", "GZIP", "x-gzip"], [false, true])
-    func codingsAreTakenOff(name: String, streams: Bool) async throws {
+    func codedBodyIsDecoded(name: String, streams: Bool) async throws {
         let server = try MockServer()
         let data = Self.coded[name] ?? Data()
         server.fallback { _ in .data(data).header("Content-Encoding", name) }
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: ["deflate64", "zstd"].filter { !Codings.known.contains($0) })
-    func codingsThatLibcurlLacksAreRefused(name: String) async throws {
+    func unsupportedCodingIsRefused(name: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .data(Codings.zstd(Codings.text)).header("Content-Encoding", name) }
         try await withTransport { transport async throws in
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func theBytesStayAsSentWhenTheCallerWantsSo() async throws {
+    @Test func callerCanKeepCodedBytes() async throws {
         let server = try MockServer()
         server.fallback { _ in .data(Codings.gzip).header("Content-Encoding", "gzip") }
         try await withTransport { transport async throws in
@@ -50,14 +50,14 @@ import Testing
                 #expect(response.data == Codings.gzip)
                 #expect(response.headers["Content-Encoding"] == "gzip")
                 #expect(server.requests.last?.headers[values: "Accept-Encoding"] == sent)
-                // The handle is used again; the next request is decoded.
+                // The next request on the same handle is decoded.
                 #expect(try await transport.answer(to: plain).text == Codings.text)
             }
         }
     }
 
     @Test(arguments: ["gzip", "zstd", "br"])
-    func aBodyThatIsNotInItsCodingFails(coding: String) async throws {
+    func malformedCodedBodyFails(coding: String) async throws {
         let server = try MockServer()
         server.enqueue(MockReply.text("this is no such thing at all").header("Content-Encoding", coding))
         server.fallback { _ in .text("next") }
@@ -67,9 +67,9 @@ import Testing
         }
     }
 
-    /// libcurl 7.88 does not say that the coded content ended too early when the message did not.
+    /// libcurl 7.88 reports no error when coded content ends early in a complete message.
     @Test(arguments: ["gzip", "zstd", "br"])
-    func codedContentThatIsCutNeverTurnsIntoSomethingElse(coding: String) async throws {
+    func truncatedContentIsAPrefixOrFails(coding: String) async throws {
         let server = try MockServer()
         let whole = Self.coded[coding] ?? Data()
         server.enqueue(.data(Data(whole.dropLast(12))).header("Content-Encoding", coding))
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func aCodedEmptyBodyIsEmpty() async throws {
+    @Test func codedEmptyBodyIsEmpty() async throws {
         let server = try MockServer()
         server.enqueue(
             MockReply.data(Data()).header("Content-Encoding", "gzip"),
@@ -99,7 +99,7 @@ import Testing
     @Test(
         .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"),
         arguments: ["gzip", "brotli", "deflate"])
-    func whatHttpbinCompressesIsRead(kind: String) async throws {
+    func httpbinCodingsAreDecoded(kind: String) async throws {
         let base = try #require(Servers.httpbin)
         try await withTransport { transport async throws in
             let response = try await transport.get("\(base)/\(kind)")

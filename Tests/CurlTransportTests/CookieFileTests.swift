@@ -14,7 +14,7 @@ import Testing
         String(decoding: directory.read(name) ?? Data(), as: UTF8.self)
     }
 
-    @Test func fileHoldsLastingCookiesOnly() async throws {
+    @Test func fileHoldsPersistentCookiesOnly() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "c")
@@ -53,7 +53,7 @@ import Testing
         #expect(content(directory).contains("n\t2"))
     }
 
-    @Test func droppedManagerWritesTheFile() async throws {
+    @Test func droppedTransportWritesTheFile() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
         let isWritten = Event()
@@ -74,8 +74,8 @@ import Testing
         #expect(content(directory).contains("n\t2"))
     }
 
-    /// The disk takes the first write and does not come back; the jar is full.
-    @Test func slowDiskHoldsNothingUp() async throws {
+    /// The first write blocks while the jar holds 3,000 cookies.
+    @Test func slowDiskDelaysNoRequest() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
         let writes = Box(0)
@@ -98,7 +98,7 @@ import Testing
             let url = places.url(server, "a.example.org", set: ["first=1; Max-Age=1000"])
             _ = try await transport.get(url)
             await isWriting.wait()
-            // The disk stands still from here on.
+            // From here on the disk blocks.
             for number in 0..<100 {
                 let url = places.url(server, "b.example.org", set: ["n=\(number); Max-Age=1000"])
                 _ = try await transport.get(url)
@@ -109,13 +109,13 @@ import Testing
             disk.signal()
             try await jar.flush()
             #expect(content(directory).contains("n\t99"))
-            // A hundred changes went into one write.
+            // One write covers a hundred changes.
             #expect(writes.value == 2)
         }
         #expect(writes.value == 2)
     }
 
-    /// The file waits its second when the process ends.
+    /// The process exits while a change waits to be written.
     @Test func exitWritesTheFile() async throws {
         let path = "/tmp/lat-cookies-\(getpid())"
         defer { unlink(path) }
@@ -133,7 +133,7 @@ import Testing
         #expect(try String(contentsOfFile: path, encoding: .utf8).contains("n\t2"))
     }
 
-    @Test func linesThatAreNoCookiesAreLeftOut() async throws {
+    @Test func malformedLinesAreIgnored() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
         let file = "# comment\n\nnonsense\na.example.org\tFALSE\t/\tFALSE\t4000000000\tn\tv\r\na\tb\n\u{0}\n"
@@ -141,11 +141,11 @@ import Testing
         try await withTransport(places.configuration(server, .file(path))) { transport async throws in
             #expect(try await transport.get(places.url(server, "a.example.org")).text == "n=v")
         }
-        // Nothing has changed: the file is as somebody wrote it.
+        // Nothing has changed, so the file is not rewritten.
         #expect(content(directory) == file)
     }
 
-    @Test func unusableFileIsNamedAtTheStart() throws {
+    @Test func unusableFileIsRefusedByPath() throws {
         let directory = try TemporaryDirectory()
         for path in ["/no/such/folder/cookies", directory.path] {
             let error = #expect(throws: NetworkError.self) {

@@ -10,16 +10,16 @@ import Testing
         CookieTable.Place(host: host, path: path, isSecure: secure)
     }
 
-    /// Whether the jar takes in a field.
+    /// Receives a field. Returns whether the table accepts it.
     @discardableResult
     private func receive(_ table: inout CookieTable, _ field: String, from place: CookieTable.Place) -> Bool {
         guard let field = SetCookie(field, now: 1_000_000) else { return false }
         return table.receive(field, from: place, now: now) { $0 == "com" || $0 == "github.io" || !$0.contains(".") }
     }
 
-    // MARK: The field
+    // MARK: Parsing
 
-    @Test func attributesAreRead() throws {
+    @Test func attributesAreParsed() throws {
         let field = try #require(
             SetCookie(
                 " a = \"b c\" ; DOMAIN=.Example.COM;path=/x ;Max-Age=10; Expires=Thu, 01 Jan 1970 00:00:09 GMT; secure;"
@@ -35,18 +35,18 @@ import Testing
     ])
     func malformedFieldsAreIgnored(_ field: String) { #expect(SetCookie(field, now: 0) == nil) }
 
-    @Test func oddAttributesCountAsNone() throws {
+    @Test func malformedAttributesAreIgnored() throws {
         let field = try #require(
             SetCookie("a=b=c; Max-Age=1x; Expires=soon; Domain=; Path=x; SameSite=Maybe; Path", now: 0))
         #expect(field.value == "b=c" && field.expires == nil && field.domain == nil && field.path == nil)
         #expect(field.sameSite == nil)
         #expect(SetCookie("a=b; Max-Age=-99999999999999999999", now: 5)?.expires == Date(timeIntervalSince1970: 1))
         #expect(try #require(SetCookie("a=b; Max-Age=99999999999999999999", now: 5)?.expires) > now)
-        // An accent belongs to the letter before it, which is no reason to overlook the sign.
+        // A combining accent after "=" or ";" must not hide the separator.
         #expect(SetCookie("a=\u{301}b;\u{301}", now: 0)?.value == "\u{301}b")
     }
 
-    // MARK: Who may set what
+    // MARK: Accepting
 
     @Test(arguments: [
         ("a=1; Domain=com", "x.com", false), ("a=1; Domain=github.io", "me.github.io", false),
@@ -59,13 +59,13 @@ import Testing
         ("__Host-a=1; Secure; Path=/; Domain=x.com", "x.com", false), ("a=1; SameSite=None", "x.com", false),
         ("a=1; SameSite=None; Secure", "x.com", true),
     ])
-    func setterIsChecked(_ field: String, _ host: String, _ isTaken: Bool) {
+    func domainPrefixAndSameSiteAreChecked(_ field: String, _ host: String, _ isTaken: Bool) {
         var table = CookieTable()
         #expect(receive(&table, field, from: place(host)) == isTaken)
         #expect(table.all(now).count == (isTaken ? 1 : 0))
     }
 
-    @Test func clearTextHidesNoSecureCookie() {
+    @Test func clearTextCannotReplaceSecureCookies() {
         var table = CookieTable()
         #expect(receive(&table, "a=1; Secure; Domain=x.com", from: place("x.com")))
         for host in ["x.com", "y.x.com"] {
@@ -78,21 +78,21 @@ import Testing
         #expect(table.field(for: place("x.com"), now: now) == "a=1")
     }
 
-    // MARK: What is sent
+    // MARK: Sending
 
-    @Test func longPathsGoFirstThenTheOldest() {
+    @Test func longestPathThenOldestGoesFirst() {
         var table = CookieTable()
         for field in ["a=1; Path=/", "b=1; Path=/x/", "c=1; Path=/x", "d=1; Path=/"] {
             receive(&table, field, from: place("x.com"))
         }
-        // What is set again keeps its turn.
+        // A cookie that is set again keeps its position.
         receive(&table, "a=2; Path=/", from: place("x.com"))
         #expect(table.field(for: place("x.com", "/x/y"), now: now) == "b=1; c=1; a=2; d=1")
         #expect(table.field(for: place("x.com", "/x"), now: now) == "c=1; a=2; d=1")
         #expect(table.field(for: place("x.com", "/xy"), now: now) == "a=2; d=1")
     }
 
-    @Test func cookieWithoutPathIsForTheFolder() {
+    @Test func defaultPathIsTheRequestFolder() {
         var table = CookieTable()
         receive(&table, "a=1", from: place("x.com", "/docs/web/index.html"))
         receive(&table, "b=1", from: place("x.com", "/index.html"))
@@ -100,7 +100,7 @@ import Testing
         #expect(table.field(for: place("x.com", "/docs"), now: now) == "b=1")
     }
 
-    @Test func whatIsOverIsNotSent() {
+    @Test func expiredCookieIsNotSent() {
         var table = CookieTable()
         receive(&table, "a=1; Max-Age=10", from: place("x.com"))
         #expect(table.field(for: place("x.com"), now: now + 9) == "a=1")
@@ -120,7 +120,7 @@ import Testing
         #expect(try #require(table.field(for: place("y.com"), now: now)).utf8.count <= CookieTable.fieldLimit)
     }
 
-    @Test func jarIsBounded() {
+    @Test func tableIsBounded() {
         var table = CookieTable()
         for number in 0..<1000 { receive(&table, "n\(number)=v", from: place("x.com")) }
         #expect(table.count == CookieTable.domainLimit)
@@ -133,7 +133,7 @@ import Testing
 
     // MARK: The file
 
-    @Test func fileBringsBackWhatWasWritten() throws {
+    @Test func cookiesSurviveTheFileFormat() throws {
         let cookies = [
             Cookie("a", "1", domain: "x.com", path: "/p/", expires: now, isSecure: true, sameSite: .noRestriction),
             Cookie("b", "", domain: "y.com", includesSubdomains: true, expires: now, isHTTPOnly: true),

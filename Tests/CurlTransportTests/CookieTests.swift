@@ -16,8 +16,8 @@ import Testing
         places.url(server, host, path, set: cookies)
     }
 
-    /// A challenge that sets a cookie which the answer to it has to bring.
-    @Test func challengeAnswerBringsNewCookie() async throws {
+    /// The request that answers a challenge carries the cookie that the challenge has set.
+    @Test func authenticatedRequestCarriesNewCookie() async throws {
         let server = try MockServer()
         server.fallback { request in
             guard request.headers["Authorization"] == nil else {
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func byDefaultNoneAreKept() async throws {
+    @Test func noCookiesAreKeptByDefault() async throws {
         let server = try server()
         try await withTransport { transport async throws in
             #expect(transport.cookies == nil)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func severalAreKeptApartAndSentBackInOneField() async throws {
+    @Test func severalCookiesAreSentInOneField() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             let response = try await transport.get(
@@ -54,7 +54,7 @@ import Testing
             #expect(response.headers[values: "Set-Cookie"].count == 3)
             let sent = try await transport.get(url(server, "a.example.org")).text ?? ""
             #expect(Set(sent.split(separator: ";").map { $0.drop { $0 == " " } }) == ["a=1", "b=2, and more", "c="])
-            // A handle that was reset takes part too.
+            // A handle that was reset sends them too.
             let post = HTTPRequest(
                 "POST", url(server, "a.example.org"), body: .stream { AsyncStream { $0.finish() } })
             for _ in 0..<2 {
@@ -80,7 +80,7 @@ import Testing
         ("e=1; Expires=Wed, 01 Jan 2098 00:00:00 GMT", ["a.example.org/": true]),
         ("t=1; Domain=org", ["a.example.org/": false, "example.org/": false]),
     ])
-    func eachGoesWhereItBelongs(_ cookie: String, _ places: [String: Bool]) async throws {
+    func cookieIsSentToMatchingURLsOnly(_ cookie: String, _ places: [String: Bool]) async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             _ = try await transport.get(url(server, "a.example.org", set: cookie))
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func aPublicSuffixIsRefused() async throws {
+    @Test func publicSuffixIsRefused() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             _ = try await transport.get(
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func aFieldOfTheRequestIsSentWithThemAndNilKeepsThemBack() async throws {
+    @Test func ownCookieFieldJoinsAndNilSuppresses() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             let plain = HTTPRequest("GET", url(server, "a.example.org"))
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func theJarCanBeListedSetAndCleared() async throws {
+    @Test func jarCanBeListedSetAndCleared() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             let jar = try #require(transport.cookies)
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func managersHaveTheirOwn() async throws {
+    @Test func transportsHaveSeparateJars() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { first async throws in
             try await withTransport(configuration(server)) { second async throws in
@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test func afterTheEndTheJarSaysSo() async throws {
+    @Test func jarFailsAfterShutdown() async throws {
         let server = try server()
         let transport = try CurlTransport(configuration: configuration(server))
         let jar = try #require(transport.cookies)

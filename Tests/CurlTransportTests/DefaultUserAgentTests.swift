@@ -18,13 +18,13 @@ import Testing
                 == "LATNetworking/1.0 (Linux; aarch64)")
     }
 
-    @Test func nothingBreaksOutOfTheComment() {
+    @Test func delimitersAreRemovedFromTheComment() {
         let text = DefaultUserAgent.text(
             version: "1", release: "NAME=\"a)\\(;\u{1}é\r\"\nVERSION_ID=(\n", architecture: "x;y")
         #expect(text == "LATNetworking/1 (a ; xy)")
     }
 
-    @Test func isSentWhenTheRequestNamesNone() async throws {
+    @Test func defaultIsSentWithoutOwnField() async throws {
         let server = try MockServer()
         server.enqueue(.status(200))
         let transport = try CurlTransport()

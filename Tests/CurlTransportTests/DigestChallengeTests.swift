@@ -17,7 +17,7 @@ import Testing
         ("MD5", "8ca523f5e9506fed4657c9700eebdbec"),
         ("SHA-256", "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
     ])
-    func examplesOfRFC7616(algorithm: String, response: String) throws {
+    func rfc7616ExamplesMatch(algorithm: String, response: String) throws {
         let challenge = try #require(
             parsed(
                 """
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// RFC 2617 §3.5, and RFC 2069 §2.4 with its erratum.
-    @Test func examplesOfEarlierRFCs() throws {
+    @Test func earlierRFCExamplesMatch() throws {
         let common = "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\""
         let counted = try #require(parsed(common + ",qop=\"auth,auth-int\""))
         var request = DigestChallenge.Request(
@@ -72,7 +72,7 @@ import Testing
         #expect(parameters(answer)["username"] == #"d"e"#)
     }
 
-    @Test func schemesAreToldApart() {
+    @Test func schemesAreParsedSeparately() {
         let schemes = AuthenticationScheme.all(in: [
             "Negotiate abc==, Digest realm=\"a, Basic realm=b\" ,  NONCE = x,stale=TRUE, Basic realm=\"c\"", "Bearer",
             "",
@@ -92,7 +92,7 @@ import Testing
         "Digest realm=r, nonce=n, algorithm=SHA-512-256", "Digest realm=r, nonce=\"n\r\nX: y\"",
         "Digest realm=r, nonce=\"" + String(repeating: "n", count: 5000) + "\"", "Digest realm=\"r, nonce=n",
     ])
-    func othersAreLeftToLibcurl(field: String) {
+    func unsupportedChallengesAreLeftToLibcurl(field: String) {
         #expect(parsed(field) == nil)
     }
 }
@@ -106,7 +106,7 @@ import Testing
         try #require(DigestChallenge(["realm": "r", "nonce": nonce, "qop": "auth"]))
     }
 
-    @Test func usesAreCounted() throws {
+    @Test func nonceCountIncreases() throws {
         var cache = DigestCache()
         cache.note(try challenge("n"), for: key(), isAnswered: true)
         #expect(cache.use(key())?.count == 2)
@@ -122,7 +122,7 @@ import Testing
         #expect(cache.use(key()) == nil)
     }
 
-    @Test func nothingIsSharedWithOthers() throws {
+    @Test func challengesAreKeptPerOriginAndUser() throws {
         var cache = DigestCache()
         cache.note(try challenge("n"), for: key(), isAnswered: true)
         for other in [key("https://a:443"), key("http://a:8080"), key(user: "v"), key(socket: "/s")] {
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func longestUnusedGoesFirst() throws {
+    @Test func leastRecentlyUsedIsEvicted() throws {
         var cache = DigestCache()
         for number in 0..<DigestCache.limit {
             cache.note(try challenge("n"), for: key("\(number)"), isAnswered: true)

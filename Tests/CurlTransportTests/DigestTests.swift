@@ -53,7 +53,7 @@ import Testing
         for request in server.server.requests.dropFirst() where method == .post { #expect(request.body == body) }
     }
 
-    @Test(arguments: [false, true]) func wrongPasswordCostsOneAttemptMore(isKnown: Bool) async throws {
+    @Test(arguments: [false, true]) func wrongPasswordCostsOneExtraRequest(isKnown: Bool) async throws {
         let server = try DigestServer()
         try await withTransport { transport async throws in
             if isKnown { _ = try await transport.answer(to: server.request()) }
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func otherUserIsChallengedAnew() async throws {
+    @Test func otherUserIsChallenged() async throws {
         let server = try DigestServer(passwords: ["u": "p", "v": "q"])
         try await withTransport { transport async throws in
             _ = try await transport.answer(to: server.request())
@@ -81,8 +81,8 @@ import Testing
         #expect(server.challenges == 2)
     }
 
-    /// Nor the answer to a challenge that came for a request without credentials, which libcurl remembers.
-    @Test func otherOriginGetsNothing() async throws {
+    /// This includes libcurl's answer to a challenge that it kept from a request without credentials.
+    @Test func otherOriginGetsNoCredentials() async throws {
         let server = try DigestServer()
         let other = try MockServer()
         other.fallback { _ in .text("public") }
@@ -111,7 +111,7 @@ import Testing
         #expect(server.counts == [1, 2, 3])
     }
 
-    @Test(arguments: [10, 200_000]) func knownPostGoesOutOnce(size: Int) async throws {
+    @Test(arguments: [10, 200_000]) func postWithKnownChallengeGoesOutOnce(size: Int) async throws {
         let server = try DigestServer()
         let body = Data(repeating: 1, count: size)
         try await withTransport { transport async throws in
@@ -140,7 +140,7 @@ import Testing
         #expect(server.server.requests.map(\.body) == [Data(), body])
     }
 
-    /// libcurl answers such a server without end.
+    /// libcurl would answer such a server forever.
     @Test(arguments: [false, true]) func alwaysStaleNonceEndsTheCall(isKnown: Bool) async throws {
         let server = try DigestServer()
         try await withTransport { transport async throws in
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func ownAuthorizationIsNotJoined() async throws {
+    @Test func ownAuthorizationFieldIsKept() async throws {
         let server = try DigestServer()
         server.server.route("GET", "/own") { .text($0.headers[values: "Authorization"].joined(separator: "|")) }
         try await withTransport { transport async throws in
@@ -168,7 +168,7 @@ import Testing
     }
 
     @Test(.enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"), arguments: ["MD5", "SHA-256"])
-    func httpbinTakesTheAnswer(algorithm: String) async throws {
+    func httpbinAcceptsTheAnswer(algorithm: String) async throws {
         let base = try #require(Servers.httpbin)
         let path = "/digest-auth/auth/u/p/\(algorithm)"
         try await withTransport { transport async throws in

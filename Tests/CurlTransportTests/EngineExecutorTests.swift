@@ -6,7 +6,7 @@ import Testing
 
 /// Tasks that run on the engine's thread.
 @Suite struct EngineExecutorTests {
-    /// Whether this runs on a thread of an engine.
+    /// Whether the current thread is an engine's.
     private static var isOnEngine: Bool {
         (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) == "lat-engine\n"
     }
@@ -36,7 +36,7 @@ import Testing
         #expect(server.requestCount == 20)
     }
 
-    @Test func manyTasksShareIt() async throws {
+    @Test func manyTasksShareTheExecutor() async throws {
         let server = try answering()
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 32 }) { transport async throws in
             let url = server.url()
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func streamsAndUploadsWorkThere() async throws {
+    @Test func streamsAndUploadsWork() async throws {
         let server = try MockServer()
         server.fallback { $0.method == "GET" ? .pattern(byteCount: 8 << 20) : .text("\($0.bodyByteCount)") }
         try await withTransport { transport async throws in
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func shutdownFromItsTaskEndsAll() async throws {
+    @Test func shutdownFromATaskEndsAllRequests() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 50 }) { transport async throws in
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func itsTasksOutliveTheTransport() async throws {
+    @Test func tasksOutliveTheTransport() async throws {
         let server = try answering()
         let executor = try CurlTransport(configuration: testConfiguration()).executor
         try await within {
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func lastReferenceMayGoOnItsThread() async throws {
+    @Test func lastReferenceCanBeReleasedByATask() async throws {
         let server = try answering()
         let url = server.url()
         for _ in 0..<20 {
@@ -141,7 +141,7 @@ import Testing
         #expect(server.requestCount == 20)
     }
 
-    @Test func endlessYieldStarvesNothing() async throws {
+    @Test func endlessYieldDoesNotStarveRequests() async throws {
         let server = try answering()
         try await withTransport { transport async throws in
             let isOver = Box(false)
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func actorsWorkThere() async throws {
+    @Test func actorsWork() async throws {
         let server = try answering()
         try await withTransport { transport async throws in
             let counter = Counter(transport)
@@ -210,7 +210,7 @@ import Testing
         }
     }
 
-    @Test func requestsCanBeCancelledFromIt() async throws {
+    @Test func requestsCanBeCancelledFromATask() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 10 }) { transport async throws in
@@ -237,7 +237,7 @@ import Testing
 }
 
 extension Result where Failure == any Error {
-    /// What an asynchronous call comes to.
+    /// Makes the result of an asynchronous call.
     fileprivate init(of body: () async throws -> Success) async {
         do {
             self = .success(try await body())
