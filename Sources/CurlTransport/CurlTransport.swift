@@ -21,7 +21,7 @@ public final class CurlTransport: Transport {
 
     /// The settings of an engine.
     public typealias Configuration = EngineConfiguration
-    /// The numbers of open resources of an engine.
+    /// Counts of an engine's libcurl handles and sockets.
     public typealias Gauges = EngineGauges
 
     /// The plan of a request without settings of its own, computed once.
@@ -42,8 +42,7 @@ public final class CurlTransport: Transport {
     private let origins: OriginMemory?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
-    /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when that pays, and what must not be done
-    /// there.
+    /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when to use it, and what not to do there.
     public let executor: EngineExecutor
     let targets = TargetCache(capacity: 512)
     private let finalReport: FinalReport
@@ -81,8 +80,7 @@ public final class CurlTransport: Transport {
         let finalReport = FinalReport()
         self.finalReport = finalReport
         let isStarted = BackgroundThread.start("lat-engine") { [engine] in
-            // This thread blocks SIGPIPE too: with CURLOPT_NOSIGNAL libcurl does not suppress it, and OpenSSL calls
-            // write(2).
+            // This thread blocks SIGPIPE too: with CURLOPT_NOSIGNAL libcurl does not, and OpenSSL calls write(2).
             lat_use_utf8_names()
             engine.run()
             let (gauges, waiters) = engine.finalReport()
@@ -165,7 +163,7 @@ public final class CurlTransport: Transport {
         await origins?.flush()
     }
 
-    /// The numbers of open resources of the engine. Those of its end remain readable after shutdown.
+    /// Counts of the engine's libcurl handles and sockets; after shutdown, those at its end.
     public var gauges: Gauges {
         get async {
             await withUnsafeContinuation { continuation in
@@ -186,7 +184,7 @@ public final class CurlTransport: Transport {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            // A changed request is a copy. Unchanged requests avoid that cost.
+            // Changing a request copies it, so requests without changes skip this.
             guard origins != nil || netrc != nil || !request.hasStandardTransfer else {
                 return try transfer(request, target, owner, warmUp)
             }
@@ -216,7 +214,7 @@ public final class CurlTransport: Transport {
         var plan = try plan(for: request, target, owner?.bodyHandler)
         if let alternative = origins?.alternative(for: request, target, plan) {
             if alternative.isOrigin(of: target) {
-                // HTTP/3 at the origin's own port: an older version is raced against it.
+                // The origin itself speaks HTTP/3, which is raced against older versions.
                 plan.version = versions.race(target)
             } else {
                 plan.alternative = alternative
@@ -318,7 +316,7 @@ public final class CurlTransport: Transport {
             return sendsInPieces || request.maxSendRate != nil ? prepared.inPieces : prepared
         }
         switch request.method {
-        // Without a body these send Content-Length: 0 (RFC 9110 §8.6).
+        // These methods send Content-Length: 0 without a body (RFC 9110 §8.6).
         case .post, .put, .patch: return .bytes(Data())
         default: return nil
         }

@@ -47,8 +47,8 @@ extension Engine {
     /// The ends of the connections that no transfer uses.
     var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
 
-    /// Shuts down the idle connections that have these ends. libcurl checks a pooled connection before each use, takes
-    /// such a one for closed by the server, and drops it.
+    /// Shuts down the idle connections that have these ends. libcurl checks a pooled connection before each use, and
+    /// drops these as closed by the server.
     func shutDownIdle(_ gone: Set<ConnectionEnds>) {
         guard !gone.isEmpty else { return }
         for socket in idleSockets where ConnectionEnds(socket).map(gone.contains) == true {
@@ -93,7 +93,7 @@ extension Engine {
 
     // MARK: The response
 
-    /// The largest announced body size for which memory is reserved; a larger body grows with the bytes that arrive.
+    /// The most memory reserved for an announced body size. Beyond it, memory grows with the bytes that arrive.
     private static let reserveLimit: Int64 = 16 << 20
 
     func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
@@ -160,8 +160,7 @@ extension Engine {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)
         case .drop: return bytes.count
-        // With this return value libcurl keeps these bytes and stops reading; a later pause would let a hundred buffers
-        // through.
+        // libcurl keeps these bytes and stops reading. A pause from outside the callback would let a hundred buffers through.
         case .pause: return Int(CURL_WRITEFUNC_PAUSE)
         case .refuse: return 0
         case .bodyTooLarge:

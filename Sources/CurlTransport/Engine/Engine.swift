@@ -17,8 +17,7 @@ final class Engine: @unchecked Sendable {
     enum Command: Sendable {
         case start(Transfer)
         case cancel(Transfer)
-        /// A transfer's state has changed: the owner suspended or resumed it, its reader caught up, or its body has
-        /// more bytes.
+        /// A transfer has changed: it was suspended or resumed, its reader caught up, or its body has more bytes.
         case update(Transfer)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
         /// Work for the engine's services; they are `nil` when the engine has ended.
@@ -58,7 +57,7 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var pipesWithNews: [Transfer] = []
     /// Transfers whose start failed. The loop ends them, because ending one starts the next.
     @exclusivity(unchecked) var failedStarts: [(Transfer, NetworkError)] = []
-    /// The results of this turn. They hold no transfers, so that the callers' threads free those.
+    /// The results of this turn. The transfers are already released, so that their callers' threads free them.
     @exclusivity(unchecked) var answers: [(Transfer.Caller, Result<HTTPResponse, NetworkError>)] = []
     @exclusivity(unchecked) var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) var now = MonotonicTime.now
@@ -142,8 +141,8 @@ final class Engine: @unchecked Sendable {
             // Before the commands, so that input on an idle connection is known before a request uses it.
             for index in 0..<count { handle(events[index]) }
             takeCommands()
-            // Once per turn: a fast transfer requests another run at once, and would keep other transfers and its own
-            // reader waiting as long as data arrives.
+            // Once per turn: a fast transfer sets the timer to zero again and again, and would keep other transfers and
+            // its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()

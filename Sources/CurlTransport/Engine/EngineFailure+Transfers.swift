@@ -131,7 +131,7 @@ extension EngineFailure {
         case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED: .connect
         case _ where isQUIC(code, transfer): .connect
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
-        // libcurl 7.88 has no codes of their own for these.
+        // libcurl 7.88 has no separate codes for these.
         case CURLE_RECV_ERROR
         where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
             .protocolViolation

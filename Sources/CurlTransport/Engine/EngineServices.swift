@@ -29,7 +29,7 @@ final class EngineServices {
     /// Adds an observer. It is called on the engine's thread whenever the network has changed, until the engine ends.
     func observeNetwork(_ observer: @escaping @Sendable () -> Void) { networkObservers.append(observer) }
 
-    /// The next time that ``turn(_:)`` is due.
+    /// When ``turn(_:)`` is due next.
     var due: MonotonicTime {
         hasProbeEvents || hasNetworkEvents ? MonotonicTime(nanoseconds: 0) : min(probes.due, schedule.due)
     }

@@ -72,7 +72,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
     /// Makes the calling thread the engine's.
     func open() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
 
-    /// Moves the commands of other threads into an empty list, and their jobs to the engine's own.
+    /// Moves the commands of other threads into an empty list, and their jobs to the engine's own jobs.
     func take(into commands: inout [Command]) {
         state.withLock { state in
             state.isSleeping = false

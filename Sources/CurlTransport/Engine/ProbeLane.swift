@@ -4,8 +4,8 @@ import Platform
 
 /// Runs connect probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
 ///
-/// Probes have a multi handle of their own. In that of the transfers they would count against a host's connections, push an
-/// idle one out of the pool, or wait for one to become free. The engine's epoll watches the lane's own epoll descriptor.
+/// Probes have a multi handle of their own. In the transfers' they would count against a host's connections, push an idle one
+/// out of the pool, or wait for one to become free. The engine's epoll watches the lane's own epoll descriptor.
 final class ProbeLane {
     /// The lane's epoll descriptor, readable when a probe's socket has an event; -1 when there is none.
     let descriptor: CInt

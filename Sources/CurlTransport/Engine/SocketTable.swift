@@ -16,7 +16,7 @@ struct SocketTable {
         var wanted: EventQueue.Events = []
         /// The events registered with epoll; empty when the socket is not registered.
         var registered: EventQueue.Events = []
-        /// Whether our callback opened it and the other one has not closed it yet.
+        /// Whether our open callback made it and our close callback has not closed it yet.
         var isOurs = false
         /// Whether the connection was established. If not, libcurl 7.88 may close it without calling back, so that its
         /// descriptor could be reused unnoticed.
@@ -84,8 +84,8 @@ struct SocketTable {
     /// Handles an event on a connection that no transfer uses.
     ///
     /// A connection that the server closed is shut down, so that the next request leaves it before a byte is sent.
-    /// libcurl 8.22 checks for closed connections only once a second, and a request that is not idempotent is not
-    /// repeated once it went out.
+    /// libcurl 8.22 checks for closed connections only once a second, and does not repeat a non-idempotent request that
+    /// went out on one.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
         // The event may be about input that libcurl has read since, while it handled another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)
@@ -126,8 +126,7 @@ struct SocketTable {
 
     /// Returns whether unsolicited input arrived on an idle connection, and forgets that input.
     ///
-    /// - Parameter port: The local port, which is all that libcurl 7.88 reports before a request goes out; 0 for a Unix
-    ///   domain socket.
+    /// - Parameter port: The local port, all that libcurl 7.88 reports before a request goes out; 0 for a Unix socket.
     mutating func takeInput(port: Int) -> Bool {
         let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
         guard let found else { return false }
@@ -176,8 +175,8 @@ struct SocketTable {
     /// The number of open sockets.
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
-    /// The sockets that no transfer uses: the connections of libcurl's pool, except those on the ports of transfers.
-    /// Ports are needed because libcurl does not watch the socket of a paused transfer either.
+    /// The sockets of idle connections: those that libcurl does not watch, except on a port that a transfer uses. The
+    /// socket of a paused transfer is not watched either.
     func idle(exceptPorts busy: Set<Int>) -> [CInt] {
         open.filter { entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0)) }
     }

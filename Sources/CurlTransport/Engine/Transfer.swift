@@ -46,7 +46,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var body = Data()
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
-    /// What libcurl's log says of the stream on the present connection; used if ``mayNeedStreamFate``.
+    /// What libcurl's log says of the stream on the present connection; recorded if ``mayNeedStreamFate``.
     @exclusivity(unchecked) var streamFate = StreamFate()
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?

@@ -132,13 +132,13 @@ extension TransferMachine {
     /// The answer when libcurl asks for more of the request body.
     var sending: Sending { isStopped ? .refuse : stopsSending ? .end : .read }
 
-    /// The source gave bytes.
+    /// Records bytes that the source gave.
     mutating func sent(_ count: Int, _ now: MonotonicTime) {
         lastActivity = now
         sourceBytes += Int64(count)
     }
 
-    /// The source starts from the beginning.
+    /// The source starts over.
     mutating func rewound() { sourceBytes = 0 }
 
     // MARK: Progress

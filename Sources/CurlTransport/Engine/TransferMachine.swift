@@ -15,7 +15,7 @@ import Platform
 /// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``headLineCame(_:)``, ``headCame(_:_:)``, ``bodyCame(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isWell:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
-/// ``ended()`` leaves any phase and says whether to answer the caller, who gets one answer. The caller of a stream was
+/// ``ended()`` leaves any phase and says whether the caller is still to be answered. The caller of a stream was
 /// answered at its head (``answers()``).
 struct TransferMachine: Sendable {
     /// What request and plan determine for the whole life of a transfer.
@@ -26,7 +26,7 @@ struct TransferMachine: Sendable {
         var maxBodySize = Int64.max
         var maxDecompressionRatio = Int64.max
         var isIdempotent = true
-        /// Whether the response has no body, whatever it announces: that to `HEAD`.
+        /// Whether the response has no body whatever it announces, as for `HEAD`.
         var hasNoContent = false
         var decompresses = false
         /// Whether libcurl answers a 401 by itself, so that more than one response may arrive.
@@ -40,7 +40,7 @@ struct TransferMachine: Sendable {
         /// Whether libcurl may answer a response of this status by itself, so that another one follows.
         func libcurlMayAskAgain(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
 
-        /// Whether a response of this status comes from a proxy.
+        /// Whether a response of this status is a proxy's 407.
         func isProxyRefusal(_ status: Int) -> Bool { status == 407 && hasHTTPProxy }
     }
 
@@ -92,8 +92,8 @@ struct TransferMachine: Sendable {
     var sourceBytes: Int64 = 0
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
-    /// The most bytes, and the most milliseconds after its head, for which the body of a followed redirect is read, so
-    /// that its connection can carry the next request. Beyond these, a new connection costs less.
+    /// How many bytes of a followed redirect's body are read, and for how many milliseconds after its head, so that its
+    /// connection can carry the next request. Beyond that, a new connection costs less.
     static let drainBytes: Int64 = 64 << 10
     static let drainTime: Int64 = 250
     /// How many decoded bytes may arrive before the decompression ratio is checked.
@@ -191,7 +191,7 @@ struct TransferMachine: Sendable {
         case admit
         /// From the queue, where it has this priority, to the held transfers.
         case hold(RequestPriority)
-        /// From this priority to the end of a higher one.
+        /// Within the queue, from this priority to the end of its new one.
         case requeue(RequestPriority)
         case pause(Pause)
     }
