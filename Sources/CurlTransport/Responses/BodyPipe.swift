@@ -4,7 +4,7 @@ import Synchronization
 
 /// A bounded buffer that carries a streamed body from the engine to one reader.
 ///
-/// The engine appends bytes and pauses the transfer when the buffer holds more than ``highMark``. The reader takes the
+/// The engine appends bytes and pauses the transfer when the buffer reaches ``highMark``. The reader takes the
 /// whole buffer as one chunk, so a slow reader costs few wake-ups, and thereby resumes the transfer.
 final class BodyPipe: ResponseBodySource {
     /// The number of unread bytes at which a transfer is paused.
@@ -137,7 +137,7 @@ final class BodyPipe: ResponseBodySource {
         case .end(.success): reader.resume(returning: nil)
         case .end(.failure(let error)): reader.resume(throwing: error)
         case .misuse:
-            reader.resume(throwing: NetworkError.invalidRequest("a streamed body has two readers; read it from one task"))
+            reader.resume(throwing: NetworkError.invalidRequest("a streamed body has one reader; two read at once"))
         case .wait: break
         }
     }
