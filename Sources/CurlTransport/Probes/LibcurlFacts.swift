@@ -75,7 +75,7 @@ package struct LibcurlFacts: Hashable, Sendable {
                 name: "public suffixes", isThere: has(20), refused: "cookies other than .off",
                 effect: "a site could set cookies for all of .com"),
             Feature(
-                name: "look-ups in the background", isThere: has(7),
+                name: "asynchronous name look-ups", isThere: has(7),
                 effect: "each name look-up blocks all transfers of its manager"),
             Feature(
                 name: "DNS servers", isThere: hasAres, refused: "nameResolver = .servers",
