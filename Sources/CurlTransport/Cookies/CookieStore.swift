@@ -140,7 +140,7 @@ final class CookieStore: EndsWithProcess {
 
     // MARK: The file
 
-    /// Does what ``flush()`` does, and blocks the calling thread meanwhile.
+    /// Does what ``flush()`` does while the calling thread waits.
     func writeNow() {
         guard file != nil else { return }
         queue.sync { _ = save() }

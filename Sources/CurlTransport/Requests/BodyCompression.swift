@@ -14,7 +14,7 @@ package enum BodyCompression {
 
     /// Returns the request with its body compressed and `compressesBody` reset.
     ///
-    /// - Parameter handler: Receives what is read of the body before compression.
+    /// - Parameter handler: Receives an event for every read of the uncompressed body.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     package static func applied(

@@ -7,8 +7,8 @@ import Synchronization
 /// The bytes of a file, read ahead on a queue of its own. The engine's thread only copies bytes that are in memory, and
 /// the transfer pauses when there are none.
 ///
-/// The size is announced before the file is sent, so size and content must not change meanwhile. The file is open only
-/// while it is read.
+/// The size is announced before the file is sent, so size and content must not change until the end. The file is open
+/// only while it is read.
 final class FileSource: BodySource {
     private struct State {
         /// Chunks that are filled, in the order of the file.
@@ -167,7 +167,7 @@ private final class Chunk: @unchecked Sendable {
     }
 }
 
-/// Reads a file sequentially and fails when it changes meanwhile.
+/// Reads a file sequentially and fails when it changes between the first byte and the last.
 private final class FileReader: @unchecked Sendable {
     // Sendable: mutable state is touched on the source's queue only.
     private let path: String

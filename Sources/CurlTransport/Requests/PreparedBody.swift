@@ -20,7 +20,7 @@ enum PreparedBody: Sendable {
     /// The largest body handed to libcurl as a whole, in bytes. Longer ones need progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
-    /// - Parameter handler: Receives what is read of the files.
+    /// - Parameter handler: Receives an event for every read.
     /// - Throws: Before anything is sent: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {

@@ -12,8 +12,8 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// Receives a transfer's progress, on the engine's thread; `nil` when nobody observes it.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
-    /// Receives what is read of the body's files, on the engine's thread and for every piece, so it must be quick;
-    /// `nil` when nobody observes it.
+    /// Receives an event for every read of the body, on the engine's thread, so it must be quick; `nil` when nobody
+    /// observes it.
     var bodyHandler: BodyHandler? { get }
 
     /// Notifies a transfer of every change of ``standing`` from now on.
@@ -28,7 +28,7 @@ extension TransferOwner {
     package var bodyHandler: BodyHandler? { nil }
 }
 
-/// Receives what is read of a body that is longer than a few KiB.
+/// Receives an event for every read of a body that is longer than a few KiB.
 ///
 /// - Parameter file: The index among the parts of a multipart body that have a file name; `nil` for any other body.
 package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
