@@ -68,8 +68,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// On a pooled connection, libcurl 7.88 does not tell a reset stream from a broken one; a request with effects then
-    /// fails.
+    /// On a pooled connection, libcurl 7.88 does not tell a reset stream from a broken one; a request with effects then fails.
     @Test func uncertainPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("refuse-second")
         try await withTransport(configuration()) { transport async throws in
@@ -280,8 +279,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// The connection's flow-control window is exhausted too, so uploads wait; requests without a body are not
-    /// affected.
+    /// The connection's flow-control window is exhausted too, so uploads wait; requests without a body are not affected.
     @Test func uploadWithoutWindowTimesOut() async throws {
         let server = try await FaultyHTTP2Server("no-window")
         try await withTransport(configuration { $0.idleTimeout = .seconds(1) }) { transport async throws in

@@ -9,8 +9,7 @@ import Testing
 /// leaked one would exceed them many times over.
 private let dispatchSlack = 3
 
-/// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be
-/// counted.
+/// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be counted.
 ///
 /// Serialized: for each such process, a thread of the common pool waits, and the pool has only as many threads as the
 /// machine has cores.

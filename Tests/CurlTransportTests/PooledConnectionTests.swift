@@ -43,8 +43,7 @@ import Testing
         }
     }
 
-    /// libcurl keeps parts of earlier URLs in a handle that was used for several, so the repetition might go to the
-    /// wrong one.
+    /// libcurl keeps parts of earlier URLs in a handle that was used for several, so the repetition might go to the wrong one.
     @Test func repetitionUsesTheRequestsURL() async throws {
         let server = try MockServer()
         let other = try MockServer()

@@ -207,8 +207,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     private func refusesWrongPasswords(_ proxy: RealProxy, _ origin: MockServer) async throws {
         for wrong in ["ada:wr%6Fng@", ""] {
             try await withTransport(configuration(proxy, credentials: wrong)) { transport async throws in
-                // tinyproxy answers a wrong password with 401, which over plain HTTP could also be the server's
-                // response.
+                // tinyproxy answers a wrong password with 401, which over plain HTTP could also be the server's response.
                 let plain = program == "tinyproxy" && !wrong.isEmpty ? [] : [origin.url()]
                 for url in plain + ["https://127.0.0.1:\(origin.port)/"] {
                     let error = try await transport.failure(of: HTTPRequest("GET", url))

@@ -11,8 +11,7 @@ struct TLSSessionTests {
 
     init() throws { certificates = try #require(TestCertificates.shared) }
 
-    /// Requests the server's page, which tells whether the handshake resumed a session. The server closes each
-    /// connection.
+    /// Requests the server's page, which tells whether the handshake resumed a session. The server closes each connection.
     private func isResumed(_ transport: CurlTransport, _ url: String) async throws -> Bool {
         let text = try await transport.get(url).text ?? ""
         #expect(text.contains("Reused, TLSv1") || text.contains("New, TLSv1"), "\(text)")

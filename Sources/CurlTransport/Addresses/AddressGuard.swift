@@ -1,7 +1,6 @@
 import HTTPCore
 
-/// Decides which addresses may be connected to (``EngineConfiguration/blocksPrivateAddresses``). A pure value without
-/// I/O.
+/// Decides which addresses may be connected to (``EngineConfiguration/blocksPrivateAddresses``). A pure value without I/O.
 struct AddressGuard: Sendable {
     private let allowedRanges: [AddressRange]
     private let allowedHosts: Set<String>
@@ -39,8 +38,7 @@ struct AddressGuard: Sendable {
         return allowedRanges.contains { $0.contains(address) } ? nil : rule
     }
 
-    /// Returns why a request through a proxy is refused; `nil` when its host is allowed or is a name that cannot be
-    /// judged.
+    /// Returns why a request through a proxy is refused; `nil` when its host is allowed or is a name that cannot be judged.
     func refusal(ofProxiedHost host: String) -> AddressRule? {
         guard let rule = AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
         if let address = IPAddress(host: host), allowedRanges.contains(where: { $0.contains(address) }) { return nil }

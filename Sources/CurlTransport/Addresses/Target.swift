@@ -13,8 +13,7 @@ final class Target: @unchecked Sendable {
     let url: String
     /// `http` or `https`.
     let scheme: String
-    /// The host as libcurl looks it up: an IPv4 address in dotted decimal, an IPv6 address in brackets, or a name in
-    /// ASCII.
+    /// The host as libcurl looks it up: an IPv4 address in dotted decimal, an IPv6 address in brackets, or a name in ASCII.
     let host: String
     /// Scheme, host and port. Connections are limited per origin.
     let origin: String
@@ -34,10 +33,10 @@ final class Target: @unchecked Sendable {
     /// Whether the URL contains a user name.
     var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
 
-    /// The expected size of the next body: that of the last one from here. 0 when it is unknown or large.
+    /// The expected size of the next response body, equal to that of the last one; 0 when it is unknown or large.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 
-    /// Records the size of a body from here.
+    /// Records the size of a response body.
     func noteBodySize(_ size: Int) {
         let hint = size <= Self.hintLimit ? size : 0
         if hint != bodySizeHint { lastBodySize.store(hint, ordering: .relaxed) }
@@ -179,8 +178,8 @@ package enum URLReference {
     /// Returns the host of an absolute URL as it is looked up; `nil` when the URL is malformed.
     package static func host(of url: String) -> String? { (try? Target(url))?.host }
 
-    /// Returns the origin of an absolute URL: scheme, host and port in lower case, the default port filled in (RFC
-    /// 6454). `nil` when the URL is malformed.
+    /// Returns the origin (RFC 6454) of an absolute URL: scheme, host and port in lower case, the default port filled
+    /// in. `nil` when the URL is malformed.
     package static func origin(of url: String) -> String? {
         (try? Target(url))?.origin.lowercased()
     }

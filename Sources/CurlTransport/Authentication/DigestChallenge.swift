@@ -2,8 +2,7 @@ import Cryptography
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// libcurl handles the `-sess` algorithms, whose key includes a client nonce that libcurl does not expose, and
-/// `auth-int`.
+/// libcurl handles the `-sess` algorithms, whose key includes a client nonce that libcurl does not expose, and `auth-int`.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String

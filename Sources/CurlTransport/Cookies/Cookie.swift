@@ -92,8 +92,7 @@ enum NetscapeCookie {
         }
     }
 
-    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when there are
-    /// none.
+    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when there are none.
     static func file(_ cookies: [Cookie]) -> String? {
         let entries = cookies.filter { $0.expires != nil }.compactMap { cookie -> (line: String, mark: String)? in
             guard let line = try? line(cookie) else { return nil }
@@ -133,8 +132,7 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
-        // 0 means no expiry. Times before 1970 become 1, which has expired too; times too large become the largest
-        // number.
+        // 0 means no expiry. Times before 1970 become 1, which has expired too; times too large become the largest number.
         let expires = cookie.expires.map { date in
             let seconds = date.timeIntervalSince1970.rounded(.up)
             return max(1, Int64(exactly: seconds) ?? (seconds > 0 ? .max : 1))

@@ -12,9 +12,9 @@ import HTTPCore
 /// ```
 ///
 /// Responses set and change cookies by the rules of RFC 6265; a cookie for a public suffix is refused. Each hop of a
-/// redirect gets the cookies that match it. A request's own `Cookie` field is sent in one field with them; `"Cookie":
-/// nil` sends no cookies at all. These calls do not wait for the engine's thread. A call that changes the jar returns
-/// after the file, if there is one, is written.
+/// redirect gets the cookies that match it. A request's own `Cookie` field is sent in one field with them; setting that
+/// field to `nil` sends no cookies at all. These calls do not wait for the engine's thread. A call that changes the jar
+/// returns after the file, if there is one, is written.
 public struct CookieJar: Sendable {
     let store: CookieStore
 

@@ -42,8 +42,7 @@ final class CookieStore: EndsWithProcess {
 
     /// Makes a jar with the content of its file, which is read on the caller's thread.
     ///
-    /// - Parameter write: Writes text to the file and returns 0 or the system's error; `nil` for
-    ///   ``CookieFile/write(_:)``.
+    /// - Parameter write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
     /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
     ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(

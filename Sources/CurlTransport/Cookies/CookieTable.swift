@@ -190,8 +190,7 @@ struct CookieTable: Sendable {
         return host.hasSuffix(domain) && host.utf8.dropLast(domain.utf8.count).last == UInt8(ascii: ".")
     }
 
-    /// Whether a request's path equals a cookie's or is below it (RFC 6265 §5.1.4). `/foo` does not match a cookie of
-    /// `/foo/`.
+    /// Whether a request's path equals a cookie's or is below it (RFC 6265 §5.1.4). `/foo` does not match a cookie of `/foo/`.
     private static func matches(_ path: String, _ cookiePath: String) -> Bool {
         guard path.utf8.starts(with: cookiePath.utf8) else { return false }
         let rest = path.utf8.dropFirst(cookiePath.utf8.count)

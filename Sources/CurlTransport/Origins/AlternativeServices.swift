@@ -126,8 +126,7 @@ struct AlternativeList: Sendable {
         broken[Broken(target.origin.lowercased(), service)] = now + Self.pause
     }
 
-    /// Drops the services that do not persist, after a change of the network (RFC 7838 §2.2). Returns whether any was
-    /// dropped.
+    /// Drops the services that do not persist, after a change of the network (RFC 7838 §2.2). Returns whether any was dropped.
     mutating func forgetUnlessPersisting() -> Bool {
         let before = services.count
         services = services.compactMapValues { list in

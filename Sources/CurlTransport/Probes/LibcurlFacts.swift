@@ -2,7 +2,7 @@ import CLibcurl
 
 /// The features of the loaded libcurl (`curl_version_info`), and the consequences of those it lacks.
 package struct LibcurlFacts: Hashable, Sendable {
-    /// `7.88.1`.
+    /// The version, `7.88.1`.
     package let version: String
     /// The TLS library and its version, `OpenSSL/3.0.19`; `nil` without TLS.
     package let tls: String?
@@ -52,6 +52,8 @@ package struct LibcurlFacts: Hashable, Sendable {
             all(UInt32(bitPattern: info?.features ?? 0), protocols(info), hasAres: info?.ares != nil))
     }
 
+    /// Returns all features that this package uses.
+    ///
     /// - Parameter bits: `curl_version_info_data.features`.
     static func all(_ bits: UInt32, _ protocols: Set<String>, hasAres: Bool) -> [Feature] {
         func has(_ bit: UInt32) -> Bool { bits & (1 << bit) != 0 }

@@ -190,8 +190,7 @@ private final class FileReader: @unchecked Sendable {
         descriptor = -1
     }
 
-    /// Fills a chunk from an offset, up to the end of the file. Returns the error if the file cannot be read or has
-    /// changed.
+    /// Fills a chunk from an offset, up to the end of the file. Returns the error if the file cannot be read or has changed.
     func read(into chunk: Chunk, at offset: Int64) -> NetworkError? {
         if offset == 0 || descriptor < 0 {
             end()

@@ -24,7 +24,7 @@ final class GzipEncoder {
     private let stream: UnsafeMutablePointer<z_stream>
     private static let bufferSize = 32 << 10
 
-    /// `nil` when memory is short.
+    /// Makes an encoder; `nil` when memory is short.
     init?() {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())

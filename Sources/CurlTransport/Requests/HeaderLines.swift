@@ -4,8 +4,7 @@ import Synchronization
 
 /// Turns a request's header fields into lines for `CURLOPT_HTTPHEADER`, and refuses fields that must not be sent.
 ///
-/// The lines include `User-Agent` and `Accept-Encoding`: libcurl's options for these would format them anew for each
-/// request.
+/// The lines include `User-Agent` and `Accept-Encoding`: libcurl's options for these would format them anew for each request.
 final class HeaderLines: Sendable {
     /// What the lines depend on beside the request.
     struct Context: Hashable {

@@ -2,9 +2,8 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 
-/// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`,
-/// `default` for all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of
-/// the line.
+/// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`, `default` for
+/// all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of the line.
 struct Netrc: Sendable, Hashable {
     private struct Entry: Hashable {
         /// In lower case; `nil` for the entry that matches all hosts.

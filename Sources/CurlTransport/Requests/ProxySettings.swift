@@ -1,8 +1,7 @@
 import CLibcurl
 import HTTPCore
 
-/// Decides which proxy a request goes through. The environment is read once, while libcurl would read it for each
-/// request.
+/// Decides which proxy a request goes through. The environment is read once, while libcurl would read it for each request.
 struct ProxySettings: Sendable {
     /// A valid proxy.
     struct Proxy: Hashable, Sendable {

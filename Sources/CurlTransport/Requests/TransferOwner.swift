@@ -2,9 +2,8 @@ package import HTTPCore
 
 /// The owner of a transfer: the engine's view of a call.
 ///
-/// Its state changes on any thread, before, while and after its transfers run. The engine reads ``standing`` when a
-/// transfer is submitted and after each notification. Notifications may arrive out of order, so only the current state
-/// counts.
+/// Its state changes on any thread, before, while and after its transfers run. The engine reads ``standing`` when a transfer is
+/// submitted and after each notification. Notifications may arrive out of order, so only the current state counts.
 package protocol TransferOwner: AnyObject, Sendable {
     /// The current state: whether the owner is cancelled or suspended, and its priority.
     var standing: TransferStanding { get }

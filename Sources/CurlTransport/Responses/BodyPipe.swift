@@ -45,8 +45,7 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
-    /// Marks the pipe as paused when it is full. Returns whether the transfer has to pause; the reader resumes it
-    /// later.
+    /// Marks the pipe as paused when it is full. Returns whether the transfer has to pause; the reader resumes it later.
     func pauseIfFull() -> Bool {
         state.withLock { state in
             if state.buffer.count >= Self.highMark { state.isPaused = true }

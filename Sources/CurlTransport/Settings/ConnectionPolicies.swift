@@ -7,12 +7,11 @@ public enum NameResolver: Hashable, Sendable {
     case servers([String])
     /// A DNS-over-HTTPS server (RFC 8484) by URL: `https://dns.example.org/dns-query` (`CURLOPT_DOH_URL`).
     ///
-    /// `localhost` and IP addresses are not looked up there. `/etc/hosts` is ignored, ``EngineConfiguration/resolve``
-    /// is not. The server's own name is looked up in ``EngineConfiguration/resolve``, or else by the system. The server
-    /// must have a certificate of the authorities of ``EngineConfiguration/tls``; pins and client certificate do not
-    /// apply to it. The connect timeout of a request includes the look-up.
-    /// ``EngineConfiguration/blocksPrivateAddresses`` judges the addresses that the server returns, not its own
-    /// address.
+    /// `localhost` and IP addresses are not looked up there. `/etc/hosts` is ignored, ``EngineConfiguration/resolve`` is not.
+    /// The server's own name is looked up in ``EngineConfiguration/resolve``, or else by the system. The server must have a
+    /// certificate of the authorities of ``EngineConfiguration/tls``; pins and client certificate do not apply to it. The
+    /// connect timeout of a request includes the look-up. ``EngineConfiguration/blocksPrivateAddresses`` judges the addresses
+    /// that the server returns, not its own address.
     case https(String)
 }
 

@@ -4,13 +4,14 @@ public import HTTPCore
 
 /// The settings of an engine, which reads them when it is made.
 public struct EngineConfiguration: Sendable {
-    /// The longest time from the start of a transfer to its last byte. Default 60 s; `nil` for none.
+    /// The longest time from the start of a transfer to its last byte, without the time in the queue. Default 60 s;
+    /// `nil` for none.
     public var timeout: Duration? = .seconds(60)
     /// The longest time to establish a connection, TLS included. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
     /// The longest time without data on an established connection. Default 60 s; `nil` for none.
     public var idleTimeout: Duration? = .seconds(60)
-    /// The most connections to one scheme, host and port. Default 5.
+    /// The most connections to one origin (scheme, host and port). Default 5.
     public var maxConnectionsPerHost = 5
     /// The most concurrent requests. Default `nil`: limited by ``maxConnectionsPerHost`` only.
     public var maxConnections: Int?
@@ -19,18 +20,16 @@ public struct EngineConfiguration: Sendable {
     public var maxIdleConnections = 256
     /// How long a connection may be idle and still be reused (`CURLOPT_MAXAGE_CONN`), in whole seconds. Default 118 s.
     public var idleConnectionLifetime: Duration = .seconds(118)
-    /// The age at which a connection is no longer reused (`CURLOPT_MAXLIFETIME_CONN`), in whole seconds. Default `nil`:
-    /// any.
+    /// The age at which a connection is no longer reused (`CURLOPT_MAXLIFETIME_CONN`), in whole seconds. Default `nil`: any.
     public var connectionLifetime: Duration?
     /// The largest decoded body that is collected in memory, in bytes. Default 2 GiB.
     public var maxBodySize: Int64 = 2 << 30
     /// The largest ratio of decoded to received bytes of a compressed body. It is checked after 32 MiB, and after 1 MiB
     /// when the status is 400 or above. Default 200.
     public var maxDecompressionRatio = 200
-    /// The most bytes of bodies per second that all transfers together receive, counted after decompression. The chunk
-    /// that exceeds the limit is delivered whole and later ones wait. Waiting does not count towards the idle timeout,
-    /// but does towards the total timeout. To limit a single request, see ``HTTPRequest/maxReceiveRate``. Default
-    /// `nil`: no limit.
+    /// The most bytes of bodies per second that all transfers together receive, counted after decompression. The chunk that
+    /// exceeds the limit is delivered whole and later ones wait. Waiting does not count towards the idle timeout, but does
+    /// towards the total timeout. To limit a single request, see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
     public var maxReceiveRate: Int64?
     /// The most bytes of bodies per second that all transfers together send. Limits like ``maxReceiveRate``. Default
     /// `nil`: no limit.
@@ -57,9 +56,8 @@ public struct EngineConfiguration: Sendable {
     /// name that resolves to a private address, or changes between two look-ups, is therefore refused as well. If a
     /// name has several addresses, the public ones are still tried. Unix domain sockets are refused too.
     ///
-    /// A proxy's own address is not judged, since the app chooses it. For a request through a proxy, only the URL's
-    /// host is judged: an address in any notation, or a name like `localhost`. The proxy itself must restrict what it
-    /// connects to.
+    /// A proxy's own address is not judged, since the app chooses it. For a request through a proxy, only the URL's host is
+    /// judged: an address in any notation, or a name like `localhost`. The proxy itself must restrict what it connects to.
     public var blocksPrivateAddresses = false
     /// The exceptions to ``blocksPrivateAddresses``: addresses, ranges (`10.1.0.0/16`, `fd00:1::/32`) and host names;
     /// `*.example.org` allows all names below `example.org`. Default none.
@@ -96,9 +94,8 @@ public struct EngineConfiguration: Sendable {
     /// Hosts that require TLS from the first request on, whatever ``hsts`` says: `example.org` for the host itself,
     /// `.example.org` also for all names below it. Default none.
     public var hstsPreload: [String] = []
-    /// Whether requests use the alternative services that servers announce (RFC 7838). Applied with
-    /// `CURLOPT_CONNECT_TO`, since libcurl's `CURLOPT_ALTSVC_CTRL` remembers them for one handle only. Default
-    /// ``AltSvcPolicy/off``.
+    /// Whether requests use the alternative services that servers announce (RFC 7838). Applied with `CURLOPT_CONNECT_TO`, since
+    /// libcurl's `CURLOPT_ALTSVC_CTRL` remembers them for one handle only. Default ``AltSvcPolicy/off``.
     public var altSvc = AltSvcPolicy.off
     /// The Unix domain socket that all requests connect to (`CURLOPT_UNIX_SOCKET_PATH`). Default `nil`: none.
     public var unixSocketPath: String?
@@ -113,7 +110,7 @@ public struct EngineConfiguration: Sendable {
     /// body, which must be read or abandoned. Default `nil`: redirects are not followed.
     package var redirects: RedirectPolicy?
 
-    /// The default settings.
+    /// Makes the default settings.
     public init() {}
 
     static let standardHappyEyeballsDelay = Duration.milliseconds(200)

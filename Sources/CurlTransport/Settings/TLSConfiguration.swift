@@ -14,10 +14,9 @@ public import FoundationEssentials
 public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
     ///
-    /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when
-    /// a connection is opened, it is read again in the background and counts for connections opened after that. If it
-    /// has become unusable, ``EngineConfiguration/warningHandler`` is told, and the certificates read before remain in
-    /// use.
+    /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when a
+    /// connection is opened, it is read again in the background and counts for connections opened after that. If it has become
+    /// unusable, ``EngineConfiguration/warningHandler`` is told, and the certificates read before remain in use.
     public var caFile: String?
     /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). With ``caFile``, both count.
     /// Default `nil`.
@@ -44,8 +43,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     public var cipherSuites: String?
     /// Whether handshakes may resume earlier sessions (RFC 8446 §2.2, `CURLOPT_SSL_SESSIONID_CACHE`). Default `true`.
     ///
-    /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` disables
-    /// resumption.
+    /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` disables resumption.
     public var reusesSessions = true
     /// Whether a server must staple a signed OCSP response that its certificate is not revoked (RFC 6066 §8,
     /// `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
@@ -107,7 +105,7 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
     /// key; default `nil`.
     case pem(certificate: String, key: String, password: String? = nil)
 
-    /// The paths, without the password.
+    /// The paths of the files, without the password.
     public var description: String {
         switch self {
         case .pkcs12(let path, _): "PKCS#12 \(path)"

@@ -73,8 +73,7 @@ final class CertificateStore: @unchecked Sendable {
 
     /// Adds the certificates of a PEM file.
     ///
-    /// - Throws: ``Problem`` when there is no certificate or one is malformed. Those before the malformed one were
-    ///   added.
+    /// - Throws: ``Problem`` when there is no certificate or one is malformed. Those before the malformed one were added.
     func add(_ pem: Data) throws(Problem) {
         var count = 0
         let isWhole = pem.withUnsafeBytes { bytes in

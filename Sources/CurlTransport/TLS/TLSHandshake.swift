@@ -65,7 +65,7 @@ final class TLSHandshake {
     private static let index: CInt =
         OpenSSL.shared?.pointee.CRYPTO_get_ex_new_index(1, 0, nil, nil, nil, releaseCallback) ?? -1
 
-    /// The handshake of an `SSL`.
+    /// Returns the handshake of an `SSL`.
     fileprivate static func of(_ ssl: UnsafeRawPointer?) -> TLSHandshake? {
         guard let ssl, let library = OpenSSL.shared?.pointee, let context = library.SSL_get_SSL_CTX(ssl),
             let pointer = library.SSL_CTX_get_ex_data(context, index)
@@ -92,7 +92,7 @@ final class TLSHandshake {
     /// Stores a copy of a session. OpenSSL invalidates the original (`SSL_CTX_remove_session`) when its connection is
     /// closed without `close_notify`, as libcurl 8 closes connections to proxies.
     fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) {
-        // The trust may have changed since the handshake began, and libcurl 8 checks the verify result only after it.
+        // The trust may have changed since the handshake began, and libcurl 8 checks the verify result only afterwards.
         guard let sessions, sessions.trust === trust,
             trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0,
             let copy = library.pointee.SSL_SESSION_dup(session)

@@ -10,7 +10,7 @@ final class TLSKeyLogFile: Sendable {
     /// Opens the file of a setting; `nil` when the setting names none.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be written,
-    /// ``NetworkError/Kind/unsupported`` when libcurl does not use OpenSSL.
+    ///   ``NetworkError/Kind/unsupported`` when libcurl does not use OpenSSL.
     static func opened(for setting: TLSKeyLog, warn: (String) -> Void) throws(NetworkError) -> TLSKeyLogFile? {
         let path: String
         let place: String

@@ -8,8 +8,7 @@ import HTTPCore
 /// Certificates and keys are in memory from here on, so a file that changes later cannot break a working manager.
 struct TLSMaterial: Sendable {
     let configuration: TLSConfiguration
-    /// The certificates that verify servers; `nil` when servers are not verified, and when libcurl does not use
-    /// OpenSSL.
+    /// The certificates that verify servers; `nil` when servers are not verified, and when libcurl does not use OpenSSL.
     let trust: TrustStore?
     /// The authorities in PEM for a TLS library other than OpenSSL; `nil` for the system's.
     private(set) var authorities: Data?
@@ -25,7 +24,7 @@ struct TLSMaterial: Sendable {
         case pem(certificate: Data, key: Data, password: String?)
     }
 
-    /// - Parameter warn: Receives warnings, now and later.
+    /// - Parameter warn: Receives warnings, also after the initialization.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
     ///   what this libcurl cannot do.
     init(
@@ -69,7 +68,7 @@ struct TLSMaterial: Sendable {
 
     // MARK: Pins
 
-    /// The pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
+    /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
     func pins(forHost host: String) -> String? {
         guard !pinsByHost.isEmpty else { return nil }
         var name = host.lowercased()

@@ -2,8 +2,7 @@ import CLibcurl
 
 /// The newest TLS session of each host, which later handshakes resume (RFC 5246 §7.3, RFC 8446 §2.2).
 ///
-/// libcurl's own cache holds 8 hosts (25 in libcurl 8). Belongs to the engine's thread, on which OpenSSL's callbacks
-/// run.
+/// libcurl's own cache holds 8 hosts (25 in libcurl 8). Belongs to the engine's thread, on which OpenSSL's callbacks run.
 final class TLSSessions {
     /// The peer of a session: the server of a URL, or its proxy.
     typealias Peer = String

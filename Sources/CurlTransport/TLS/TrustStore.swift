@@ -15,8 +15,7 @@ final class TrustStore: Sendable {
         var isReading = false
     }
 
-    /// Whether the certificates are the app's own. Then a malformed one is an error; of the system's file, those before
-    /// it count.
+    /// Whether the certificates are the app's own. Then a malformed one is an error; otherwise the ones before it are used.
     private let isOwn: Bool
     /// The app's certificates in memory.
     private let data: Data?
@@ -64,8 +63,7 @@ final class TrustStore: Sendable {
         return store ?? prepare()
     }
 
-    /// Parses the system's certificates unless they are parsed already. Called ahead, it spares the engine's thread the
-    /// work.
+    /// Parses the system's certificates unless they are parsed already. Called ahead, it spares the engine's thread the work.
     @discardableResult
     func prepare() -> CertificateStore? {
         // Parsing under the lock keeps other threads from parsing too.

@@ -15,8 +15,7 @@ func testConfiguration(
     return configuration
 }
 
-/// Runs a test with an engine of its own, then shuts it down and checks that it left no libcurl handle, socket or
-/// thread.
+/// Runs a test with an engine of its own, then shuts it down and checks that it left no libcurl handle, socket or thread.
 func withTransport(
     _ configuration: CurlTransport.Configuration = testConfiguration(),
     sourceLocation: SourceLocation = #_sourceLocation,
