@@ -57,7 +57,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: methods)
-    func goAwayAfterEachRequestFailsNone(method: String) async throws {
+    func goAwayAfterEachRequestFailsNoRequest(method: String) async throws {
         let server = try await FaultyHTTP2Server("goaway-each")
         try await withTransport(configuration()) { transport async throws in
             for index in 0..<10 {

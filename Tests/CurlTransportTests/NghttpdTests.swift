@@ -183,7 +183,7 @@ struct NghttpdTests {
     }
 
     /// The closed connection is still in the pool.
-    @Test(arguments: ["GET", "POST"]) func restartBetweenCallsFailsNone(method: String) async throws {
+    @Test(arguments: ["GET", "POST"]) func restartBetweenCallsFailsNoCall(method: String) async throws {
         let server = try await Nghttpd()
         let body = method == "POST" ? HTTPBody.text("pay") : nil
         try await withTransport(configuration()) { transport async throws in

@@ -20,7 +20,7 @@ import Testing
         #expect(watch.isDue(at(50)))
     }
 
-    @Test func checkSchedulesTheNext() {
+    @Test func checkSetsTheNextDeadline() {
         var watch = IdleWatch()
         watch.note(at(50))
         watch.begin(at(50), runningCount: 2)

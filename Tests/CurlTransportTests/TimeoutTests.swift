@@ -97,7 +97,7 @@ import Testing
     }
 
     /// Only one connection: the second request waits longer than its own timeout before it starts.
-    @Test func timeInTheQueueDoesNotCount() async throws {
+    @Test func queueTimeIsNotPartOfTheTimeout() async throws {
         let server = try MockServer()
         let other = try MockServer()
         server.enqueue(.text("never").stalling(.start), .text("quick"))

@@ -19,7 +19,7 @@ enum TrailerFields {
             throw .invalidRequest("trailers announce no field; name those that will be sent, or leave trailers out")
         }
         for name in trailers.names where !name.utf8.isToken || refused.contains(name.lowercased()) {
-            throw .invalidRequest("trailers.names: \"\(name)\" cannot be a trailer (RFC 9110 §6.5.1); send it as a header")
+            throw .invalidRequest("trailers.names: \"\(name)\" cannot follow a body (RFC 9110 §6.5.1); use a header")
         }
         guard let body = request.body, request.method != .head, request.method != .trace else {
             throw .invalidRequest("trailers need a body, and the request has none; add one")
