@@ -50,8 +50,8 @@ import Testing
         }
     }
 
-    /// libcurl 8 does not use a connection with unread bytes either, although only reading would tell whether they
-    /// belong to TLS.
+    /// The stray bytes might be a message of TLS itself, which only reading them would tell; libcurl 8 does not use such a
+    /// connection either.
     @Test(
         .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
     func strayResponseOverTLSIsNotUsed(method: String) async throws {

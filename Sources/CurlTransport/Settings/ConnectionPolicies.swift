@@ -2,7 +2,7 @@
 public enum NameResolver: Hashable, Sendable {
     /// The system's resolver, including `/etc/hosts`. The default.
     case system
-    /// DNS servers by address, in order of preference: `9.9.9.9`, `192.0.2.1:5353`, `[2620:fe::fe]`
+    /// DNS servers by address; the first that answers is used: `9.9.9.9`, `192.0.2.1:5353`, `[2620:fe::fe]`
     /// (`CURLOPT_DNS_SERVERS`). Requires a libcurl built with c-ares; with others, making the manager fails.
     case servers([String])
     /// A DNS-over-HTTPS server (RFC 8484) by URL: `https://dns.example.org/dns-query` (`CURLOPT_DOH_URL`).

@@ -15,8 +15,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
     ///
     /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when a
-    /// connection is opened, it is read again in the background and counts for connections opened after that. If it has become
-    /// unusable, ``EngineConfiguration/warningHandler`` is told, and the certificates read before remain in use.
+    /// connection is opened, it is read again in the background, and the new content counts for later connections. If it has
+    /// become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificates read before remain in use.
     public var caFile: String?
     /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). With ``caFile``, both count.
     /// Default `nil`.
@@ -45,7 +45,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     ///
     /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` disables resumption.
     public var reusesSessions = true
-    /// Whether a server must staple a signed OCSP response that its certificate is not revoked (RFC 6066 §8,
+    /// Whether a server must prove by a stapled OCSP response that its certificate is not revoked (RFC 6066 §8,
     /// `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
     ///
     /// A missing or invalid response fails with ``NetworkError/TLSFailure/certificateStatus``, a revoked certificate
