@@ -5,7 +5,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// Responses that break off or break the rules. None of them may hang, crash or pass for a good one.
+/// Responses that break off or violate the protocol must fail, without a hang or a crash.
 @Suite struct FaultyResponseTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 5\r\n\r\n"
 
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func aConnectionThatBreaksAnywhereIsLost(resets: Bool) async throws {
+    func brokenConnectionIsReportedAsLost(resets: Bool) async throws {
         let server = try MockServer()
         try await withTransport { transport async throws in
             var wrong: [String] = []
@@ -29,7 +29,7 @@ import Testing
                 let reply = MockReply.text("hello")
                 server.enqueue(resets ? reply.resetting(afterBytes: count) : reply.closing(afterBytes: count))
                 let error = try await transport.failure(of: HTTPRequest("GET", server.url("/\(count)")))
-                // Before its first line is whole nobody can tell a broken answer from one that is no HTTP.
+                // In an incomplete status line, a broken HTTP response cannot be told from another protocol.
                 let isCutInStatusLine = !resets && (1..<17).contains(count)
                 let isRight = error.kind == .connectionLost || isCutInStatusLine && error.kind == .protocolViolation
                 if !isRight { wrong.append("\(count): \(error.kind) \(error.curlCode ?? -1)") }
@@ -51,19 +51,19 @@ import Testing
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
     ])
-    func whatIsNotHTTPIsRefused(wire: String) async throws {
+    func malformedResponseFails(wire: String) async throws {
         let kind = try await kind(.raw(wire))
         #expect(kind == (wire.contains("HTTP/1.1 10") ? .connectionLost : .protocolViolation))
     }
 
-    @Test func chunksThatBreakOffAreLost() async throws {
+    @Test func incompleteChunksAreReportedAsLost() async throws {
         let wire = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"
         #expect(try await kind(.raw(wire)) == .connectionLost)
         #expect(try await kind(.raw(wire + "lo\r\n")) == .connectionLost)
         #expect(try await kind(.raw(wire + "lo\r\n0\r\n")) == .connectionLost)
     }
 
-    @Test func hugeHeadsAreRefused() async throws {
+    @Test func oversizedHeadFails() async throws {
         let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 1 << 20) + "\r\nContent-Length: 0\r\n\r\n"
         #expect(try await kind(.raw(line)) == .protocolViolation)
         let lines =
@@ -73,7 +73,7 @@ import Testing
         #expect(try await kind(.raw(lines)) == .protocolViolation)
     }
 
-    @Test func aTruncatedBodyIsLostAndASurplusCutOff() async throws {
+    @Test func truncatedBodyFailsAndSurplusIsCutOff() async throws {
         #expect(try await kind(.text("hello").announcingLength(9)) == .connectionLost)
         let server = try MockServer()
         server.enqueue(.text("hello").announcingLength(3), .text("next"))
@@ -83,14 +83,14 @@ import Testing
         }
     }
 
-    /// RFC 9112 §6.3: such an answer is discarded, and its connection closed.
+    /// RFC 9112 §6.3: such a response is discarded and its connection closed.
     @Test(arguments: [
         "5\r\nContent-Length: 4", "4\r\nContent-Length: 5", "5, 4", "5,", ",5", "+5", "-5", "0x5", "5a", "5 5", "5;5",
         "5.0", "",
         "9223372036854775808", "99999999999999999999999", "5\r\nTransfer-Encoding: chunked\r\nContent-Length: 6",
         "+5\r\nTransfer-Encoding: chunked",
     ])
-    func invalidLengthCostsTheConnection(length: String) async throws {
+    func invalidLengthFailsAndClosesConnection(length: String) async throws {
         let connections = Box(0)
         let server = try RawServer { connection in
             connections.change { $0 += 1 }
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: ["5", "5, 5", "5\r\nContent-Length: 5", " 005\t", "5 ,\t5"])
-    func equalLengthsCountAsOne(length: String) async throws {
+    func equalContentLengthsCountAsOne(length: String) async throws {
         let server = try MockServer()
         let wire = "HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nhello"
         server.enqueue(.raw(wire), .text("next"))
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func bodilessAnswerMayHaveAnyLength() async throws {
+    @Test func headResponseMayHaveAnyContentLength() async throws {
         let server = try MockServer()
         server.enqueue(.raw("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n"))
         try await withTransport { transport async throws in
@@ -127,7 +127,7 @@ import Testing
             if GlobalCurl.runtimeVersion < 0x08_00_00 {
                 #expect(try await transport.answer(to: request).status == 200)
             } else {
-                // libcurl 8 looks at it all the same.
+                // libcurl 8 checks the field even here.
                 #expect(try await transport.failure(of: request).kind == .protocolViolation)
             }
         }

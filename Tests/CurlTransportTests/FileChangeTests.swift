@@ -6,23 +6,23 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// A file that is not the one whose size was announced any more fails the request.
+/// A file that changes after its size was announced fails the request.
 @Suite struct FileChangeTests {
-    /// More than the buffers of both systems take in, so that the sender has to wait in the middle of it.
+    /// More than the socket buffers of both sides hold, so the upload stalls halfway.
     private static let size: Int64 = 48 << 20
 
-    /// Sends a file to a server that reads its beginning only, changes the file, and lets the server read on.
+    /// Sends a file to a server that reads only its beginning, changes the file, and lets the server read the rest.
     private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
-        // Long ago: the clock of the file system is too coarse to tell two writes of one moment apart.
+        // A time long ago: the file system's clock is too coarse to tell two immediate writes apart.
         var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
         let beginningIsThere = Event()
         let mayReadOn = DispatchSemaphore(value: 0)
         let server = try RawServer { connection in
             connection.takeInLittle()
-            // A form opens its file when the first byte of it is asked for.
+            // A multipart part opens its file only when its first byte is needed.
             var count = 0
             while count < 100_000 {
                 let bytes = connection.read()
@@ -47,13 +47,13 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aFileThatBecomesLonger(multipart: Bool) async throws {
+    func fileThatGrowsFailsTheRequest(multipart: Bool) async throws {
         let error = try await failure(multipart: multipart) { truncate($0, off_t(Self.size + 5)) }
         #expect(error.kind == .requestBody && error.message.contains("longer"), "\(error)")
     }
 
     @Test(arguments: [false, true])
-    func aFileRewrittenAtTheSameLength(multipart: Bool) async throws {
+    func fileRewrittenAtSameLengthFailsTheRequest(multipart: Bool) async throws {
         let error = try await failure(multipart: multipart) { path in
             let file = open(path, O_WRONLY)
             let bytes = [UInt8](repeating: 0xFF, count: 100)
@@ -63,8 +63,8 @@ import Testing
         #expect(error.kind == .requestBody && error.message.contains("written to"), "\(error)")
     }
 
-    /// Whoever has begun an upload may delete the file.
-    @Test func aDeletedFileIsSentToItsEnd() async throws {
+    /// A file may be deleted once its upload has begun.
+    @Test func deletedFileIsSentCompletely() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
         let server = try MockServer()
@@ -83,12 +83,12 @@ import Testing
         }
     }
 
-    @Test func aFileThatChangedBeforeItsTurn() async throws {
+    @Test func fileChangedBeforeItsPartFailsTheRequest() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.write(Data(count: 100), to: "a.bin")
         let server = try MockServer()
         try await withTransport { transport async throws in
-            // The first part holds the request up until the file is another.
+            // The first part delays the second until its file has changed.
             let chunks = AsyncStream<Data>(unfolding: {
                 try? Data(count: 50).write(to: URL(filePath: path))
                 return nil

@@ -14,7 +14,7 @@ import Testing
         return (result, [])
     }
 
-    /// All that a source gives, as the engine would ask for it.
+    /// Reads all bytes of a source, as the engine does.
     private func collect(_ source: FileSource, _ pieces: Int = 100_000) async throws -> [UInt8] {
         let news = AsyncStream<Void>.makeStream()
         source.start { news.continuation.yield() }
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 100_000, (512 << 10) - 1, 512 << 10, (512 << 10) + 1, 3_000_001], [false, true])
-    func fileArrivesAsItIs(size: Int, startsEarly: Bool) async throws {
+    func fileIsReadUnchanged(size: Int, startsEarly: Bool) async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Int64(size), to: "a")
         let source = try FileSource(path: path, startsEarly: startsEarly)
@@ -45,7 +45,7 @@ import Testing
         source.stop()
     }
 
-    @Test func rewindInTheMiddleBeginsAnew() async throws {
+    @Test func rewindRestartsAtTheFirstByte() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 2_000_000, to: "a")
         let source = try FileSource(path: path)
@@ -57,7 +57,7 @@ import Testing
         #expect(try await collect(source) == Array(MockPattern.bytes(in: 0..<2_000_000)))
     }
 
-    /// Asking for bytes never waits for the disk, and little is read ahead.
+    /// A read never waits for the disk, and only two chunks are read ahead.
     @Test func slowDiskPausesTheTransfer() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 8 << 20, to: "a")
@@ -76,13 +76,13 @@ import Testing
         await isAwake.wait()
         #expect(read(source, 100).bytes == Array(MockPattern.bytes(in: 0..<100)))
         for _ in 0..<20 { disk.signal() }
-        // Two pieces lie there, however long the engine takes.
+        // No more than two chunks are read ahead, however long the engine takes.
         try await eventually("the second piece") { reads.value >= 2 }
         #expect(reads.value == 2)
         source.stop()
     }
 
-    @Test func stopEndsReading() async throws {
+    @Test func stopClosesTheFile() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 8 << 20, to: "a")
         let source = try FileSource(path: path)
@@ -93,8 +93,8 @@ import Testing
         try await eventually("the end of the file") { !ProcessFacts.descriptors.contains { $0.hasSuffix("=" + path) } }
     }
 
-    /// Each part pauses the body when its turn comes, while what came before it may still be on its way.
-    @Test func formOfManyFilesArrives() async throws {
+    /// Each part pauses the body at its beginning, while earlier bytes may still be in transit.
+    @Test func formOfManyFilesArrivesComplete() async throws {
         let directory = try TemporaryDirectory()
         let sizes = [0, 1, 5000, 70_000, 600_000]
         let paths = try sizes.map { try directory.writePattern(byteCount: Int64($0), to: "f\($0)") }

@@ -17,7 +17,7 @@ import Testing
 
     private static let year = "Strict-Transport-Security:max-age=31536000"
 
-    @Test func aHostThatAsksForItIsSpokenToOverTLS() async throws {
+    @Test func hostWithPolicyIsRequestedOverTLS() async throws {
         let server = try await EchoOrigin()
         try await withTransport(try configuration { $0.hsts = .memory }) { transport async throws in
             _ = try await transport.get(server.url("https", Self.year))
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func nothingIsHeededByDefault() async throws {
+    @Test func policyIsIgnoredByDefault() async throws {
         let server = try await EchoOrigin()
         try await withTransport(try configuration { _ in }) { transport async throws in
             _ = try await transport.get(server.url("https", Self.year))
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func addressesAreNoHSTSHosts() async throws {
+    @Test func policyOfIPAddressIsIgnored() async throws {
         let server = try await EchoOrigin()
         try await withTransport(try configuration { $0.hsts = .memory }) { transport async throws in
             _ = try await transport.get(server.url("https", host: "127.0.0.1", Self.year))
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func whatIsSaidInClearTextDoesNotCount() async throws {
+    @Test func policyInClearTextIsIgnored() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x").header("Strict-Transport-Security", "max-age=1000") }
         try await withTransport(try configuration { $0.hsts = .memory }) { transport async throws in
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func whatIsSaidOverUnverifiedTLSDoesNotCount() async throws {
+    @Test func policyOverUnverifiedTLSIsIgnored() async throws {
         let server = try await EchoOrigin("stranger")
         let configuration = testConfiguration {
             $0.hsts = .memory
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func aHostTakesItBack() async throws {
+    @Test func maxAgeZeroRemovesTheHost() async throws {
         let server = try await EchoOrigin()
         try await withTransport(try configuration { $0.hsts = .memory }) { transport async throws in
             _ = try await transport.get(server.url("https", Self.year))
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func preloadedHostsAreNeverAskedInClearText() async throws {
+    @Test func preloadedHostIsRequestedOverTLS() async throws {
         let server = try await EchoOrigin()
         let configuration = try configuration {
             $0.hstsPreload = ["localhost", ".example.org"]
@@ -87,7 +87,7 @@ import Testing
             #expect(try await transport.get(server.url("http")).url == server.url("https"))
             let below = try await transport.get(server.url("http", host: "a.example.org"))
             #expect(below.url == server.url("https", host: "a.example.org"))
-            // The host itself cannot take the app's word back, and its own is not heeded.
+            // A host cannot undo a preloaded entry, and its own policy is not stored.
             _ = try await transport.get(server.url("https", "Strict-Transport-Security:max-age=0"))
             #expect(try await transport.get(server.url("http")).url == server.url("https"))
             #expect(transport.effectiveURL(of: "http://example.org:80/a?b#c") == "https://example.org/a?b")
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func theFileOutlivesTheManager() async throws {
+    @Test func fileKeepsPolicyForTheNextManager() async throws {
         let server = try await EchoOrigin()
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "hsts.txt")
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func aFileThatCannotBeWrittenIsToldOnce() async throws {
+    @Test func unwritableFileWarnsOnce() async throws {
         let server = try await EchoOrigin()
         let directory = try TemporaryDirectory()
         let folder = directory.path(of: "folder")
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: ["example.org", "example.org 2027", "a \"soon\"", "a \"20270101\"", "10.0.0.1 \"unlimited\""])
-    func aMalformedFileIsRefusedWithItsLine(line: String) throws {
+    func malformedFileIsRefusedWithItsLine(line: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("# comment\n\nok.example \"unlimited\"\n\(line)\n".utf8), to: "hsts")
         let error = #expect(throws: NetworkError.self) {
@@ -144,7 +144,7 @@ import Testing
             error?.message.contains("hsts: ") == true && error?.message.contains("line 4") == true, "\(error as Any)")
     }
 
-    @Test func aFileInNoFolderIsRefused() throws {
+    @Test func fileInMissingFolderIsRefused() throws {
         let directory = try TemporaryDirectory()
         for path in [directory.path(of: "no/such/hsts"), directory.path] {
             let error = #expect(throws: NetworkError.self) {
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test(arguments: ["10.0.0.1", "", "[::1]"])
-    func aPreloadedHostHasToBeAName(name: String) throws {
+    func preloadedAddressIsRefused(name: String) throws {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(configuration: testConfiguration { $0.hstsPreload = [name] })
         }
@@ -165,7 +165,7 @@ import Testing
 
     // MARK: The list
 
-    @Test func theFieldIsReadByItsGrammar() {
+    @Test func fieldIsParsedByItsGrammar() {
         func read(_ value: String) -> [Int64]? {
             StrictTransportSecurity(value).map { [$0.maxAge, $0.includesSubdomains ? 1 : 0] }
         }
@@ -180,7 +180,7 @@ import Testing
         }
     }
 
-    @Test func aHostCoversWhatItSays() throws {
+    @Test func entryCoversHostAndStatedSubdomains() throws {
         var list = HSTSList()
         let alone = try #require(StrictTransportSecurity("max-age=100"))
         let all = try #require(StrictTransportSecurity("max-age=100; includeSubDomains"))
@@ -197,7 +197,7 @@ import Testing
         #expect(!list.covers("b.example", now: 1001))
     }
 
-    @Test func theListIsBounded() throws {
+    @Test func fullListDropsTheEarliestExpiry() throws {
         var list = HSTSList()
         for index in 0..<HSTSList.limit + 100 {
             _ = list.note(
@@ -208,7 +208,7 @@ import Testing
         #expect(list.covers("h\(HSTSList.limit + 99).example", now: 0))
     }
 
-    @Test func theFileKeepsTheList() throws {
+    @Test func listSurvivesARoundTripThroughTheFile() throws {
         var list = HSTSList()
         _ = list.note(
             try #require(StrictTransportSecurity("max-age=100; includeSubDomains")), of: "a.example", now: 1_900_000_000

@@ -5,7 +5,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// A server made with the h2 library of Python that behaves in one way of its own (`scripts/lib/http2_faults.py`).
+/// A server with the Python library h2 that misbehaves in one chosen way (`scripts/lib/http2_faults.py`).
 private final class FaultyHTTP2Server: Sendable {
     static let python: String? = {
         let root = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined()
@@ -31,7 +31,7 @@ private final class FaultyHTTP2Server: Sendable {
 
     func url(_ path: String = "/") -> String { "https://localhost:\(port)\(path)" }
 
-    /// The requests that it processed or refused, in its words.
+    /// The lines that the server printed with this first word: `processed` or `refused`.
     func lines(_ word: String) -> [String] {
         process.output.split(separator: "\n").filter { $0.hasPrefix(word) }.map(String.init)
     }
@@ -57,7 +57,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: methods)
-    func requestsSurviveGoAwayAfterEach(method: String) async throws {
+    func goAwayAfterEachRequestFailsNoRequest(method: String) async throws {
         let server = try await FaultyHTTP2Server("goaway-each")
         try await withTransport(configuration()) { transport async throws in
             for index in 0..<10 {
@@ -68,9 +68,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// libcurl 7.88 does not tell a stream that was reset on a connection of the pool from one that broke: then a request
-    /// with effects fails.
-    @Test func uncertainPostIsNotSentAgain() async throws {
+    /// On a pooled connection, libcurl 7.88 does not tell a reset stream from a broken one; a request with effects then fails.
+    @Test func uncertainPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("refuse-second")
         try await withTransport(configuration()) { transport async throws in
             for index in 0..<10 {
@@ -86,7 +85,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: isLibcurl7 ? ["GET"] : methods)
-    func everySecondStreamIsSentAgain(method: String) async throws {
+    func refusedStreamIsRetried(method: String) async throws {
         let server = try await FaultyHTTP2Server("refuse-second")
         try await withTransport(configuration()) { transport async throws in
             for index in 0..<10 {
@@ -98,8 +97,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// libcurl 7.88 remembers a refused stream beyond its request.
-    @Test func earlierRefusalRepeatsNoPost() async throws {
+    /// libcurl 7.88 remembers a refused stream after its request has ended.
+    @Test func earlierRefusalDoesNotRetryPost() async throws {
         let refusing = try await FaultyHTTP2Server("refuse-second")
         let received = Box(0)
         let server = try RawServer { connection in
@@ -116,7 +115,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: methods)
-    func streamBeyondGoAwayIsSentAgain(method: String) async throws {
+    func streamBeyondGoAwayIsRetried(method: String) async throws {
         let server = try await FaultyHTTP2Server("goaway-second")
         try await withTransport(configuration()) { transport async throws in
             for index in 0..<3 {
@@ -129,7 +128,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: methods)
-    func goAwayWithAnErrorIsSentAgain(method: String) async throws {
+    func requestIsRetriedAfterGoAwayWithError(method: String) async throws {
         let server = try await FaultyHTTP2Server("goaway-error")
         try await withTransport(configuration()) { transport async throws in
             let response = try await transport.answer(to: request(method, server.url()))
@@ -138,7 +137,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    @Test func processedPostIsNotSentAgain() async throws {
+    @Test func processedPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("goaway-after-effect")
         try await withTransport(configuration { $0.idleTimeout = .seconds(2) }) { transport async throws in
             let error = try await transport.failure(of: request("POST", server.url()))
@@ -148,7 +147,7 @@ struct HTTP2FaultTests {
     }
 
     @Test(arguments: ["refuse-all", "goaway-all"], methods)
-    func serverThatRefusesAllIsLeft(behaviour: String, method: String) async throws {
+    func retriesStopWhenAllStreamsAreRefused(behaviour: String, method: String) async throws {
         let server = try await FaultyHTTP2Server(behaviour)
         try await withTransport(configuration()) { transport async throws in
             let error = try await transport.failure(of: request(method, server.url()))
@@ -159,7 +158,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    @Test func oneStreamAtATimeIsKeptTo() async throws {
+    @Test func streamLimitOfOneIsRespected() async throws {
         let server = try await FaultyHTTP2Server("one-stream")
         try await withTransport(configuration()) { transport async throws in
             #expect(try await transport.get(server.url("/first")).status == 200)
@@ -171,7 +170,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// A head that is larger than libcurl's own buffer. libcurl 7.88 takes up to 128 KiB.
+    /// Heads larger than libcurl's buffer. libcurl 7.88 accepts up to 128 KiB.
     @Test(arguments: [20_000, 60_000, 125_000])
     func largeHeadArrivesWhole(size: Int) async throws {
         let server = try await FaultyHTTP2Server("head-\(size)")
@@ -185,8 +184,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// Bodies of many sizes at once on one connection, some for slow readers.
-    @Test func bodiesEndWhateverTheirSize() async throws {
+    /// Bodies of many sizes, concurrently on one connection, some with slow readers.
+    @Test func concurrentBodiesArriveWhole() async throws {
         let server = try await FaultyHTTP2Server("bodies")
         let sizes = [0, 1, 16_000, 16_300, 16_384, 16_385, 32_768, 33_000, 65_536, 100_000, 300_000, 1 << 20, 4 << 20]
         try await withTransport(configuration()) { transport async throws in
@@ -213,8 +212,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// libcurl 7.88 leaves the bytes with its handle that came while a stream was paused.
-    @Test func bodyHoldsNothingOfOneLeftBefore() async throws {
+    /// libcurl 7.88 leaves bytes that arrived during a pause in the handle.
+    @Test func bodyHasNoBytesOfAbandonedStream() async throws {
         let server = try await FaultyHTTP2Server("bodies")
         let other = try MockServer()
         other.fallback { _ in .text("x") }
@@ -224,7 +223,7 @@ struct HTTP2FaultTests {
             for letter in ["a", "b", "c", "d"] {
                 let request = HTTPRequest("GET", server.url("/\(letter)/3000000")).with { $0.streamsBody = true }
                 let body = try await transport.answer(to: request).body
-                // Meanwhile libcurl is told to pause.
+                // These requests give libcurl time to be paused.
                 for _ in 0..<20 { _ = try await transport.get(other.url()) }
                 guard letter != "a" else { continue }
                 let bytes = try await body.collect(upTo: 4_000_000)
@@ -236,8 +235,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// What came for the paused stream may hold up the others of its connection, with libcurl 7.88, but not for ever.
-    @Test func othersGoOnAfterPausedStream() async throws {
+    /// With libcurl 7.88, buffered bytes of a paused stream may delay the connection's other streams, but not forever.
+    @Test func pausedStreamDoesNotBlockOthers() async throws {
         let server = try await FaultyHTTP2Server("bodies")
         let other = try MockServer()
         other.fallback { _ in .text("x") }
@@ -259,7 +258,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    @Test func headBeyondLibcurlsLimitIsTold() async throws {
+    @Test func errorNamesLibcurlsHeadLimit() async throws {
         let server = try await FaultyHTTP2Server("head-200000")
         try await withTransport(configuration()) { transport async throws in
             guard isLibcurl7 else {
@@ -272,7 +271,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    @Test func hugeHeadIsRefused() async throws {
+    @Test func oversizedHeadFails() async throws {
         let huge = try await FaultyHTTP2Server("head-1200000")
         try await withTransport(configuration()) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", huge.url()))
@@ -280,7 +279,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// The window of the connection is used up too, so uploads wait; requests without a body need none.
+    /// The connection's flow-control window is exhausted too, so uploads wait; requests without a body are not affected.
     @Test func uploadWithoutWindowTimesOut() async throws {
         let server = try await FaultyHTTP2Server("no-window")
         try await withTransport(configuration { $0.idleTimeout = .seconds(1) }) { transport async throws in

@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
-    func manyStreamsShareFewConnections() async throws {
+    func concurrentRequestsShareConnections() async throws {
         let url = try #require(Servers.nginxTLS) + "/4k.bin"
         try await withTransport(trusting()) { transport async throws in
             let first = try await transport.get(url)
@@ -33,9 +33,9 @@ import Testing
         }
     }
 
-    /// The server says GOAWAY after every third request; each request in flight is refused until it is among three.
+    /// The server sends GOAWAY after every third request and refuses the others in flight, which must be retried.
     @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 6, 20])
-    func requestsSurviveGoAway(inFlight: Int) async throws {
+    func goAwayFailsNoRequest(inFlight: Int) async throws {
         let url = try #require(Servers.nginxGoAway) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in
             try await withThrowingTaskGroup(of: Int.self) { group in
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
-    func theVersionCanBeHeldDown() async throws {
+    func requestCanForceHTTP1() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in
             #expect(try await transport.get(url).version == .http2)
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
-    func aCertificateThatNobodyTrustsIsRefused() async throws {
+    func untrustedCertificateFails() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         try await withTransport { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", url))
@@ -83,16 +83,16 @@ import Testing
         }
     }
 
-    /// Frames of RFC 9113 §4.1, without padding.
+    /// Makes a frame without padding (RFC 9113 §4.1).
     private static func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt8, _ payload: [UInt8]) -> [UInt8] {
         [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF), type, flags, 0, 0, 0, stream] + payload
     }
 
     private static let settings = frame(4, stream: 0, [])
-    /// `:status: 200` from the static table, and the end of the headers.
+    /// `:status: 200` from the static table, with END_HEADERS.
     private static let ok = frame(1, flags: 4, stream: 1, [0x88])
 
-    /// The name and the bytes sent after the settings, and what comes of it.
+    /// The bytes that follow the settings, and the errors that they may cause.
     private static let breaks: [(name: String, bytes: [UInt8], kinds: [NetworkError.Kind])] = [
         ("RST_STREAM: INTERNAL_ERROR", frame(3, stream: 1, [0, 0, 0, 2]), [.connectionLost, .protocolViolation]),
         (
@@ -109,7 +109,7 @@ import Testing
             "headers that do not decode", frame(1, flags: 4, stream: 1, [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
             [.protocolViolation, .connectionLost]
         ),
-        // libcurl 8 has told itself that it is over, and waits for the server to say something else: the idle timeout ends it.
+        // libcurl 8 considers the connection finished but waits for more from the server, until the idle timeout.
         ("no HTTP/2 at all", plain, [.protocolViolation, .connectionLost, .timeout(.idle)]),
         ("no HTTP/2, and closed", plain, [.protocolViolation, .connectionLost]),
     ]
@@ -117,7 +117,7 @@ import Testing
     private static let plain = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
 
     @Test(arguments: breaks.indices)
-    func aStreamThatIsBrokenFailsAndNothingElse(index: Int) async throws {
+    func brokenStreamFailsOnlyItsRequest(index: Int) async throws {
         let (name, bytes, kinds) = Self.breaks[index]
         let server = try RawServer { connection in
             _ = connection.read()
@@ -138,11 +138,11 @@ import Testing
     }
 
     private static let refusedStream = frame(3, stream: 1, [0, 0, 0, 7])
-    /// Without an error; the last stream is 0.
+    /// NO_ERROR, with 0 as the last stream.
     private static let goAway = frame(7, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0])
 
     @Test(arguments: ["GET", "POST"], [refusedStream, goAway])
-    func refusedStreamIsSentAgain(method: String, refusal: [UInt8]) async throws {
+    func refusedStreamIsRetried(method: String, refusal: [UInt8]) async throws {
         let connections = Box(0)
         let server = try RawServer { connection in
             _ = connection.read()
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func serverThatAlwaysGoesAwayIsLeft() async throws {
+    @Test func retriesStopAfterRepeatedGoAway() async throws {
         let connections = Box(0)
         let server = try RawServer { connection in
             _ = connection.read()
@@ -171,12 +171,12 @@ import Testing
             let request = HTTPRequest("GET", server.url()).with { $0.version = .http2PriorKnowledge }
             let error = try await transport.failure(of: request)
             #expect(error.attempts == 2)
-            // libcurl 8 has opened one more when it asks whether the request may go out again, and closes it unused.
+            // libcurl 8 opens another connection before it asks whether to repeat the request, and closes it unused.
             #expect(connections.value == 2 || GlobalCurl.runtimeVersion >= 0x08_00_00 && connections.value == 3)
         }
     }
 
-    @Test func aResponseMadeOfFramesIsRead() async throws {
+    @Test func responseFromRawFramesIsParsed() async throws {
         let server = try RawServer { connection in
             _ = connection.read()
             connection.write(Self.settings + Self.ok + Self.frame(0, flags: 1, stream: 1, Array("hello".utf8)))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// HTTP/3 against aioquic. With a libcurl that lacks it the suite is skipped, and ``HTTP3RefusalTests`` runs.
+/// HTTP/3 against aioquic. Without HTTP/3 in libcurl the suite is skipped and ``HTTP3RefusalTests`` runs instead.
 @Suite(.needsHTTP3) struct HTTP3Tests {
     private func trusting(
         _ version: HTTPVersionPolicy = .http3Only, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func requestsCanAskForItAlone() async throws {
+    @Test func requestSettingSelectsHTTP3() async throws {
         let server = try await HTTP3Server()
         try await withTransport(trusting(.automatic)) { transport async throws in
             for policy in [HTTPVersionPolicy.http3Only, .http3] {
@@ -49,8 +49,8 @@ import Testing
         }
     }
 
-    /// Each is answered only when all are there.
-    @Test func manyStreamsShareOneConnection() async throws {
+    /// The server answers a request only when all have arrived.
+    @Test func concurrentStreamsShareOneConnection() async throws {
         let server = try await HTTP3Server()
         try await withTransport(trusting { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             _ = try await transport.get(server.url())
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func lossAndReorderingLoseNothing() async throws {
+    @Test func bodiesSurvivePacketLossAndReordering() async throws {
         let server = try await HTTP3Server()
         let relay = try await DatagramRelay(to: server, dropEvery: 23, reorderEvery: 7)
         let size = 2 << 20
@@ -117,7 +117,7 @@ import Testing
         #expect(relay.counts.dropped > 100 && relay.counts.reordered > 100, "\(relay.counts)")
     }
 
-    @Test func cancelledStreamHurtsNoOther() async throws {
+    @Test func cancelledStreamDoesNotAffectOthers() async throws {
         let server = try await HTTP3Server()
         try await withTransport(trusting { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             _ = try await transport.get(server.url())
@@ -128,12 +128,12 @@ import Testing
             for task in stuck { task.cancel() }
             for task in stuck { await #expect(throws: CancellationError.self) { try await task.value } }
             #expect(try await other.value == 4 << 20)
-            // One that is cancelled before its stream began may take its place in the connection along.
+            // A stream that is cancelled before it began may close its connection.
             #expect(server.connections.count <= 2)
         }
     }
 
-    // MARK: Connections that end
+    // MARK: Closed connections
 
     @Test(arguments: ["GET", "POST"]) func idleConnectionIsReplaced(method: String) async throws {
         let server = try await HTTP3Server(idle: 1)
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["GET", "POST"]) func restartedServerIsFoundAgain(method: String) async throws {
+    @Test(arguments: ["GET", "POST"]) func restartedServerIsReconnected(method: String) async throws {
         let first = try await HTTP3Server()
         let url = first.url()
         try await withTransport(trusting()) { transport async throws in
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func serverThatCrashedIsFoundAgain() async throws {
+    @Test func crashedServerIsReconnected() async throws {
         var server: HTTP3Server? = try await HTTP3Server()
         let port = try #require(server?.port)
         let url = try #require(server?.url())
@@ -176,8 +176,8 @@ import Testing
         await transport.shutdown()
     }
 
-    /// Nobody says that the connection is dead. One call at most finds out, and the next ones go over TCP.
-    @Test func deadConnectionCostsOneCall() async throws {
+    /// The server does not close its connections. At most one call notices, and later ones use TCP.
+    @Test func deadConnectionFailsAtMostOneCall() async throws {
         var server: HTTP3Server? = try await HTTP3Server()
         let port = try #require(server?.port)
         let url = try #require(server?.url())
@@ -196,8 +196,8 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    /// RFC 7838: what an origin names is where the next request goes, over HTTP/3.
-    @Test func altSvcLeadsToHTTP3() async throws {
+    /// RFC 7838: the next request goes to the announced alternative, over HTTP/3.
+    @Test func altSvcSwitchesToHTTP3() async throws {
         let other = try await HTTP3Server()
         let origin = try await HTTP3Server(isSilent: true, alternative: "h3=\":\(other.port)\"")
         try await withTransport(trusting(.automatic) { $0.altSvc = .memory }) { transport async throws in
@@ -208,8 +208,8 @@ import Testing
         }
     }
 
-    /// Nobody answers there: the call goes to the origin, and so do the next ones.
-    @Test func altSvcOfNobodyCostsNoCall() async throws {
+    /// Nothing listens at the alternative: this request and later ones go to the origin.
+    @Test func unreachableAlternativeFailsNoCall() async throws {
         let closed = try ClosedPort()
         let origin = try await HTTP3Server(isSilent: true, alternative: "h3=\":\(closed.port)\"")
         let configuration = trusting(.automatic) {
@@ -222,7 +222,7 @@ import Testing
         }
     }
 
-    @Test func serverThatIsGoneSaysSo() async throws {
+    @Test func unreachableServerErrorNamesHTTP3() async throws {
         let closed = try ClosedPort()
         try await withTransport(trusting()) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "https://127.0.0.1:\(closed.port)/"))
@@ -233,9 +233,9 @@ import Testing
 
     // MARK: The race
 
-    @Test func raceIsWonByHTTP3() async throws {
+    @Test func http3WinsTheRace() async throws {
         let server = try await HTTP3Server()
-        // So long that a slow machine loses no race.
+        // Long enough that HTTP/3 wins on a slow machine too.
         let configuration = trusting(.http3) { $0.happyEyeballsDelay = .seconds(20) }
         try await withTransport(configuration) { transport async throws in
             for _ in 0..<3 { #expect(try await transport.get(server.url(host: "127.0.0.1")).version == .http3) }
@@ -243,13 +243,13 @@ import Testing
         }
     }
 
-    @Test func networkWithoutUDPIsTriedOnce() async throws {
+    @Test func lostRaceIsNotRepeated() async throws {
         let server = try await HTTP3Server(isSilent: true)
         try await withTransport(trusting(.http3)) { transport async throws in
             #expect(try await transport.get(server.url()).version == .http1_1)
             let datagrams = server.datagrams
             #expect(datagrams > 0)
-            // A key of its own is no reason to take the connection that is there.
+            // The pin forces a new connection, which must not race again.
             let pin = try #require(TestCertificates.shared).pin
             let request = HTTPRequest("GET", server.url()).with { $0.pinnedPublicKeys = [pin] }
             let response = try await transport.answer(to: request)
@@ -258,7 +258,7 @@ import Testing
         }
     }
 
-    @Test func raceKeepsToProxiesAndClearText() async throws {
+    @Test func proxiesAndClearTextAreNotRaced() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         let configuration = trusting(.http3)
@@ -270,7 +270,7 @@ import Testing
         }
     }
 
-    @Test func onlyHTTP3ExcludesWhatHasNone() async throws {
+    @Test func http3OnlyRefusesConflictingSettings() async throws {
         try await withTransport(trusting()) { transport async throws in
             let clear = HTTPRequest("GET", "http://127.0.0.1:1/")
             #expect(try await transport.failure(of: clear).message.contains("https"))
@@ -292,8 +292,8 @@ import Testing
 
     // MARK: Safety
 
-    /// On a second connection, when the server's ticket is there, no packet goes out before the handshake is over.
-    @Test(arguments: ["GET", "POST"]) func nothingIsSentEarly(method: String) async throws {
+    /// Not even on a second connection, with the server's ticket, is a request sent before the handshake is complete.
+    @Test(arguments: ["GET", "POST"]) func requestIsNeverSentAsEarlyData(method: String) async throws {
         let server = try await HTTP3Server(idle: 1)
         let relay = try await DatagramRelay(to: server)
         try await withTransport(trusting()) { transport async throws in
@@ -308,7 +308,7 @@ import Testing
     }
 
     @Test(arguments: [HTTPVersionPolicy.http3, .http3Only])
-    func addressGuardHoldsOverQUIC(version: HTTPVersionPolicy) async throws {
+    func privateAddressesAreBlockedOverQUIC(version: HTTPVersionPolicy) async throws {
         let server = try await HTTP3Server(isSilent: true)
         let guarded = trusting(version) { $0.blocksPrivateAddresses = true }
         try await withTransport(guarded) { transport async throws in
@@ -323,7 +323,7 @@ import Testing
         }
     }
 
-    @Test func pinsHoldOverQUIC() async throws {
+    @Test func pinsAreCheckedOverQUIC() async throws {
         let server = try await HTTP3Server()
         let pin = try #require(TestCertificates.shared).pin
         let other = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
@@ -350,10 +350,10 @@ import Testing
     }
 }
 
-/// What a libcurl without HTTP/3 does with the setting.
+/// A libcurl without HTTP/3 refuses the setting.
 @Suite(.enabled(if: !GlobalCurl.has(CURL_VERSION_HTTP3), "this libcurl has HTTP/3")) struct HTTP3RefusalTests {
     @Test(arguments: [HTTPVersionPolicy.http3, .http3Only])
-    func missingHTTP3IsRefused(version: HTTPVersionPolicy) async throws {
+    func http3SettingIsRefused(version: HTTPVersionPolicy) async throws {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(configuration: testConfiguration { $0.version = version })
         }
@@ -370,11 +370,11 @@ import Testing
 
 @Suite struct LibcurlVersionTests {
     @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_TEST_LIBCURL"] != nil, "for scripts/test --libcurl 8"))
-    func libcurlAskedForIsLoaded() {
+    func requestedLibcurlIsLoaded() {
         #expect(ProcessInfo.processInfo.environment["LAT_TEST_LIBCURL"] == "\(GlobalCurl.runtimeVersion >> 16)")
     }
 
-    @Test func losingOriginsAreForgottenInTime() {
+    @Test func losingOriginsExpireAndAreBounded() {
         var losers = LosingOrigins()
         let start = MonotonicTime(nanoseconds: 0)
         losers.insert("https://a:443", start)

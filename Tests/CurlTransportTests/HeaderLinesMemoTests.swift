@@ -4,7 +4,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// The lines of a request are kept for the next one like it.
+/// The lines of a request are reused for the next equal one.
 @Suite struct HeaderLinesMemoTests {
     private let lines = HeaderLines(userAgent: "test")
 
@@ -12,7 +12,7 @@ import Testing
         try lines.lines(for: request, body: request.body.map { try PreparedBody($0) }, decompresses: decompresses)
     }
 
-    @Test func keptLinesAreThoseOfNewOnes() throws {
+    @Test func memoizedLinesEqualNewOnes() throws {
         let bodies: [HTTPBody?] = [
             nil, .text("a"), .json(["a": 1]), .data(Data(count: 100_000)), .data(Data(count: 2_000_000)),
             .multipart([UploadFile(name: "a", value: "b")]),
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func tokenIsNotKept() throws {
+    @Test func bearerTokenIsNotMemoized() throws {
         for token in ["one", "two"] {
             let request = HTTPRequest("GET", "http://a.example/", headers: ["A": "1"]).with {
                 $0.authentication = .bearer(token: token)

@@ -4,7 +4,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Whatever a caller passes on from elsewhere, it can make no second request or header of it.
+/// Values with control characters cannot inject header fields or requests.
 @Suite struct InjectionTests {
     private static let evil = [
         "\r\nX-Injected: 1", "\nX-Injected: 1", "\r", "\u{0}", "a\r\n\r\nGET /second HTTP/1.1\r\n\r\n",
@@ -24,21 +24,21 @@ import Testing
         }
     }
 
-    @Test func throughTheMethod() async throws {
+    @Test func invalidMethodIsRefused() async throws {
         try await expectNothingSent { HTTPRequest("GET" + $1, $0.url()) }
         try await expectNothingSent { server, _ in HTTPRequest("", server.url()) }
         try await expectNothingSent { server, _ in HTTPRequest("GET /second", server.url()) }
         try await expectNothingSent { server, _ in HTTPRequest("CONNECT", server.url()) }
     }
 
-    @Test func throughTheAddress() async throws {
+    @Test func controlCharacterInURLIsRefused() async throws {
         try await expectNothingSent { HTTPRequest("GET", $0.url("/" + $1)) }
         try await expectNothingSent { HTTPRequest("GET", $0.url("/?q=" + $1)) }
         try await expectNothingSent { HTTPRequest("GET", "http://u\($1):p@127.0.0.1:\($0.port)/") }
         try await expectNothingSent { HTTPRequest("GET", "http://127.0.0.1:\($0.port)\($1)/") }
     }
 
-    @Test func throughHeaders() async throws {
+    @Test func invalidHeaderIsRefused() async throws {
         try await expectNothingSent { HTTPRequest("GET", $0.url(), headers: ["X" + $1: "1"]) }
         try await expectNothingSent { HTTPRequest("GET", $0.url(), headers: ["X": "1" + $1]) }
         try await expectNothingSent {
@@ -50,7 +50,7 @@ import Testing
         try await expectNothingSent { HTTPRequest("GET", $0.url(), headers: ["Content-Length": "0" + $1]) }
     }
 
-    @Test func throughMediaTypesOfBodies() async throws {
+    @Test func controlCharacterInMediaTypeIsRefused() async throws {
         try await expectNothingSent {
             HTTPRequest("POST", $0.url(), body: .data(Data("x".utf8), contentType: "a/b" + $1))
         }
@@ -64,13 +64,13 @@ import Testing
         }
     }
 
-    @Test func throughCredentials() async throws {
+    @Test func controlCharacterInTokenIsRefused() async throws {
         try await expectNothingSent { server, evil in
             HTTPRequest("GET", server.url()).with { $0.authentication = .bearer(token: "a" + evil) }
         }
     }
 
-    @Test func throughCredentialsOfDigest() async throws {
+    @Test func digestUserCannotInjectFields() async throws {
         let server = try MockServer()
         server.fallback { request in
             request.headers["Authorization"] == nil
@@ -87,8 +87,8 @@ import Testing
         }
     }
 
-    /// They are escaped, not refused.
-    @Test func throughNamesOfUploads() async throws {
+    /// Names are escaped, not refused.
+    @Test func uploadNamesAreEscaped() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func throughTheUserAgent() {
+    @Test func controlCharacterInUserAgentIsRefused() {
         for evil in Self.evil {
             let error = #expect(throws: NetworkError.self) {
                 try CurlTransport(configuration: testConfiguration { $0.userAgent = "a" + evil })
@@ -115,12 +115,12 @@ import Testing
         }
     }
 
-    @Test func percentEncodedOnesStayEncoded() async throws {
+    @Test func percentEncodedCharactersStayEncoded() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             _ = try await transport.get(server.url("/a%0d%0aX-Injected:%201?q=%0D%0A%00"))
-            // libcurl 8 writes the digits of an escape as capitals, which means the same (RFC 3986 §2.1).
+            // libcurl 8 writes the hex digits of percent-encoding in upper case, which is equivalent (RFC 3986 §2.1).
             #expect(server.requests.map { $0.target.uppercased() } == ["/A%0D%0AX-INJECTED:%201?Q=%0D%0A%00"])
             #expect(server.requests.first?.headers["X-Injected"] == nil)
         }

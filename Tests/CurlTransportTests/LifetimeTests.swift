@@ -5,16 +5,16 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// The descriptors that libdispatch takes for good when it first needs them (epoll, eventfd, timerfd); an engine that
-/// left one behind would exceed them many times over.
+/// The descriptors that libdispatch opens at first use and never closes (epoll, eventfd, timerfd). An engine that
+/// leaked one would exceed them many times over.
 private let dispatchSlack = 3
 
-/// What is left of an engine. Each test runs in a process of its own, whose threads, descriptors and memory are its alone.
+/// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be counted.
 ///
-/// One after the other: while such a process lives, the one that started it waits on a thread of the common pool, and
-/// that has no more of them than the machine has cores.
+/// Serialized: for each such process, a thread of the common pool waits, and the pool has only as many threads as the
+/// machine has cores.
 @Suite(.serialized) struct LifetimeTests {
-    @Test func lettingGoOfTheLastReferenceEndsTheThread() async {
+    @Test func releasedTransportEndsItsThread() async {
         await #expect(processExitsWith: .success) {
             let server = try MockServer()
             server.fallback { _ in .text("x") }
@@ -28,8 +28,8 @@ private let dispatchSlack = 3
         }
     }
 
-    /// Streams hold their engine while they are read; when they are over they do no longer, also those that had to wait.
-    @Test func streamsThatAreOverDoNotHoldTheirEngine() async {
+    /// Streams retain their engine until they end, also those whose requests were queued.
+    @Test func finishedStreamsReleaseTheEngine() async {
         await #expect(processExitsWith: .success) {
             let server = try MockServer()
             server.fallback { _ in .text("hello") }
@@ -50,7 +50,7 @@ private let dispatchSlack = 3
         }
     }
 
-    @Test func aStreamKeepsItsEngineUntilItIsRead() async {
+    @Test func unreadStreamKeepsTheEngineAlive() async {
         await #expect(processExitsWith: .success) {
             let size: Int64 = 8 << 20
             let server = try MockServer()
@@ -66,8 +66,8 @@ private let dispatchSlack = 3
         }
     }
 
-    /// Streams, uploads, cancellations, timeouts, refusals, suspended ones: afterwards the process holds what it held before.
-    @Test func aBusyLifeLeavesNeitherDescriptorsNorThreads() async {
+    /// After streams, uploads, cancellations, timeouts and failures, the process holds no more than before.
+    @Test func busyEngineLeaksNothing() async {
         await #expect(processExitsWith: .success) {
             @Sendable func live() async throws {
                 let server = try MockServer()
@@ -105,7 +105,7 @@ private let dispatchSlack = 3
                 }
             }
             try await live()
-            // The clock of the first sleep takes descriptors for good.
+            // The first sleep opens descriptors that stay open.
             try await Task.sleep(for: .milliseconds(1))
             try await eventually("the end of the thread") { ProcessFacts.threads(named: "lat-engine") == 0 }
             let (descriptors, memory) = (ProcessFacts.descriptors, ProcessFacts.residentBytes)
@@ -121,11 +121,11 @@ private let dispatchSlack = 3
         }
     }
 
-    @Test func manyEnginesAreIndependent() async {
+    @Test func manyEnginesLeakNoThreadOrDescriptor() async {
         await #expect(processExitsWith: .success) {
             let server = try MockServer()
             server.fallback { _ in .text("x") }
-            // The clock of the first sleep takes descriptors for good.
+            // The first sleep opens descriptors that stay open.
             try await Task.sleep(for: .milliseconds(1))
             let descriptors = ProcessFacts.descriptors
             for _ in 0..<10 {
@@ -152,7 +152,7 @@ private let dispatchSlack = 3
         }
     }
 
-    @Test func aGigabyteIsSentFromAFileInConstantMemory() async {
+    @Test func largeFileIsSentInConstantMemory() async {
         await #expect(processExitsWith: .success) {
             let size: Int64 = 1 << 30
             let directory = try TemporaryDirectory()
@@ -176,8 +176,8 @@ private let dispatchSlack = 3
         }
     }
 
-    /// While nobody reads, the server gets rid of a bounded number of bytes and nothing grows here.
-    @Test func aSlowReaderHoldsTheServerBackInConstantMemory() async {
+    /// While nobody reads, the server sends a bounded number of bytes and memory does not grow.
+    @Test func slowReaderKeepsMemoryConstant() async {
         await #expect(processExitsWith: .success) {
             let size: Int64 = 1 << 30
             let server = try MockServer()
@@ -187,7 +187,7 @@ private let dispatchSlack = 3
             var iterator = try await transport.send(request).body.makeAsyncIterator()
             var offset = Int64(try await iterator.next()?.count ?? 0)
             let before = ProcessFacts.residentBytes
-            // Other requests go on meanwhile, and by their number the transfer had every chance to run ahead.
+            // The many other requests give the transfer time to read ahead.
             server.fallback { _ in .text("x") }
             for _ in 0..<200 { _ = try await transport.get(server.url("/other")) }
             #expect(ProcessFacts.residentBytes - before < 24 << 20)
@@ -204,15 +204,15 @@ private let dispatchSlack = 3
         }
     }
 
-    /// In a network namespace of its own, where no name server can be reached.
-    @Test func aNameThatIsNotFoundSaysSo() async {
+    /// Runs in a network namespace, where no DNS server can be reached.
+    @Test func unknownHostFailsWithDNSError() async {
         await #expect(processExitsWith: .success) {
             typealias Unshare = @convention(c) (CInt) -> CInt
             guard let symbol = dlsym(nil, "unshare"), unsafeBitCast(symbol, to: Unshare.self)(0x4000_0000) == 0 else {
                 print("skipped: this system allows no network namespace (unshare: \(String(cString: strerror(errno))))")
                 return
             }
-            // Threads are in the namespace of the one that starts them, so the engine's and its look-ups are too.
+            // A thread inherits the namespace of its creator, so the engine and its name look-ups are in it.
             let transport = try CurlTransport(configuration: testConfiguration())
             let error = try await transport.failure(of: HTTPRequest("GET", "http://no-such-host.invalid/"))
             #expect(error.kind == .dns, "\(error)")
@@ -222,17 +222,17 @@ private let dispatchSlack = 3
     }
 
     @Test(arguments: 0..<6)
-    func exitingInTheMiddleOfTransfersIsClean(round: Int) async {
+    func exitDuringTransfersSucceeds(round: Int) async {
         await #expect(processExitsWith: .success) { try await exitWhileBusy() }
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"), arguments: 0..<8)
-    func exitingInTheMiddleOfTLSIsClean(round: Int) async {
+    func exitDuringTLSTransfersSucceeds(round: Int) async {
         await #expect(processExitsWith: .success) { try await exitWhileBusy(with: Servers.nginxTLS) }
     }
 }
 
-/// Starts a good many transfers and ends the process while they go on.
+/// Starts many transfers and exits the process while they run.
 private func exitWhileBusy(with base: String? = nil) async throws {
     let server = try MockServer()
     server.fallback { _ in .pattern(byteCount: 1 << 40) }
@@ -255,11 +255,11 @@ private func exitWhileBusy(with base: String? = nil) async throws {
     exit(0)
 }
 
-/// Waits for something that nobody announces: looks again and again, and gives up after ten seconds.
+/// Polls a condition for which there is no event, for at most ten seconds.
 func eventually(
     _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ isSo: @escaping @Sendable () -> Bool
 ) async throws {
-    // Recorded, not thrown: an error that leaves the body of an exit test is a crash without a word.
+    // Recorded, not thrown: an error thrown from an exit test crashes it without a message.
     do {
         try await within(.seconds(10), what, sourceLocation: sourceLocation) {
             while !isSo() { try await Task.sleep(for: .milliseconds(2)) }

@@ -22,7 +22,7 @@ import Testing
         "back\\slash",
         "'", " ", "tab\tin", "a=b&c",
     ])
-    func namesSurvive(name: String) async throws {
+    func namesArriveUnchanged(name: String) async throws {
         let form = try await send([
             UploadFile(name: name, value: "v"), UploadFile(name: "f", fileName: name, data: Data("d".utf8)),
         ])
@@ -34,7 +34,7 @@ import Testing
 
     @Test(
         .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"))
-    func httpbinUnderstands() async throws {
+    func httpbinParsesTheForm() async throws {
         let base = try #require(Servers.httpbin)
         let directory = try TemporaryDirectory()
         let path = try directory.write(Data("from disk".utf8), to: "ünï.txt")
@@ -80,14 +80,14 @@ import Testing
     }
 
     @Test(arguments: ["multipart/form-data", "Multipart/Form-Data; charset=utf-8"])
-    func theBoundaryIsKeptWhenTheCallerNamesTheType(type: String) async throws {
+    func callersMediaTypeKeepsTheBoundary(type: String) async throws {
         let form = try await send([UploadFile(name: "a", value: "b")], headers: ["Content-Type": type])
         #expect(form.mediaType == type.prefix { $0 != ";" })
         #expect(form.parts.map(\.body) == [Data("b".utf8)])
     }
 
     @Test(arguments: [nil, 5] as [Int64?])
-    func aPartMayBeAStream(length: Int64?) async throws {
+    func streamedPartIsSent(length: Int64?) async throws {
         let chunks = AsyncStream<Data> {
             for text in ["he", "ll", "o"] { $0.yield(Data(text.utf8)) }
             $0.finish()
@@ -99,7 +99,7 @@ import Testing
         #expect(form.parts.map { String(decoding: $0.body, as: UTF8.self) } == ["1", "hello", "2"])
     }
 
-    @Test func aPartThatFailsFailsTheRequest() async throws {
+    @Test func failingPartFailsTheRequest() async throws {
         struct Broken: Error {}
         let server = try MockServer()
         try await withTransport { transport async throws in
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func noPartsAtAllAreSentOrRefusedButNeverHang() async throws {
+    @Test func emptyFormDoesNotHang() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test func partsAreSentAgainOnAFreshConnection() async throws {
+    @Test func formIsResentOnFreshConnection() async throws {
         let directory = try TemporaryDirectory()
         let data = MockPattern.bytes(in: 0..<300_000)
         let path = try directory.write(data, to: "a.bin")

@@ -25,7 +25,7 @@ import Testing
                 let answer = try await transport.get("http://shop.example:\(server.port)/")
                 #expect(answer.text == "shop.example:\(server.port)")
             }
-            // A handle that was reset asks there too.
+            // A request that resets its handle uses the same resolver.
             let post = HTTPRequest(
                 "POST", "http://other.example:\(server.port)/", body: .stream { AsyncStream { $0.finish() } })
             #expect(try await transport.answer(to: post).status == 200)
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func tlsServersAreFoundOverHTTPS() async throws {
+    @Test func httpsHostIsLookedUpOverHTTPS() async throws {
         let resolver = try await DoHServer()
         let server = try await TLSServer()
         try await withTransport(try configuration(resolver.url())) { transport async throws in
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func manyLookUpsOverHTTPSRunAtOnce() async throws {
+    @Test func lookUpsOverHTTPSRunConcurrently() async throws {
         let resolver = try await DoHServer()
         let server = try MockServer()
         server.fallback { _ in .text("x") }
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func addressesFromHTTPSAreGuarded() async throws {
+    @Test func privateAddressFromDoHIsBlocked() async throws {
         let resolver = try await DoHServer(address: "10.1.2.3")
         let configuration = try configuration(resolver.url()) { $0.blocksPrivateAddresses = true }
         try await withTransport(configuration) { transport async throws in
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func aHangingDoHServerEndsWithTheConnectTimeout() async throws {
+    @Test func hangingDoHServerTimesOut() async throws {
         let resolver = try await DoHServer()
         let configuration = try configuration(resolver.url("/hang")) { $0.connectTimeout = .milliseconds(700) }
         try await withTransport(configuration) { transport async throws in
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(arguments: ["/html", "/garbage", "/none"])
-    func aDoHServerThatLiesIsNamed(path: String) async throws {
+    func errorNamesInvalidDoHServer(path: String) async throws {
         let resolver = try await DoHServer()
         try await withTransport(try configuration(resolver.url(path))) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func anAbsentDoHServerIsNamed() async throws {
+    @Test func errorNamesUnreachableDoHServer() async throws {
         let closed = try ClosedPort()
         let url = "https://localhost:\(closed.port)/dns-query"
         try await withTransport(try configuration(url)) { transport async throws in
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(arguments: ["stranger", "elsewhere"])
-    func aDoHServerThatIsNotTrustedIsNotAsked(certificate: String) async throws {
+    func untrustedDoHServerIsNotUsed(certificate: String) async throws {
         let resolver = try await DoHServer(certificate)
         try await withTransport(try configuration(resolver.url())) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "http://shop.example/"))
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func aManagerWithoutVerificationAsksAnyDoHServer() async throws {
+    @Test func unverifiedManagerUsesAnyDoHServer() async throws {
         let resolver = try await DoHServer("stranger")
         let server = try MockServer()
         server.fallback { _ in .text("x") }
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(arguments: ["http://dns.example/", "dns.example", "", "https://", "ftp://dns.example/"])
-    func aResolverHasToBeAnHTTPSURL(url: String) throws {
+    func resolverMustBeAnHTTPSURL(url: String) throws {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(configuration: testConfiguration { $0.nameResolver = .https(url) })
         }
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["dns.example"], ["9.9.9.9", "x"], ["9.9.9.9:0"], ["9.9.9.9:99999"], ["[::1]53"]])
-    func aDNSServerHasToBeAnAddress(servers: [String]) throws {
+    func dnsServerMustBeAnAddress(servers: [String]) throws {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(configuration: testConfiguration { $0.nameResolver = .servers(servers) })
         }
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(arguments: ["9.9.9.9", "192.0.2.1:5353", "[2620:fe::fe]:53", "2620:fe::fe"])
-    func dnsServersNeedALibcurlWithAres(server: String) async throws {
+    func dnsServersRequireCAres(server: String) async throws {
         let configuration = testConfiguration { $0.nameResolver = .servers([server]) }
         if LibcurlFacts.current.features.contains("DNS servers") {
             try await withTransport(configuration) { _ in }

@@ -9,7 +9,7 @@ import Testing
         "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
     }
 
-    /// What a server at `host` is told by a manager with this file.
+    /// Returns the `Authorization` field that a manager with this file sends to a host.
     private func sent(
         _ text: String, to host: String, _ change: (inout HTTPRequest) -> Void = { _ in }
     ) async throws -> String? {
@@ -28,7 +28,7 @@ import Testing
         return server.requests.first?.headers["Authorization"]
     }
 
-    @Test func aHostGetsItsCredentials() async throws {
+    @Test func credentialsAreSentToTheirHost() async throws {
         let file =
             "machine shop.example login ada password \"two words\"\nmachine other.example\n\tlogin b\n\tpassword c\n"
         #expect(try await sent(file, to: "shop.example") == header("ada", "two words"))
@@ -38,7 +38,7 @@ import Testing
         #expect(try await sent("default login anyone password d", to: "127.0.0.1") == header("anyone", "d"))
     }
 
-    @Test func theCallersCredentialsWin() async throws {
+    @Test func callersCredentialsTakePrecedence() async throws {
         let file = "machine shop.example login ada password x"
         #expect(try await sent(file, to: "shop.example") { $0.headers["Authorization"] = "Own" } == "Own")
         #expect(try await sent(file, to: "shop.example") { $0.headers["authorization"] = nil } == nil)
@@ -50,7 +50,7 @@ import Testing
         #expect(inURL == header("eve", "pw"))
     }
 
-    @Test func credentialsDoNotStayWithAConnection() async throws {
+    @Test func credentialsAreNotKeptWithAConnection() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine shop.example login a password b".utf8), to: "netrc")
         let server = try MockServer()
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func theFormatIsReadWhole() throws {
+    @Test func allKeywordsAreParsed() throws {
         let netrc = try Netrc(
             """
             # machine commented.example login no password no
@@ -93,7 +93,7 @@ import Testing
         ("machine", 1), ("machine a\nlogin", 2), ("login ada", 1), ("machine a login b\n\npasswort c", 3),
         ("machine a password \"open\n", 1), ("machine a login b password c secret", 1),
     ])
-    func aMalformedFileIsRefusedWithItsLine(text: String, line: Int) throws {
+    func malformedFileIsRefusedWithItsLine(text: String, line: Int) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(text.utf8), to: "netrc")
         let error = #expect(throws: NetworkError.self) {
@@ -104,7 +104,7 @@ import Testing
         #expect(error?.message.contains("secret") == false)
     }
 
-    @Test func aFileThatCannotBeReadIsRefused() throws {
+    @Test func unreadableFileIsRefused() throws {
         let directory = try TemporaryDirectory()
         let binary = try directory.write(Data([0xFF, 0x00, 0xFE]), to: "binary")
         for path in [directory.path(of: "missing"), directory.path, binary] {

@@ -10,9 +10,9 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct NetworkWatchTests {
-    // MARK: News and noise
+    // MARK: Messages of the kernel
 
-    /// A message of rtnetlink.
+    /// Makes an rtnetlink message.
     private func message<Body>(_ type: Int, _ body: Body, _ attributes: [(UInt16, [UInt8])] = []) -> [UInt8] {
         var payload = withUnsafeBytes(of: body) { Array($0) }
         for (kind, value) in attributes {
@@ -37,18 +37,18 @@ import Testing
         return link
     }
 
-    @Test func aLinkIsNewsWhenItGoesUpOrDown() {
+    @Test func linkUpOrDownIsAChange() {
         var changes = NetworkChanges()
         let up = message(Int(RTM_NEWLINK), link(7, flags: 0x1_1043))
         #expect(isNews(&changes, up))
         #expect(!isNews(&changes, up))
-        // IFF_PROMISC is nothing to us.
+        // A change of IFF_PROMISC is not relevant.
         #expect(!isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1_1143))))
         #expect(isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1002))))
         #expect(isNews(&changes, message(Int(RTM_DELLINK), link(7, flags: 0))))
     }
 
-    @Test func anAddressIsNewsOnceHoweverOftenItIsRenewed() {
+    @Test func renewedAddressIsNoChange() {
         var changes = NetworkChanges()
         var body = ifaddrmsg()
         body.ifa_index = 3
@@ -62,7 +62,7 @@ import Testing
         #expect(isNews(&changes, renewed))
     }
 
-    @Test func aRouteIsNewsUnlessTheKernelMadeItForItself() {
+    @Test func clonedRouteIsNoChange() {
         var changes = NetworkChanges()
         #expect(isNews(&changes, message(Int(RTM_DELROUTE), rtmsg())))
         var cloned = rtmsg()
@@ -70,7 +70,7 @@ import Testing
         #expect(!isNews(&changes, message(Int(RTM_NEWROUTE), cloned)))
     }
 
-    @Test func severalMessagesAndCutOnes() {
+    @Test func multipleAndTruncatedMessagesAreParsed() {
         var changes = NetworkChanges()
         var cloned = rtmsg()
         cloned.rtm_flags = 0x200
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: Bursts
 
-    @Test func aBurstIsToldOnceAndNotTooLate() {
+    @Test func burstIsReportedOnceWithin500Milliseconds() {
         var schedule = ChangeSchedule()
         #expect(schedule.due == .distantFuture)
         let start = MonotonicTime(nanoseconds: 0)
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: Connections
 
-    @Test func aLoopbackConnectionIsNotGone() async throws {
+    @Test func loopbackConnectionIsReused() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport in
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    /// libcurl does not watch the socket of a transfer whose reader is behind, no more than that of an idle connection.
+    /// libcurl watches the socket of a paused transfer as little as that of an idle connection.
     @Test func pausedTransferKeepsItsConnection() async throws {
         let server = try MockServer()
         let other = try MockServer()
@@ -125,8 +125,8 @@ import Testing
         }
     }
 
-    /// Eight idle connections to one server are one question, and while it is open the engine goes on.
-    @Test func connectionsAreLookedAtOnceOffTheThread() async throws {
+    /// Eight idle connections to one server are checked once, and the engine does not wait for the check.
+    @Test func connectionsAreCheckedOnceInBackground() async throws {
         let count = Box(0)
         let server = try RawServer { connection in
             while !connection.read().isEmpty {
@@ -157,14 +157,14 @@ import Testing
             mayAnswer.signal()
             await isOver.value
             #expect(asked.value == [1])
-            // All were said to be gone.
+            // The check reported all of them as gone.
             #expect(try await !transport.get(server.url()).timings.connectionReused)
         }
     }
 }
 
 extension CurlTransport {
-    /// Lets the engine believe that the network has changed, and returns when it has dealt with that.
+    /// Reports a network change to the engine and returns when it has been handled.
     fileprivate func networkHasChanged(
         findGone: (@Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds>)? = nil
     ) async {

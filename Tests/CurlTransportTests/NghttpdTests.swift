@@ -5,7 +5,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// nghttpd on a port of its own, which it keeps when it is started anew.
+/// nghttpd on a port of its own, which it keeps across restarts.
 private final class Nghttpd: Sendable {
     static let fileSize = 10 << 20
 
@@ -15,7 +15,7 @@ private final class Nghttpd: Sendable {
     private let isSecure: Bool
     private let process: Box<ChildProcess>
 
-    /// Serves `/file`, the pattern of 10 MiB, and by default sends back what is posted.
+    /// Serves `/file`, a pattern of 10 MiB, and by default echoes what is posted.
     init(_ options: [String] = ["--echo-upload"], isSecure: Bool = true) async throws {
         directory = try TemporaryDirectory()
         try directory.writePattern(byteCount: Int64(Self.fileSize), to: "file")
@@ -38,12 +38,12 @@ private final class Nghttpd: Sendable {
                     : ["--no-tls", "\(port)"]))
     }
 
-    /// Ends it at once, in the middle of what it sends.
+    /// Kills the server at once, even while it is sending.
     func end() async throws {
         try await process.value.kill(listeningOn: reserved.port)
     }
 
-    /// Waits until so many streams were opened; `--verbose` tells.
+    /// Waits until this many streams were opened, which `--verbose` prints.
     func awaitStreams(_ count: Int) async throws {
         try await process.value.awaitOutput("\(count) streams") { output in
             output.split(separator: "\n").count { $0.hasSuffix("; Open new stream") } >= count ? () : nil
@@ -62,14 +62,14 @@ private final class Nghttpd: Sendable {
     }
 }
 
-/// HTTP/2 with the server of the nghttp2 library.
+/// HTTP/2 against nghttpd, the server of nghttp2.
 @Suite(.needs("nghttpd"), .enabled(if: TestCertificates.shared != nil, "needs openssl"))
 struct NghttpdTests {
     private func configuration() -> CurlTransport.Configuration {
         testConfiguration { $0.tls.caFile = TestCertificates.shared?.authority }
     }
 
-    /// The uploads end when the server has seen the head of each, so all are under way at the same time.
+    /// The uploads end only when the server has seen all their heads, so they all run concurrently.
     @Test func streamsShareOneConnection() async throws {
         let server = try await Nghttpd(["--echo-upload", "--verbose"])
         let allAreOpen = Event()
@@ -101,11 +101,11 @@ struct NghttpdTests {
         }
     }
 
-    /// Padding, small windows and an unsaid length change nothing.
+    /// Neither padding, small windows nor a missing length change the bodies.
     @Test(arguments: [
         [], ["--padding=255"], ["--window-bits=15", "--connection-window-bits=16"], ["--no-content-length"],
     ])
-    func largeBodiesGoBothWays(options: [String]) async throws {
+    func largeBodiesArriveInBothDirections(options: [String]) async throws {
         let server = try await Nghttpd(["--echo-upload"] + options)
         let data = MockPattern.bytes(in: 0..<Int64(Nghttpd.fileSize))
         try await withTransport(configuration()) { transport async throws in
@@ -130,8 +130,8 @@ struct NghttpdTests {
         }
     }
 
-    /// Without a `Content-Length`: at the end of a known length libcurl 7.88 does not wait for trailers.
-    @Test func trailersFollowTheBody() async throws {
+    /// Without `Content-Length`: after a body of known length, libcurl 7.88 does not wait for trailers.
+    @Test func responseTrailersAreReceived() async throws {
         let server = try await Nghttpd(["--no-content-length", "--trailer=x-checksum: abc", "--trailer=x-count: 10"])
         try await withTransport(configuration()) { transport async throws in
             let response = try await transport.answer(to: server.request())
@@ -142,9 +142,9 @@ struct NghttpdTests {
         }
     }
 
-    /// The server answers when it has seen the head of the request, and resets the stream without an error (RFC 9113 §8.1).
-    /// libcurl 7.88 may then lose the answer; either way the connection carries the next request.
-    @Test func answerBeforeTheBodyIsTaken() async throws {
+    /// The server answers after the request's head and resets the stream with NO_ERROR (RFC 9113 §8.1). libcurl 7.88
+    /// may lose that response, but the connection carries the next request.
+    @Test func earlyResponseIsAccepted() async throws {
         let server = try await Nghttpd(["--early-response"])
         try await withTransport(configuration()) { transport async throws in
             let post = server.request("POST", "/nothing", body: .data(Data(count: Nghttpd.fileSize)))
@@ -158,7 +158,7 @@ struct NghttpdTests {
         }
     }
 
-    @Test(arguments: [true, false]) func restartFailsTheCallUnderWay(isSecure: Bool) async throws {
+    @Test(arguments: [true, false]) func killedServerFailsTheRunningCall(isSecure: Bool) async throws {
         let server = try await Nghttpd(isSecure: isSecure)
         try await withTransport(configuration()) { transport async throws in
             let readsOn = Event()
@@ -182,8 +182,8 @@ struct NghttpdTests {
         }
     }
 
-    /// The connection that it closed is in the pool.
-    @Test(arguments: ["GET", "POST"]) func restartBetweenCallsGoesUnnoticed(method: String) async throws {
+    /// The closed connection is still in the pool.
+    @Test(arguments: ["GET", "POST"]) func restartBetweenCallsFailsNoCall(method: String) async throws {
         let server = try await Nghttpd()
         let body = method == "POST" ? HTTPBody.text("pay") : nil
         try await withTransport(configuration()) { transport async throws in

@@ -5,8 +5,8 @@ import LATTesting
 import Testing
 
 @Suite struct PooledConnectionTests {
-    /// Replies once on a kept connection, then takes the next request and closes without a byte: the connection was
-    /// stale and the client could not know.
+    /// A server that answers once, then reads the next request and closes the connection without a response, as on a
+    /// stale connection.
     private func staleServer(_ replies: MockReply...) throws -> MockServer {
         let server = try MockServer()
         server.enqueue([.text("first"), .noReply] + replies)
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func connectionsAreKeptAndUsedAgain() async throws {
+    @Test func connectionIsReused() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(one()) { transport async throws in
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "PUT", "DELETE"])
-    func aRequestThatMayBeRepeatedIsWhenTheConnectionWasStale(method: String) async throws {
+    func idempotentRequestIsRepeated(method: String) async throws {
         let server = try staleServer(.text("again"))
         try await withTransport(one()) { transport async throws in
             _ = try await transport.get(server.url("/a?1"))
@@ -43,9 +43,8 @@ import Testing
         }
     }
 
-    /// libcurl keeps texts of earlier URLs: the handle has been used for several, and a repetition has to go to the
-    /// one that was meant.
-    @Test func theRepetitionGoesToTheRightAddress() async throws {
+    /// libcurl keeps parts of earlier URLs in a handle that was used for several, so the repetition might go to the wrong one.
+    @Test func repetitionUsesTheRequestsURL() async throws {
         let server = try MockServer()
         let other = try MockServer()
         server.fallback { _ in .text("x") }
@@ -57,7 +56,7 @@ import Testing
                 _ = try await transport.get(server.url("/again/\(round)"))
                 server.enqueue(.noReply)
                 _ = try await transport.get(server.url("/stale/\(round)?q=\(round)"))
-                // The handle's next request goes to its own address, not the repetition's.
+                // The handle's next request uses its own URL, not that of the repetition.
                 _ = try await transport.get(server.url("/stale/\(round)?q=\(round)"))
                 _ = try await transport.get(server.url("/after/\(round)"))
                 _ = try await transport.get(other.url("/other/after/\(round)"))
@@ -71,8 +70,8 @@ import Testing
         }
     }
 
-    /// libcurl counts repetitions by handle, and handles live long.
-    @Test func staleConnectionsInTheLifeOfAHandleDoNotAddUp() async throws {
+    /// libcurl counts repetitions per handle, and handles live long.
+    @Test func repetitionsOfAHandleDoNotAddUp() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(one()) { transport async throws in
@@ -85,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func repeatingHappensOnlyOnce() async throws {
+    @Test func requestIsRepeatedOnlyOnce() async throws {
         let server = try MockServer()
         server.enqueue(.text("first"), .noReply, .noReply, .text("never"))
         try await withTransport(one()) { transport async throws in
@@ -98,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PATCH"])
-    func aRequestWithEffectsThatWentOutIsNotRepeated(method: String) async throws {
+    func sentPostIsNotRepeated(method: String) async throws {
         let server = try staleServer(.text("never"))
         try await withTransport(one()) { transport async throws in
             _ = try await transport.get(server.url("/a"))
@@ -110,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func aConnectionFoundDeadBeforeSendingIsReplacedForEveryMethod() async throws {
+    @Test func closedConnectionIsReplacedForPost() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(one()) { transport async throws in
@@ -127,8 +126,8 @@ import Testing
         }
     }
 
-    /// A server that restarts closes all of them at once.
-    @Test(arguments: ["GET", "POST"]) func manyDeadConnectionsCostNoRequest(method: String) async throws {
+    /// A restarting server closes all connections at once.
+    @Test(arguments: ["GET", "POST"]) func manyClosedConnectionsFailNoRequest(method: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 12 }) { transport async throws in
@@ -146,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func aRepeatedBodyStartsAtItsFirstByte() async throws {
+    @Test func repeatedBodyStartsAtItsFirstByte() async throws {
         let data = MockPattern.bytes(in: 0..<300_000)
         let server = try staleServer(.text("again"))
         try await withTransport(one()) { transport async throws in
@@ -157,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func aStreamThatCanBeMadeAgainIsRepeatedAndOthersFail() async throws {
+    @Test func onlyReplayableStreamIsRepeated() async throws {
         let chunks = (0..<5).map { MockPattern.bytes(in: Int64($0) * 1000..<Int64($0 + 1) * 1000) }
         @Sendable func stream() -> AsyncStream<Data> {
             AsyncStream { continuation in

@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct PrewarmTests {
-    /// Sends requests at once, and answers when all were answered.
+    /// Sends requests concurrently and returns when all were answered.
     private static func send(_ count: Int, to url: String, on transport: CurlTransport) async throws {
         try await within {
             try await withThrowingTaskGroup(of: Int.self) { group in
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test func connectionsWaitForTheirRequests() async throws {
+    @Test func prewarmedConnectionsAreUsed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x").delayed(by: .milliseconds(50)) }
         try await withTransport { transport async throws in
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: TestCertificates.shared != nil)) func tlsIsDoneBeforehand() async throws {
+    @Test(.enabled(if: TestCertificates.shared != nil)) func tlsHandshakesAreDoneInAdvance() async throws {
         let server = try await EchoOrigin()
         let authority = try #require(TestCertificates.shared).authority
         try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func anIdleConnectionCounts() async throws {
+    @Test func idleConnectionCountsAsPrewarmed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func aWarmConnectionSendsWhatIsAskedOfIt() async throws {
+    @Test func prewarmedConnectionSendsRequestsUnchanged() async throws {
         let server = try MockServer()
         server.fallback { .text("\($0.method) \($0.headers["If-Modified-Since"] ?? "-") \($0.body.count)") }
         try await withTransport { transport async throws in
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func aServerThatIsNotThereIsToldAtOnce() async throws {
+    @Test func unreachableServerFailsThePrewarm() async throws {
         let closed = try ClosedPort()
         try await withTransport { transport async throws in
             let error = try await failure { try await transport.prewarm(closed.url(), connections: 2) }
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, -1, 6]) func theNumberHasToFitTheManager(count: Int) async throws {
+    @Test(arguments: [0, -1, 6]) func invalidConnectionCountIsRefused(count: Int) async throws {
         let server = try MockServer()
         try await withTransport { transport async throws in
             let error = try await failure { try await transport.prewarm(server.url(), connections: count) }

@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(arguments: ["length", "chunked", "to the end", "empty", "none"], [false, true])
-    func aDownloadEndsAtItsTotal(kind: String, streams: Bool) async throws {
+    func downloadProgressEndsAtTheTotal(kind: String, streams: Bool) async throws {
         let reply: MockReply =
             switch kind {
             case "length": .pattern(byteCount: 4 << 20)
@@ -42,7 +42,7 @@ import Testing
     @Test(arguments: [
         "small", "large", "file", "empty file", "stream", "stream of known length", "multipart", "nothing",
     ])
-    func anUploadEndsAtItsTotal(kind: String) async throws {
+    func uploadProgressEndsAtTheTotal(kind: String) async throws {
         let directory = try TemporaryDirectory()
         let data = MockPattern.bytes(in: 0..<(4 << 20))
         let small = Data("hello".utf8)
@@ -82,7 +82,7 @@ import Testing
         #expect(events.value.allSatisfy { $0.direction == .upload })
     }
 
-    @Test func aTransferThatFailsNeverSeemsWhole() async throws {
+    @Test func failedTransferNeverReachesItsTotal() async throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 1 << 20).announcingLength(2 << 20))
         server.enqueue(.pattern(byteCount: 1 << 20).inChunks(of: 1000).closing(afterBytes: 500_000))
@@ -96,9 +96,9 @@ import Testing
         }
     }
 
-    /// libcurl counts the body of a challenge too, and then starts over.
+    /// libcurl counts the body of a challenge as well, and then starts at 0.
     @Test(arguments: [100_000, 10])
-    func theBodyOfAChallengeDoesNotCount(challengeSize: Int) async throws {
+    func challengeBodyIsNotCounted(challengeSize: Int) async throws {
         let server = try MockServer()
         let challenge = MockReply.data(MockPattern.bytes(in: 0..<Int64(challengeSize)), status: 401)
             .header("WWW-Authenticate", "Digest realm=\"r\", nonce=\"abc\", qop=\"auth\"")
@@ -114,7 +114,7 @@ import Testing
         #expect(events.value.last == TransferProgress(direction: .download, completed: 5, total: 5))
     }
 
-    @Test func aRepeatedUploadStillEndsAtItsTotal() async throws {
+    @Test func repeatedUploadProgressEndsAtTheTotal() async throws {
         let data = MockPattern.bytes(in: 0..<(4 << 20))
         let server = try MockServer()
         server.enqueue(.text("first"), .noReply, .text("again"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// Probes through a SOCKS proxy that says what the test wants (RFC 1928).
+/// Probes through a SOCKS proxy whose replies the test chooses (RFC 1928).
 @Suite struct ProxyProbeTests {
     private func proxy(answering code: UInt8) throws -> RawServer {
         try RawServer { connection in
@@ -25,7 +25,7 @@ import Testing
         return try #require(reports.value)
     }
 
-    @Test func aProxyThatConnectsIsTheAddress() async throws {
+    @Test func reportNamesTheProxysAddress() async throws {
         let server = try proxy(answering: 0)
         let report = try await probe("socks5h://127.0.0.1:\(server.port)")
         #expect(report.error == nil)
@@ -36,14 +36,14 @@ import Testing
     @Test(arguments: [
         (UInt8(5), ProxyVerdict.refused), (4, .unreachable), (3, .unreachable), (6, .expired), (2, .failed),
     ])
-    func whatItSaysIsTold(_ code: UInt8, _ verdict: ProxyVerdict) async throws {
+    func proxyReplyIsReported(_ code: UInt8, _ verdict: ProxyVerdict) async throws {
         let server = try proxy(answering: code)
         let report = try await probe("socks5h://127.0.0.1:\(server.port)")
         #expect(report.error?.kind == .proxy)
         #expect(report.proxyVerdict == verdict)
     }
 
-    @Test func aPasswordIsNotShown() async throws {
+    @Test func reportHidesThePassword() async throws {
         let closed = try ClosedPort()
         let report = try await probe("http://user:secret@127.0.0.1:\(closed.port)")
         #expect(report.error != nil)

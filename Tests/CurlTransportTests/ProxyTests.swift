@@ -6,7 +6,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// What is special to one proxy, and the settings. What all of them do is in ``RealProxyTests``.
+/// Settings, and what is specific to one proxy program. ``RealProxyTests`` has what holds for all of them.
 @Suite struct ProxyTests {
     private func configuration(_ proxy: String) -> CurlTransport.Configuration {
         testConfiguration {
@@ -24,7 +24,7 @@ import Testing
     // MARK: HTTP
 
     @Test(.needs("tinyproxy"))
-    func itsPasswordIsForItAlone() async throws {
+    func proxyPasswordIsNotSentToServers() async throws {
         let proxy = try await RealProxy.tinyproxy("BasicAuth ada love-lace")
         let origin = try origin()
         let secure = try await TLSServer()
@@ -34,7 +34,7 @@ import Testing
             #expect(try await transport.get(secure.url()).status == 200)
             #expect(origin.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
         }
-        // To a wrong password tinyproxy says 401, which in plain HTTP could as well be the server's.
+        // tinyproxy answers a wrong password with 401, which over plain HTTP could also be the server's response.
         for (proxyURL, urls, hint) in [
             ("http://127.0.0.1:\(proxy.port)", [origin.url(), secure.url()], "user and password"),
             ("http://ada:wrong@127.0.0.1:\(proxy.port)", [secure.url()], "tunnel"),
@@ -55,14 +55,14 @@ import Testing
     }
 
     @Test(.needs("tinyproxy"))
-    func aTunnelThatIsNotOpenedIsTheProxysFault() async throws {
+    func refusedTunnelIsAProxyError() async throws {
         let proxy = try await RealProxy.tinyproxy()
         let closed = try ClosedPort()
         try await withTransport(configuration("127.0.0.1:\(proxy.port)")) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", "https://127.0.0.1:\(closed.port)/"))
             #expect(error.kind == .proxy)
             #expect(error.message.contains("tunnel"), "\(error)")
-            // In plain HTTP its answer is an answer.
+            // Over plain HTTP the proxy's response is an ordinary response.
             #expect(try await transport.get("http://127.0.0.1:\(closed.port)/").status >= 500)
         }
     }
@@ -70,7 +70,7 @@ import Testing
     @Test(
         .needs("squid"),
         arguments: [ProxyAuthentication.digest, .any, .basic])
-    func squidIsToldUserAndPassword(_ scheme: ProxyAuthentication) async throws {
+    func squidReceivesCredentials(_ scheme: ProxyAuthentication) async throws {
         let proxy = try await RealProxy.squid(scheme)
         let origin = try origin()
         let secure = try await TLSServer()
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(.needs("squid"))
-    func aProxyMayItselfSpeakTLS() async throws {
+    func proxyOverTLSIsVerified() async throws {
         let certificates = try #require(TestCertificates.shared)
         let tls = try ReservedPort()
         let tlsPort = tls.port
@@ -127,7 +127,7 @@ import Testing
     // MARK: SOCKS
 
     @Test(.needs("microsocks"))
-    func socksFaultsAreToldApart() async throws {
+    func socksErrorsAreDistinguished() async throws {
         let proxy = try await RealProxy.microsocks(["-u", "ada", "-P", "love-lace"])
         let origin = try origin()
         let closed = try ClosedPort()
@@ -154,7 +154,7 @@ import Testing
     // MARK: Any
 
     @Test(arguments: ["http", "socks4", "socks4a", "socks5", "socks5h"])
-    func aProxyThatIsNotThereIsNotTheServersFault(scheme: String) async throws {
+    func unreachableProxyIsAProxyError(scheme: String) async throws {
         let closed = try ClosedPort()
         let origin = try origin()
         try await withTransport(configuration("\(scheme)://user:secret@127.0.0.1:\(closed.port)")) {
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func proxyCredentialsOfACallerReachProxiesOnly() async throws {
+    @Test func proxyAuthorizationReachesProxiesOnly() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Proxy-Authorization"] ?? "none") }
         let request = HTTPRequest(
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func aServersOwn407WithoutAProxyIsItsAnswer() async throws {
+    @Test func status407WithoutProxyIsAResponse() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("odd", status: 407) }
         try await withTransport { transport async throws in
@@ -198,7 +198,7 @@ import Testing
         try ProxySettings(.environment, environment: environment).proxy(for: Target(url))?.url
     }
 
-    @Test func theVariablesAreThoseOfCurl() throws {
+    @Test func environmentVariablesMatchCurl() throws {
         #expect(try proxy(["http_proxy": "http://p:1"], "http://a/") == "http://p:1")
         #expect(try proxy(["http_proxy": "http://p:1"], "https://a/") == nil)
         #expect(try proxy(["HTTP_PROXY": "http://p:1"], "http://a/") == nil, "a CGI request could set it")
@@ -227,11 +227,11 @@ import Testing
         ("fd00::/8", "[fe80::1]", false),
         ("10.0.0.0/8", "10.example.org", false), ("0.0.1", "127.0.0.1", false),
     ])
-    func exceptionsAreReadAsCurlReadsThem(_ list: String, _ host: String, _ isDirect: Bool) {
+    func exceptionsMatchCurl(_ list: String, _ host: String, _ isDirect: Bool) {
         #expect(ProxyExceptions(list).contains(host) == isDirect)
     }
 
-    /// libcurl 7.88 goes to the server without a proxy whose credentials it cannot decode.
+    /// libcurl 7.88 connects to the server without the proxy when it cannot decode the proxy's credentials.
     @Test(
         arguments: ["%0A", "%09", "%00", "%0d", "%7f", "%1F"],
         ["http://a\u{1}:b@127.0.0.1:9", "socks5h://a:b\u{1}@127.0.0.1:9", "a\u{1}@127.0.0.1:9"])
@@ -253,7 +253,7 @@ import Testing
         }
     }
 
-    @Test func encodedCredentialsStayAllowed() throws {
+    @Test func percentEncodedCredentialsAreAccepted() throws {
         for url in [
             "http://a%20b:%25%40@p:1", "http://a:%C3%A9@p:1", "http://p:1/%0A@", "http://%zz@p:1", "http://p:1?%0A@",
         ] {
@@ -262,7 +262,7 @@ import Testing
     }
 
     @Test(arguments: ["http://", "http://a b:1", "http://h:99999", "http://\n", "://x", "ftp://p:1", "http://[::1"])
-    func whatIsNoProxyIsRefusedWhenTheManagerIsMade(_ url: String) {
+    func invalidProxyURLIsRefused(_ url: String) {
         let error = #expect(throws: NetworkError.self) {
             _ = try CurlTransport(configuration: testConfiguration { $0.proxy = .url(url) })
         }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// What holds for every proxy, tried with squid, tinyproxy, microsocks and dante.
+/// What holds for every proxy, tested with squid, tinyproxy, microsocks and dante.
 @Suite struct RealProxyTests {
     @Test(.needs("squid"), arguments: ProxyTrial.all(of: "squid"))
     func squid(_ trial: ProxyTrial) async throws { try await trial.run() }
@@ -23,9 +23,9 @@ import Testing
         .enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"),
         arguments: ["squid", "tinyproxy", "microsocks", "danted"].filter { ChildProcess.path(of: $0) != nil }
             .flatMap { ProxyTrial.all(of: $0, needingNginx: true) })
-    func nginxBehindAProxy(_ trial: ProxyTrial) async throws { try await trial.run() }
+    func nginxIsReachedThroughTheProxy(_ trial: ProxyTrial) async throws { try await trial.run() }
 
-    /// dante takes the address of a SOCKS4a request, 0.0.0.1, for one to connect to.
+    /// dante connects to 0.0.0.1, the placeholder address of a SOCKS4a request.
     @Test(.needs("danted")) func danteRefusesSOCKS4a() async throws {
         let proxy = try await RealProxy.dante()
         let origin = try MockServer()
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// None of the four speaks SOCKS4a: here is its request byte by byte, and the server behind it is played too.
+    /// None of the four supports SOCKS4a, so a raw server plays the proxy and the server behind it.
     @Test func socks4aSendsTheNameToTheProxy() async throws {
         let asked = Box([UInt8]())
         let proxy = try RawServer { connection in
@@ -52,24 +52,24 @@ import Testing
         let configuration = testConfiguration {
             $0.proxy = .url("socks4a://ada@127.0.0.1:\(proxy.port)")
             $0.blocksPrivateAddresses = true
-            // It would be refused, if it were looked at.
+            // This address would be blocked if it were used.
             $0.resolve = ["inner.example.org:8080": "10.1.2.3"]
         }
         try await withTransport(configuration) { transport async throws in
             #expect(try await transport.get("http://inner.example.org:8080/").text == "ok")
-            // Version 4, CONNECT, the port, 0.0.0.x, the user, the name.
+            // Version 4, CONNECT, port, 0.0.0.x, user, host name.
             let name = Array("inner.example.org".utf8)
             #expect(asked.value == [4, 1, 0x1F, 0x90, 0, 0, 0, 1] + Array("ada".utf8) + [0] + name + [0])
         }
     }
 }
 
-/// One row of the table: a kind of proxy and a sentence about it.
+/// One combination of a proxy, a scheme and a property to test.
 struct ProxyTrial: Sendable, CustomTestStringConvertible {
     enum Sentence: String, CaseIterable {
         case carriesPlainRequests, opensTunnels, carriesUploads, looksNamesUpWhereItShould, refusesWrongPasswords
         case failsTheCallWhenItDies, doesNotOpenTheInside
-        // With nginx behind the proxy.
+        // These need nginx behind the proxy.
         case tunnelsHTTP2, tunnelsUploads, failsTheTunnelWhenItDies
 
         var needsNginx: Bool { [.tunnelsHTTP2, .tunnelsUploads, .failsTheTunnelWhenItDies].contains(self) }
@@ -77,7 +77,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
 
     let program: String
     let scheme: String
-    /// Whether it asks for "ada" and "love-lace".
+    /// Whether the proxy requires "ada" and "love-lace".
     let hasPassword: Bool
     let sentence: Sentence
 
@@ -93,7 +93,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
             default: ["http"]
             }
         return schemes.flatMap { scheme in
-            // The users of dante are those of the system: a test has none, and only wrong passwords.
+            // dante uses the system's users, so it can be tested with wrong passwords only.
             (program == "danted" ? [false] : [false, true]).flatMap { hasPassword in
                 Sentence.allCases.filter { $0.needsNginx == needingNginx }.map {
                     ProxyTrial(program: program, scheme: scheme, hasPassword: hasPassword, sentence: $0)
@@ -131,9 +131,9 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     }
 
     private var isHTTP: Bool { scheme == "http" }
-    /// Whether the client looks the name up, and tells the proxy an address.
+    /// Whether the client resolves host names and passes addresses to the proxy.
     private var isLookedUpHere: Bool { ["socks4", "socks5"].contains(scheme) }
-    /// libcurl 8 takes ::1 for localhost, where no server of the tests listens.
+    /// libcurl 8 resolves localhost to ::1, where no server of the tests listens.
     private var host: String { isLookedUpHere ? "127.0.0.1" : "localhost" }
     private func nginx() throws -> String { try #require(Servers.nginxTLS).replacing("localhost", with: host) }
 
@@ -148,7 +148,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         }
     }
 
-    // MARK: The sentences
+    // MARK: The properties
 
     private func carriesPlainRequests(_ proxy: RealProxy, _ origin: MockServer) async throws {
         try await withTransport(configuration(proxy)) { transport async throws in
@@ -195,7 +195,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     }
 
     private func looksNamesUpWhereItShould(_ proxy: RealProxy, _ origin: MockServer) async throws {
-        // A name that only the client knows; or one that it knows by an address where nobody is, and the proxy better.
+        // A name that only the client resolves, or one that it resolves wrongly and the proxy correctly.
         let name = isLookedUpHere ? "here.example.org" : "localhost"
         let address = isLookedUpHere ? "127.0.0.1" : "127.0.0.99"
         let resolving = configuration(proxy) { $0.resolve = ["\(name):\(origin.port)": address] }
@@ -207,7 +207,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     private func refusesWrongPasswords(_ proxy: RealProxy, _ origin: MockServer) async throws {
         for wrong in ["ada:wr%6Fng@", ""] {
             try await withTransport(configuration(proxy, credentials: wrong)) { transport async throws in
-                // To a wrong password tinyproxy says 401, which in plain HTTP could as well be the server's.
+                // tinyproxy answers a wrong password with 401, which over plain HTTP could also be the server's response.
                 let plain = program == "tinyproxy" && !wrong.isEmpty ? [] : [origin.url()]
                 for url in plain + ["https://127.0.0.1:\(origin.port)/"] {
                     let error = try await transport.failure(of: HTTPRequest("GET", url))
@@ -244,7 +244,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// The proxy's own address is private; the host of the URL is judged.
+    /// The proxy's own address is private; only the URL's host is judged.
     private func doesNotOpenTheInside(_ proxy: RealProxy, _ origin: MockServer) async throws {
         try await withTransport(configuration(proxy) { $0.blocksPrivateAddresses = true }) { transport async throws in
             for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]"] {

@@ -20,7 +20,7 @@ import Testing
         #expect(replay(fate).followsFailure(CURLE_HTTP2, isReused: true, replays: 0))
     }
 
-    @Test func http1IsRepeatedOnce() {
+    @Test func requestOverHTTP1IsRepeatedOnce() {
         #expect(replay(.unknown, multiplexed: false).allowsRepetition(1))
         #expect(!replay(.unknown, multiplexed: false).allowsRepetition(2))
         #expect(replay(.unknown).allowsRepetition(2))
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func deadPoolIsLeftOverHTTP1() {
+    @Test func unsentHTTP1RequestIsReplayed() {
         #expect(replay(.unsent, idempotent: false, multiplexed: false).allowsRepetition(5))
         for code in [CURLE_SEND_ERROR, CURLE_RECV_ERROR] {
             let attempt = replay(.unsent, idempotent: false, multiplexed: false)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func unknownHostIsTriedTwice() {
+    @Test func freshConnectionIsReplayedOnce() {
         let first = replay(.unknown, multiplexed: false)
         #expect(first.followsFailure(CURLE_HTTP2, isReused: false, replays: 0))
         #expect(!first.followsFailure(CURLE_HTTP2, isReused: false, replays: 1))

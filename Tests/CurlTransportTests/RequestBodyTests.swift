@@ -7,11 +7,11 @@ import Testing
 
 @Suite struct RequestBodyTests {
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "PROPFIND", "GET"], [0, 1, 65_536, 65_537, 1 << 20])
-    func bytesArriveAsTheyAre(method: String, size: Int) async throws {
+    func bytesArriveUnchanged(method: String, size: Int) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
-            // A slice, whose indices do not begin at 0.
+            // A slice whose indices do not begin at 0.
             let data = MockPattern.bytes(in: 0..<Int64(size + 7)).dropFirst(7)
             _ = try await transport.answer(to: HTTPRequest(method, server.url(), body: .data(data)))
             let request = try #require(server.requests.first)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS", "REPORT"])
-    func withoutABodyOnlyMethodsThatExpectOneSaySo(method: String) async throws {
+    func missingBodySendsLengthZeroForSomeMethods(method: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -40,16 +40,16 @@ import Testing
     }
 
     @Test(arguments: ["HEAD", "TRACE"])
-    func methodsThatHaveNoBodyRefuseOne(method: String) async throws {
+    func bodyOfHeadOrTraceIsRefused(method: String) async throws {
         try await withTransport { transport async throws in
             let request = HTTPRequest(method, "http://127.0.0.1:1/", body: .text("x"))
             #expect(try await transport.failure(of: request).kind == .invalidRequest)
         }
     }
 
-    /// Handles carry their settings from one request to the next; none may show.
+    /// Handles are reused; no setting of one request may leak into the next.
     @Test(arguments: 0..<3)
-    func requestsOfEveryShapeFollowEachOtherOnOneConnection(seed: UInt64) async throws {
+    func mixedRequestsShareOneConnection(seed: UInt64) async throws {
         let directory = try TemporaryDirectory()
         let large = MockPattern.bytes(in: 0..<100_000)
         let path = try directory.write(large, to: "large.bin")
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 65_536, 3_000_000])
-    func filesAreSent(size: Int64) async throws {
+    func fileIsSentWithItsLengthAndType(size: Int64) async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: size, to: "a.txt")
         let server = try MockServer()
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: ["missing", "directory", "device", "multipart", "empty path"])
-    func aFileThatCannotBeReadFailsBeforeAnythingIsSent(kind: String) async throws {
+    func unreadableFileFailsBeforeConnecting(kind: String) async throws {
         let directory = try TemporaryDirectory()
         let missing = directory.path(of: "missing")
         let body: HTTPBody =
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aFileThatBecomesShorterFails(inMultipart: Bool) async throws {
+    func fileThatShrinksFailsTheRequest(inMultipart: Bool) async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 32 << 20, to: "big")
         let server = try MockServer()
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerBeforeTheEndOfTheBodyIsTaken() async throws {
+    @Test func earlyResponseIsAccepted() async throws {
         let server = try MockServer()
         server.enqueue(.text("too much", status: 413).beforeRequestBody().closingConnection())
         server.fallback { _ in .text("next") }
@@ -177,7 +177,7 @@ import Testing
                 let response = try await transport.answer(to: HTTPRequest("POST", server.url(), body: body))
                 #expect(response.status == 413)
             } catch let error as NetworkError {
-                // The reset that follows may overtake the answer.
+                // The reset that follows may arrive before the response.
                 #expect(error.kind == .connectionLost)
             }
             #expect(try await transport.get(server.url()).text == "next")
@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test(arguments: ["continue", "refuse", "ignore"])
-    func aCallerMayExpectContinue(policy: String) async throws {
+    func expectContinueSendsTheBody(policy: String) async throws {
         let server = try MockServer()
         server.expectPolicy = policy == "continue" ? .continue : policy == "refuse" ? .refuse : .ignore
         server.fallback { .text("\($0.bodyByteCount)") }
@@ -193,13 +193,13 @@ import Testing
             let data = MockPattern.bytes(in: 0..<200_000)
             let request = HTTPRequest("POST", server.url(), headers: ["Expect": "100-continue"], body: .data(data))
             let response = try await transport.answer(to: request)
-            // libcurl sends the request again without the expectation when it is refused.
+            // When the expectation is refused, libcurl sends the request again without it.
             #expect(response.status == 200 || response.status == 417)
             if policy != "refuse" { #expect(server.requests.last?.body == data) }
         }
     }
 
-    @Test func aValueThatDoesNotEncodeIsRefused() async throws {
+    @Test func unencodableValueIsRefused() async throws {
         struct Reading: Encodable { let degrees: Double }
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", "http://127.0.0.1:1/", body: .json(Reading(degrees: .nan)))

@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [nil, 1000] as [Int64?], [0, 1, 3])
-    func aStreamThatThrowsFailsTheRequest(length: Int64?, chunkCount: Int) async throws {
+    func throwingStreamFailsTheRequest(length: Int64?, chunkCount: Int) async throws {
         let chunks = (0..<chunkCount).map { _ in Data(count: 100) }
         let server = try MockServer()
         try await withTransport { transport async throws in
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [(0, 1), (999, 1000), (1001, 1000), (5_000_000, 1000), (2000, 1000)])
-    func aStreamOfAnotherLengthThanAnnouncedFails(given: Int, announced: Int64) async throws {
+    func streamOfWrongLengthFailsTheRequest(given: Int, announced: Int64) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         for chunkSize in [1 << 30, 1000] {
@@ -66,7 +66,7 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    @Test func aStreamIsReadNoFasterThanItIsSent() async throws {
+    @Test func streamIsReadNoFasterThanSent() async throws {
         let server = try MockServer()
         server.bodyReadRate = 0
         server.bodyLimit = 0
@@ -82,7 +82,7 @@ import Testing
                 }))
             let task = Task { try await transport.send(HTTPRequest("POST", server.url(), body: body)) }
             try await server.waitForConnections(1)
-            // Other requests go on meanwhile, and by their number the stream had every chance to run ahead.
+            // The many other requests give the stream time to read ahead.
             let other = try MockServer()
             other.fallback { _ in .text("x") }
             for _ in 0..<100 { _ = try await transport.get(other.url()) }
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: ["cancelled", "refused", "answered early"])
-    func whoProducesIsToldThatNobodyReads(why: String) async throws {
+    func endedRequestTerminatesItsStream(why: String) async throws {
         let server = try MockServer()
         let closed = try ClosedPort()
         let isTold = Event()
@@ -101,7 +101,7 @@ import Testing
         try await withTransport { transport async throws in
             let url = why == "refused" ? closed.url() : server.url()
             let task = Task {
-                // Held by nobody but the request: a stream ends when its reader is cancelled or it is let go of.
+                // Only the request retains the stream, which terminates when its reader is cancelled or it is released.
                 let stream = AsyncStream<Data> { continuation in
                     continuation.onTermination = { _ in isTold.happen() }
                     continuation.yield(Data(count: 10))
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func aStreamThatCanBeMadeAgainAnswersAChallenge() async throws {
+    @Test func replayableStreamIsResentAfterChallenge() async throws {
         let server = try MockServer()
         let challenge = "Digest realm=\"r\", nonce=\"n\", qop=\"auth\""
         server.fallback { request in
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test func streamsGoBothWaysAtOnce() async throws {
+    @Test func requestAndResponseStreamConcurrently() async throws {
         let server = try MockServer()
         server.enqueue(MockReply.pattern(byteCount: 1 << 20).beforeRequestBody())
         let mayFinish = Event()
@@ -162,9 +162,9 @@ import Testing
         }
     }
 
-    /// A refusal that closes the connection ends the upload too, be its stream never at its end.
+    /// A refusal ends the upload, even if its stream never ends.
     @Test(arguments: [true, false], [nil, 1000] as [Int64?])
-    func aRefusalEndsAnUploadThatHasNoEnd(closes: Bool, length: Int64?) async throws {
+    func refusalEndsAnEndlessUpload(closes: Bool, length: Int64?) async throws {
         let server = try MockServer()
         try await withTransport { transport async throws in
             for _ in 0..<20 {
@@ -178,7 +178,7 @@ import Testing
                         let response = try await transport.send(request)
                         isRefused.change { $0 = response.status == 413 }
                     } catch let error as NetworkError {
-                        // The reset that follows may overtake the answer.
+                        // The reset that follows may arrive before the response.
                         isRefused.change { $0 = error.kind == .connectionLost }
                     }
                 }

@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func fieldsFollowTheBody() async throws {
+    @Test func trailersFollowTheBody() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -23,7 +23,7 @@ import Testing
                 let request = HTTPRequest("PUT", server.url(), body: body).with { $0.trailers = trailers }
                 #expect(try await transport.answer(to: request).status == 200)
             }
-            // The handle's next request has none.
+            // The handle's next request has no trailers.
             let plain = HTTPRequest("PUT", server.url(), body: Self.stream("plain"))
             #expect(try await transport.answer(to: plain).status == 200)
         }
@@ -36,7 +36,7 @@ import Testing
         #expect(server.requests.last?.trailers.fields.isEmpty == true)
     }
 
-    @Test func fieldsAreMadeWhenTheBodyWasSent() async throws {
+    @Test func trailersAreReadAfterTheBody() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         let count = Box(0)
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(.enabled(if: TestCertificates.shared != nil && Servers.nginxTLS != nil))
-    func aRequestWithTrailersIsSentOverHTTP1() async throws {
+    func requestWithTrailersUsesHTTP1() async throws {
         let url = try #require(Servers.nginxTLS)
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
             let request = HTTPRequest("POST", "\(url)/1k.bin", body: Self.stream("x")).with {
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: [["X-B": "not announced"], ["X-A": "line\r\nX-Injected: 1"]])
-    func wrongFieldsBreakTheRequestOff(fields: [String: String]) async throws {
+    func invalidTrailerAbortsTheRequest(fields: [String: String]) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in

@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct ShutdownTests {
-    /// Starts requests and gives their outcomes; the number of the ones that answered counts each once.
+    /// Waits for all requests and returns the kinds of their errors; `nil` for a response.
     private func outcomes(_ tasks: [Task<HTTPResponse, any Error>]) async throws -> [NetworkError.Kind?] {
         try await within(.seconds(8), "an answer to every request") {
             var kinds: [NetworkError.Kind?] = []
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func answersEveryRequestInFlightAndInTheQueue() async throws {
+    @Test func endsRunningAndQueuedRequests() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         try await withTransport { transport async throws in
@@ -32,13 +32,13 @@ import Testing
         }
     }
 
-    @Test func answersARequestThatIsHeld() async throws {
+    @Test func endsASuspendedRequest() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             let owner = TestOwner(isSuspended: true)
             let task = Task { try await transport.send(HTTPRequest("GET", server.url()), for: owner) }
-            // The commands are taken in order: once the gauges are read, the request is in.
+            // Commands are processed in order, so the request has been submitted once the gauges are returned.
             _ = await transport.gauges
             try await within { await transport.shutdown() }
             #expect(try await outcomes([task]) == [.shutDown])

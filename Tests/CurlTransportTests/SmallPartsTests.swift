@@ -10,7 +10,7 @@ import Testing
 @Suite struct IdleWatchTests {
     private func at(_ milliseconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: 0) + milliseconds }
 
-    @Test func looksAtTheEarliestDeadline() {
+    @Test func watchIsDueAtTheEarliestDeadline() {
         var watch = IdleWatch()
         #expect(!watch.isDue(at(1 << 40)))
         watch.note(at(100))
@@ -20,7 +20,7 @@ import Testing
         #expect(watch.isDue(at(50)))
     }
 
-    @Test func aLookSetsTheTimeOfTheNext() {
+    @Test func checkSetsTheNextDeadline() {
         var watch = IdleWatch()
         watch.note(at(50))
         watch.begin(at(50), runningCount: 2)
@@ -33,7 +33,7 @@ import Testing
         #expect(watch.next == .distantFuture)
     }
 
-    @Test func amongManyTransfersTheLooksAreKeptApart() {
+    @Test func manyTransfersSpaceTheChecks() {
         var watch = IdleWatch()
         watch.begin(at(1000), runningCount: 5000)
         watch.note(at(1001))
@@ -62,7 +62,7 @@ import Testing
         return (head, isAccepted)
     }
 
-    @Test func theLastHeadCounts() {
+    @Test func lastHeadCounts() {
         let head = head(
             "HTTP/1.1 103 Early Hints", "Link: </a>", "", "HTTP/1.1 200 Fine by me", "A: 1", "a: 2",
             "Content-Length: 12", ""
@@ -75,13 +75,13 @@ import Testing
         #expect(head.headers["Link"] == nil)
     }
 
-    @Test func interimHeadsAreNotFinal() {
+    @Test func interimHeadIsNotFinal() {
         #expect(!head("HTTP/1.1 100 Continue", "").head.isFinal)
         #expect(head("HTTP/1.1 101 Switching Protocols", "").head.isFinal)
         #expect(!head("HTTP/1.1 200 OK", "A: 1").head.isFinal)
     }
 
-    @Test func whatFollowsTheHeadAreTrailers() {
+    @Test func linesAfterTheHeadAreTrailers() {
         let head = head("HTTP/1.1 200 OK", "A: 1", "", "B: 2", "").head
         #expect(head.headers["B"] == nil)
         #expect(head.trailers["B"] == "2")
@@ -91,14 +91,14 @@ import Testing
         ("HTTP/1.0 404", HTTPVersion.http1_0, 404, ""), ("HTTP/2 200 ", .http2, 200, ""),
         ("HTTP/3 503", .http3, 503, ""), ("HTTP/1.1 599 Zu  spät", .http1_1, 599, "Zu  spät"),
     ])
-    func statusLines(line: String, version: HTTPVersion, status: Int, reason: String) {
+    func statusLineIsParsed(line: String, version: HTTPVersion, status: Int, reason: String) {
         let head = head(line, "").head
         #expect(head.version == version)
         #expect(head.status == status)
         #expect(head.reason == reason)
     }
 
-    @Test func contentFieldsAreNoted() {
+    @Test func contentFieldsAreParsed() {
         #expect(head("HTTP/1.1 200 OK", "CONTENT-LENGTH:7").head.contentLength == 7)
         for length in ["99999999999999999999", "9223372036854775808", "5, 6", "5,", "+5", "0x5", ""] {
             let head = head("HTTP/1.1 200 OK", "Content-Length: \(length)").head
@@ -113,7 +113,7 @@ import Testing
         #expect(!head("HTTP/1.1 200 OK", "content-encodings: br").head.isCoded)
     }
 
-    @Test func theSizeIsLimited() {
+    @Test func oversizedHeadIsRefused() {
         let filler = "X: " + String(repeating: "a", count: 1 << 19)
         #expect(head("HTTP/1.1 200 OK", filler).isAccepted)
         #expect(!head("HTTP/1.1 200 OK", filler, filler).isAccepted)
@@ -130,7 +130,7 @@ import Testing
             for: request, body: body.map { try PreparedBody($0) }, decompresses: RequestCheck.decompresses(request))
     }
 
-    @Test func theCallersFieldsWin() throws {
+    @Test func callersFieldsTakePrecedence() throws {
         #expect(try lines([:]).contains("User-Agent: test"))
         #expect(try lines(["user-agent": "mine"]).contains { $0.hasPrefix("User-Agent") } == false)
         #expect(try lines(["User-Agent": nil]).first == "User-Agent:")
@@ -142,7 +142,7 @@ import Testing
             ])
     }
 
-    @Test func bodiesBringTheirType() throws {
+    @Test func bodySetsTheContentType() throws {
         #expect(try lines([:], "POST", body: .text("a")).contains("Content-Type: text/plain; charset=utf-8"))
         #expect(try lines([:], "POST", body: .data(Data())).contains("Content-Type:"))
         #expect(
@@ -152,7 +152,7 @@ import Testing
                 == ["content-type: a/b"])
     }
 
-    @Test func theLengthIsComputedAndAWrongOneRefused() throws {
+    @Test func wrongContentLengthIsRefused() throws {
         #expect(
             try lines(["Content-Length": "1"], "POST", body: .text("a")).contains { $0.contains("Length") } == false)
         #expect(throws: NetworkError.self) { try lines(["Content-Length": "2"], "POST", body: .text("a")) }
@@ -171,7 +171,7 @@ import Testing
         ("http://[::1]:81/", "http://[::1]:81/", "http://[::1]:81"),
         ("HTTP://a/", "http://a/", "http://a:80"),
     ])
-    func addressesAreNormalised(text: String, url: String, origin: String) throws {
+    func urlIsNormalized(text: String, url: String, origin: String) throws {
         let target = try Target(text)
         #expect(target.url == url)
         #expect(target.origin == origin)
@@ -183,17 +183,17 @@ import Testing
         "javascript:alert(1)",
         "http://a b/", "http://a%0d%0aX:y/", "data:,a",
     ])
-    func whatIsNoHTTPAddressIsRefused(text: String) {
+    func invalidURLIsRefused(text: String) {
         let error = #expect(throws: NetworkError.self) { try Target(text) }
         #expect(error?.kind == .invalidRequest)
     }
 
-    @Test func messagesHoldNoSecrets() {
+    @Test func errorHidesSecrets() {
         let error = #expect(throws: NetworkError.self) { try Target("http://user:secret@a:99999/?token=secret") }
         #expect(error?.description.contains("secret") == false)
     }
 
-    @Test func theCacheKeepsWhatIsUsed() throws {
+    @Test func cacheKeepsUsedTargets() throws {
         let cache = TargetCache(capacity: 4)
         let kept = try cache.target(for: "http://kept/")
         for number in 0..<100 {
@@ -205,7 +205,7 @@ import Testing
 }
 
 @Suite struct SocketTableTests {
-    /// A pair of connected sockets, and what watches them.
+    /// Runs `body` with an event queue and two connected sockets.
     private func withSockets(_ body: (EventQueue, CInt, CInt) throws -> Void) throws {
         let epoll = try #require(EventQueue())
         var pair: [CInt] = [-1, -1]
@@ -216,7 +216,7 @@ import Testing
 
     private func eventCount(_ epoll: EventQueue) -> Int { epoll.wait(milliseconds: 0) }
 
-    @Test func aSocketThatIsLetGoStaysUntilSomethingHappens() throws {
+    @Test func idleSocketIsRemovedAtItsFirstEvent() throws {
         try withSockets { epoll, near, far in
             var table = SocketTable(epoll)
             table.opened(near)
@@ -231,9 +231,9 @@ import Testing
             let isStillWanted = table.isWanted(near, .readable)
             #expect(!isStillWanted)
             #expect(table.inputCount == 1)
-            #expect(eventCount(epoll) == 0, "it is taken out at the first event nobody wants")
+            #expect(eventCount(epoll) == 0, "an unwanted event removes the socket")
             table.watch(near, CURL_POLL_IN)
-            #expect(eventCount(epoll) == 1, "and put back when it is wanted")
+            #expect(eventCount(epoll) == 1, "watching it again adds it")
             #expect(table.openCount == 1)
             table.closed(near)
             #expect(table.openCount == 0)
@@ -241,7 +241,7 @@ import Testing
         }
     }
 
-    /// After an upload libcurl last waited for room to send.
+    /// After an upload, libcurl last waited to write.
     @Test func idleSocketIsWatchedForInputOnly() throws {
         try withSockets { epoll, near, far in
             var table = SocketTable(epoll)
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    @Test func aSocketThatNeverConnectedIsTakenOutAtOnce() throws {
+    @Test func unconnectedSocketIsRemovedAtOnce() throws {
         try withSockets { epoll, _, _ in
             let unconnected = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
             defer { close(unconnected) }
@@ -275,8 +275,8 @@ import Testing
         }
     }
 
-    /// libcurl takes an answer that is there at once without waiting for it.
-    @Test func aConnectionUsedWithoutWaitingIsWatched() throws {
+    /// libcurl reads a response that is already there without waiting for it.
+    @Test func connectionUsedWithoutWaitingIsWatched() throws {
         try withSockets { epoll, near, far in
             var table = SocketTable(epoll)
             table.opened(near)
@@ -289,8 +289,8 @@ import Testing
         }
     }
 
-    /// libcurl 7.88 closes some sockets without a word; the number then comes back for another.
-    @Test func aNumberThatWasClosedUnnoticedIsWatchedAgain() throws {
+    /// libcurl 7.88 closes some sockets without notice; the descriptor number is then reused.
+    @Test func reusedDescriptorIsWatchedAgain() throws {
         try withSockets { epoll, near, _ in
             var table = SocketTable(epoll)
             table.opened(near)
@@ -299,7 +299,7 @@ import Testing
             #expect(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &other) == 0)
             defer { for descriptor in other { close(descriptor) } }
             #expect(dup2(other[0], near) == near)
-            #expect(table.openCount == 0, "it is another socket now")
+            #expect(table.openCount == 0, "the descriptor is another socket now")
             table.opened(near)
             table.watch(near, CURL_POLL_OUT)
             #expect(eventCount(epoll) == 1)
@@ -307,7 +307,7 @@ import Testing
         }
     }
 
-    @Test func strangersAreNotWanted() throws {
+    @Test func unknownSocketIsNotWanted() throws {
         try withSockets { epoll, near, _ in
             var table = SocketTable(epoll)
             let wanted = [near, 10_000].filter { table.isWanted($0, .readable) }

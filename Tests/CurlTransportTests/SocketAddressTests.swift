@@ -13,7 +13,7 @@ import Testing
         #expect(address != SocketAddress(host: host, port: 8_081))
     }
 
-    @Test func refusesWhatIsNoAddress() {
+    @Test func invalidAddressIsRefused() {
         #expect(SocketAddress(host: [1, 2, 3]) == nil)
         #expect(SocketAddress(unixPath: "") == nil)
         let longest = String(repeating: "a", count: SocketAddress.unixPathLimit)
@@ -21,7 +21,7 @@ import Testing
         #expect(SocketAddress(unixPath: longest + "a") == nil)
     }
 
-    @Test func tellsBothEndsOfAConnection() throws {
+    @Test func readsBothEndsOfAConnection() throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { for descriptor in [listener, client] { close(descriptor) } }
@@ -37,10 +37,10 @@ import Testing
 }
 
 @Suite struct EventQueueTests {
-    @Test func tellsWhatHappenedWithItsToken() throws {
+    @Test func eventCarriesItsToken() throws {
         let queue = try #require(EventQueue())
         let wakeUp = try #require(WakeUp())
-        // A descriptor that is said to be watched and is not is watched all the same.
+        // A descriptor wrongly marked as watched is watched nevertheless.
         queue.watch(wakeUp.descriptor, for: .readable, token: -7, isWatched: true)
         #expect(queue.wait(milliseconds: 0) == 0)
         wakeUp.signal()

@@ -6,7 +6,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// What comes on a kept connection after a complete answer is no answer to the next request (RFC 9112 §9.2).
+/// Bytes that follow a complete response on a kept connection do not answer the next request (RFC 9112 §9.2).
 @Suite struct StrayAnswerTests {
     private let configuration = testConfiguration { $0.maxConnectionsPerHost = 1 }
 
@@ -14,9 +14,9 @@ import Testing
         "HTTP/1.1 200 OK\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)"
     }
 
-    /// Nothing of the second request was sent, so a POST goes to another connection like a GET.
+    /// The second request was not sent, so even a POST goes to another connection.
     @Test(arguments: ["GET", "POST"], ["late", "with its end", "in the same packet"])
-    func strayAnswerIsNotUsed(method: String, way: String) async throws {
+    func strayResponseIsNotUsed(method: String, way: String) async throws {
         let connections = Box(0)
         let isFirstRead = DispatchSemaphore(value: 0)
         let isStraySent = Event()
@@ -50,11 +50,11 @@ import Testing
         }
     }
 
-    /// Even one that begins a message of TLS's own: only reading would tell, and libcurl 8 does not use such a connection
-    /// either.
+    /// The stray bytes might be a message of TLS itself, which only reading them would tell; libcurl 8 does not use such a
+    /// connection either.
     @Test(
         .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
-    func strayAnswerOverTLSIsNotUsed(method: String) async throws {
+    func strayResponseOverTLSIsNotUsed(method: String) async throws {
         let certificates = try #require(TestCertificates.shared)
         let server = try ChildProcess("python3", ["-u", "-c", Self.tlsServer, certificates.path("server.pem")])
         let ports = try await server.awaitOutput("ports") { output in
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    /// Answers over TLS; a request to the second port makes it send one more answer on its first connection.
+    /// A TLS server. A request to its second port makes it send another response on its first connection.
     private static let tlsServer = """
         import socket, ssl, sys, threading
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

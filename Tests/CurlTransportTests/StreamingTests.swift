@@ -7,7 +7,7 @@ import Testing
 @Suite struct StreamingTests {
     private func stream(_ url: String) -> HTTPRequest { HTTPRequest("GET", url).with { $0.streamsBody = true } }
 
-    @Test func theResponseComesBeforeItsBody() async throws {
+    @Test func responseIsDeliveredBeforeItsBody() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(.afterHead))
         try await withTransport { transport async throws in
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test func lettingGoOfAResponseClosesTheConnection() async throws {
+    @Test func releasedResponseClosesTheConnection() async throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 1 << 30))
         try await withTransport { transport async throws in
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func cancellingTheReaderThrowsCancellationErrorAndCloses() async throws {
+    @Test func cancelledReaderClosesTheConnection() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(.afterBodyBytes(2)))
         try await withTransport { transport async throws in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func linesAreReadAsTheyCome() async throws {
+    @Test func linesAreReadAcrossChunks() async throws {
         let server = try MockServer()
         let chunks = ["one\ntw", "o\r\n\nthr", "ee"].map { Data($0.utf8) }
         server.enqueue(.chunked(chunks), .chunked([Data(repeating: 0x61, count: 5000), Data("\nx".utf8)]))
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func aStreamThatBreaksOffThrowsAfterWhatCame() async throws {
+    @Test func brokenStreamThrowsAfterReceivedBytes() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").announcingLength(9))
         try await withTransport { transport async throws in
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func aReaderThatIsPausedIsNotTakenForASilentServer() async throws {
+    @Test func slowReaderCausesNoIdleTimeout() async throws {
         let server = try MockServer()
         let other = try MockServer()
         server.enqueue(.pattern(byteCount: 8 << 20))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func twoReadersAtOnceAreToldSo() async throws {
+    @Test func concurrentReadersFail() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(.afterHead))
         try await withTransport { transport async throws in

@@ -5,14 +5,14 @@ import LATTesting
 import Testing
 
 @Suite struct SuspensionTests {
-    /// Lets time go by without a clock: another request of the same engine whose answer comes late.
+    /// Lets time pass by sending another request whose response is delayed.
     private func pass(_ time: Duration, _ transport: CurlTransport) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("late").delayed(by: time) }
         _ = try await transport.get(server.url())
     }
 
-    @Test func aRequestSuspendedBeforeItsStartGoesOutWhenItIsResumed() async throws {
+    @Test func suspendedRequestIsSentAfterResume() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
@@ -23,7 +23,7 @@ import Testing
             }
             let task = Task { try await transport.send(request, for: owner) }
             _ = await transport.gauges
-            // It is in nobody's way, though only one connection is allowed.
+            // A suspended request does not block others, though only one connection is allowed.
             #expect(try await transport.get(server.url("/other")).text == "x")
             try await pass(.milliseconds(2_500), transport)
             #expect(server.requests.map(\.target) == ["/other"])
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func inTheMiddleOfABodyItHoldsStillAndIsNotTakenForSilent(streams: Bool) async throws {
+    func suspendedBodyCausesNoIdleTimeout(streams: Bool) async throws {
         let size: Int64 = 24 << 20
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: size))
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(arguments: ["before", "waiting for the head", "body", "stream"])
-    func aSuspendedRequestCanBeCancelled(place: String) async throws {
+    func suspendedRequestCanBeCancelled(place: String) async throws {
         let server = try MockServer()
         server.enqueue(place == "waiting for the head" ? .text("x").stalling(.start) : .pattern(byteCount: 64 << 20))
         try await withTransport { transport async throws in
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func aShutdownEndsASuspendedBody() async throws {
+    @Test func shutdownEndsASuspendedBody() async throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 64 << 20))
         try await withTransport { transport async throws in
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func inTheQueueItLetsOthersPass() async throws {
+    @Test func suspendedRequestInQueueLetsOthersPass() async throws {
         let server = try MockServer()
         server.enqueue(.text("first").stalling(.start))
         server.fallback { .text($0.path) }
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func whileConnectingItGoesOnWhenItIsResumed() async throws {
+    @Test func suspensionWhileConnectingCanBeResumed() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").delayed(by: .milliseconds(100), at: .afterHead))
         try await withTransport { transport async throws in
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func switchingBackAndForthLosesNothing(uploads: Bool) async throws {
+    func repeatedSuspensionLosesNoBytes(uploads: Bool) async throws {
         let data = MockPattern.bytes(in: 0..<(8 << 20))
         let server = try MockServer()
         server.fallback { uploads ? .text("\($0.bodyByteCount)") : .pattern(byteCount: 8 << 20) }
@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    @Test func aSuspendedUploadStandsStill() async throws {
+    @Test func suspendedUploadSendsNothing() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 64 << 20, to: "big")
         let server = try MockServer()
@@ -190,7 +190,7 @@ import Testing
                 isHeld.happen()
             }
             let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
-                // Holds for the part that is not suspended too, which a busy machine may keep waiting.
+                // Also applies before the suspension, when a busy machine may be slow.
                 $0.idleTimeout = .seconds(2)
             }
             let task = Task { try await transport.send(request, for: owner) }

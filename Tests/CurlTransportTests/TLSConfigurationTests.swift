@@ -5,7 +5,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// What cannot work fails when the engine is made, and says what to do.
+/// Unusable TLS settings fail when the engine is made, with a message that helps.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSConfigurationTests {
     private func failure(_ change: (inout TLSConfiguration) -> Void) throws -> NetworkError {
@@ -16,7 +16,7 @@ struct TLSConfigurationTests {
         return found
     }
 
-    @Test func filesThatCannotBeUsedAreNamed() throws {
+    @Test func errorNamesUnusableFile() throws {
         let certificates = try #require(TestCertificates.shared)
         let directory = try TemporaryDirectory()
         let text = try directory.write(Data("hello".utf8), to: "text.pem")
@@ -26,10 +26,10 @@ struct TLSConfigurationTests {
         let brokenPath = try directory.write(broken, to: "broken.pem")
         let whole = try Data(contentsOf: URL(filePath: certificates.authority))
         let half = try directory.write(whole.prefix(whole.count / 2), to: "half.pem")
-        // Cut within the second of two.
+        // Cut within the second of two certificates.
         let cut = try directory.write(whole + whole.prefix(whole.count / 2), to: "cut.pem")
         let rubbish = try directory.write(Data((0..<4096).map { UInt8(truncatingIfNeeded: $0 &* 167) }), to: "rubbish")
-        // Nobody writes to it: whoever opened it to read would wait.
+        // A pipe without a writer: a reader would block.
         let pipe = directory.path(of: "pipe")
         try #require(mkfifo(pipe, 0o600) == 0)
         for path in [
@@ -52,10 +52,10 @@ struct TLSConfigurationTests {
         #expect(try failure { $0.caData = broken }.message.contains("malformed"))
         #expect(try failure { $0.caData = whole.prefix(whole.count / 2) }.message.contains("malformed"))
         #expect(try failure { $0.caFile = cut }.message.contains("after 1 good"))
-        #expect(try failure { $0.caFile = pipe }.message.contains("no regular file"))
+        #expect(try failure { $0.caFile = pipe }.message.contains("not a regular file"))
     }
 
-    @Test func passwordsThatDoNotOpenAreToldApart() throws {
+    @Test func passwordErrorsAreDistinguished() throws {
         let certificates = try #require(TestCertificates.shared)
         func pem(_ key: String, _ password: String?) throws -> String {
             try failure {
@@ -76,7 +76,7 @@ struct TLSConfigurationTests {
     }
 
     @Test(.enabled(if: TestCertificates.hasOldArchive, "this openssl writes no archives with old ciphers"))
-    func oldArchivesAreToBeExportedAnew() throws {
+    func oldArchiveErrorSuggestsNewExport() throws {
         let certificates = try #require(TestCertificates.shared)
         let old = try failure {
             $0.clientCertificate = .pkcs12(path: certificates.path("client-old.p12"), password: "secret")
@@ -95,11 +95,11 @@ struct TLSConfigurationTests {
         ["a.*.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]],
         ["a.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;/etc/passwd"]],
     ])
-    func whatIsNoPinIsRefused(_ pins: [String: [String]]) throws {
+    func invalidPinIsRefused(_ pins: [String: [String]]) throws {
         #expect(try failure { $0.pins = pins }.message.contains("tls.pins"))
     }
 
-    @Test func versionsAndCiphersHaveToExist() throws {
+    @Test func unknownVersionsAndCiphersAreRefused() throws {
         let versions = try failure {
             $0.minimumVersion = .v1_3
             $0.maximumVersion = .v1_2
@@ -116,7 +116,7 @@ struct TLSConfigurationTests {
             })
     }
 
-    @Test func aPasswordIsNotInTheDescription() {
+    @Test func descriptionHidesThePassword() {
         let certificates: [ClientCertificate] = [
             .pkcs12(path: "id.p12", password: "hunter2"), .pem(certificate: "c", key: "k", password: "hunter2"),
         ]

@@ -5,7 +5,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// The secrets of connections are written where the app says, and nowhere otherwise.
+/// TLS secrets are written only to the file that the app chooses.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSKeyLogTests {
     private let certificates: TestCertificates
@@ -27,7 +27,7 @@ struct TLSKeyLogTests {
             try await withTransport(configuration) { transport async throws in
                 #expect(try await transport.get(server.url()).status == 200)
             }
-            // Appended by the second.
+            // The second connection appends its lines.
             let lines = String(decoding: directory.read("keys.log") ?? Data(), as: UTF8.self).split(separator: "\n")
             #expect(lines.count { $0.hasPrefix(label) } == round)
         }
@@ -37,11 +37,11 @@ struct TLSKeyLogTests {
         #expect(said.value.allSatisfy { $0.contains(path) })
     }
 
-    @Test func environmentCountsOnlyWhenAllowed() async {
+    @Test func environmentIsUsedOnlyWhenConfigured() async {
         await #expect(processExitsWith: .success) {
             let directory = try TemporaryDirectory()
             let path = directory.path(of: "keys.log")
-            // libcurl reads it when it starts.
+            // libcurl reads the variable when it is initialized.
             setenv("SSLKEYLOGFILE", path, 1)
             let certificates = try #require(TestCertificates.shared)
             let server = try await TLSServer()
@@ -70,7 +70,7 @@ struct TLSKeyLogTests {
         }
     }
 
-    @Test func unwritableFileIsNamed() throws {
+    @Test func errorNamesUnwritableFile() throws {
         let directory = try TemporaryDirectory()
         let pipe = directory.path(of: "pipe")
         try #require(mkfifo(pipe, 0o600) == 0)

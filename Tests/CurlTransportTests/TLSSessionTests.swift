@@ -4,21 +4,21 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Handshakes take up earlier sessions, of many hosts.
+/// Handshakes resume the sessions of many hosts.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSSessionTests {
     private let certificates: TestCertificates
 
     init() throws { certificates = try #require(TestCertificates.shared) }
 
-    /// The page of the server says whether its handshake was a new one. It closes after each.
+    /// Requests the server's page, which tells whether the handshake resumed a session. The server closes each connection.
     private func isResumed(_ transport: CurlTransport, _ url: String) async throws -> Bool {
         let text = try await transport.get(url).text ?? ""
         #expect(text.contains("Reused, TLSv1") || text.contains("New, TLSv1"), "\(text)")
         return text.contains("Reused, TLSv1")
     }
 
-    /// By a ticket of TLS 1.3, by one of TLS 1.2 (RFC 5077), and by the number of a session that the server keeps.
+    /// With a TLS 1.3 ticket, a TLS 1.2 ticket (RFC 5077), and a session ID that the server stores.
     @Test(arguments: [["-tls1_3"], ["-tls1_2"], ["-tls1_2", "-no_ticket"]])
     func sessionsOfFortyHostsAreResumed(options: [String]) async throws {
         let server = try await TLSServer("server", options)
@@ -35,7 +35,7 @@ struct TLSSessionTests {
         }
     }
 
-    @Test func sessionsAreOfOneHostAndPort() async throws {
+    @Test func sessionsBelongToOneHostAndPort() async throws {
         let first = try await TLSServer()
         let second = try await TLSServer()
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
@@ -48,7 +48,7 @@ struct TLSSessionTests {
         }
     }
 
-    @Test func sessionIsNotSharedByManagers() async throws {
+    @Test func managersDoNotShareSessions() async throws {
         let server = try await TLSServer()
         for _ in 0..<2 {
             try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
@@ -58,7 +58,7 @@ struct TLSSessionTests {
         }
     }
 
-    /// The name is compared for each connection, resumed or not.
+    /// The host name is verified for each connection, resumed or not.
     @Test func resumedSessionDoesNotReplaceNameCheck() async throws {
         let server = try await TLSServer("elsewhere")
         let configuration = testConfiguration {
@@ -76,7 +76,7 @@ struct TLSSessionTests {
         }
     }
 
-    /// Beyond 1,024 hosts the oldest sessions go.
+    /// Beyond 1,024 hosts the oldest sessions are dropped.
     @Test func newestSessionsAreKept() async throws {
         let server = try await TLSServer("server")
         let hosts = (0..<1_030).map { "h\($0).example.org" }
@@ -93,7 +93,7 @@ struct TLSSessionTests {
         }
     }
 
-    /// The connection to a proxy over TLS has a session of its own.
+    /// The connection to an HTTPS proxy resumes a session of its own.
     @Test func sessionOfProxyIsResumed() async throws {
         let (server, port) = try await pythonServer()
         let configuration = testConfiguration {
@@ -109,8 +109,8 @@ struct TLSSessionTests {
         withExtendedLifetime(server) {}
     }
 
-    /// A server that has restarted cannot read the ticket: nothing fails, the handshake is a full one.
-    @Test func unknownSessionMeansFullHandshake() async throws {
+    /// A restarted server cannot decrypt the ticket; the handshake is then a full one and nothing fails.
+    @Test func unknownSessionCausesFullHandshake() async throws {
         let (server, port) = try await pythonServer()
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
@@ -129,8 +129,8 @@ struct TLSSessionTests {
         return (server, port)
     }
 
-    /// Answers each request, on a connection of its own, with whether its handshake took up a session. From the third
-    /// connection on it is another server, as after a restart.
+    /// Answers each request, on a new connection, with whether the handshake resumed a session. The third and later
+    /// connections have another context, as after a restart.
     private static let script = """
         import socket, ssl, sys
         contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) for _ in range(2)]

@@ -4,7 +4,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// `tls.requiresOCSPStapling`, against servers of `openssl s_server` that send along what an authority said.
+/// `tls.requiresOCSPStapling`, against `openssl s_server` with stapled OCSP responses.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSStaplingTests {
     private let certificates: TestCertificates
@@ -25,22 +25,22 @@ struct TLSStaplingTests {
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
-    func goodAnswerPassesOnEveryConnection(version: String) async throws {
+    func goodStatusIsAcceptedOnEveryConnection(version: String) async throws {
         let server = try await server("good", version)
         try await withTransport(configuration) { transport async throws in
-            // A connection that took up a session would bring no answer.
+            // A resumed session would carry no OCSP response.
             for _ in 0..<3 { #expect(try await transport.get(server.url()).status == 200) }
         }
     }
 
-    @Test func serverWithoutAnswerFails() async throws {
+    @Test func missingStatusFails() async throws {
         let server = try await TLSServer()
         try await withTransport(configuration) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
             #expect(error.kind == .tls(.certificateStatus))
             #expect(error.message.contains("tls.requiresOCSPStapling"), "\(error.message)")
         }
-        // It is the answer, and nothing else, that was missing.
+        // Without the setting the same server is accepted.
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
             #expect(try await transport.get(server.url()).status == 200)
@@ -56,7 +56,7 @@ struct TLSStaplingTests {
         }
     }
 
-    @Test func answerOfAnotherAuthorityFails() async throws {
+    @Test func statusSignedByAnotherAuthorityFails() async throws {
         let server = try await server("forged")
         try await withTransport(configuration) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
@@ -64,7 +64,7 @@ struct TLSStaplingTests {
         }
     }
 
-    @Test func needsVerification() throws {
+    @Test func settingRequiresVerification() throws {
         var configuration = configuration
         configuration.tls.disableCertificateVerification()
         let error = #expect(throws: NetworkError.self) { _ = try CurlTransport(configuration: configuration) }

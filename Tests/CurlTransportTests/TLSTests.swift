@@ -4,7 +4,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Certificates made on the spot, servers of `openssl s_server`: each fault has its own error.
+/// Generated certificates and servers of `openssl s_server`: each fault has its own error.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"), .serialized)
 struct TLSTests {
     private let certificates: TestCertificates
@@ -38,13 +38,13 @@ struct TLSTests {
         return try #require(result.value)
     }
 
-    @Test func aGoodCertificateIsAccepted() async throws {
+    @Test func validCertificateIsAccepted() async throws {
         let server = try await TLSServer()
         #expect(try await status(of: server.url(), configuration()) == 200)
         #expect(try await status(of: server.url("127.0.0.1"), configuration()) == 200)
     }
 
-    @Test func authoritiesInMemoryCountToo() async throws {
+    @Test func authoritiesInMemoryAreTrusted() async throws {
         let server = try await TLSServer()
         let stranger = try await TLSServer("stranger")
         let pem = try Data(contentsOf: URL(filePath: certificates.authority))
@@ -52,7 +52,7 @@ struct TLSTests {
         let inMemory = testConfiguration { $0.tls.caData = pem }
         #expect(try await status(of: server.url(), inMemory) == 200)
         #expect(try await kind(of: stranger.url(), inMemory).kind == .tls(.untrusted))
-        // Both at once: each is trusted.
+        // With both set, each is trusted.
         let both = configuration { $0.caData = other }
         #expect(try await status(of: server.url(), both) == 200)
         #expect(try await status(of: stranger.url(), both) == 200)
@@ -62,18 +62,18 @@ struct TLSTests {
         ("expired", NetworkError.TLSFailure.expired), ("future", .notYetValid), ("elsewhere", .wrongHost),
         ("stranger", .untrusted), ("alone", .selfSigned),
     ])
-    func eachFaultOfACertificateHasItsError(_ certificate: String, _ reason: NetworkError.TLSFailure) async throws {
+    func invalidCertificateFailsWithItsReason(_ certificate: String, _ reason: NetworkError.TLSFailure) async throws {
         let server = try await TLSServer(certificate)
         let error = try await kind(of: server.url(), configuration())
         #expect(error.kind == .tls(reason))
         #expect(error.message.contains("localhost"))
-        // It is the certificate, and nothing else, that stood in the way.
+        // Without verification the same server is accepted.
         let open = configuration { $0.disableCertificateVerification() }
         let quiet = open.with { $0.warningHandler = { _ in } }
         #expect(try await status(of: server.url(), quiet) == 200)
     }
 
-    @Test func oneHandleTellsOneFaultFromTheNext() async throws {
+    @Test func reusedHandleReportsEachFault() async throws {
         let expired = try await TLSServer("expired")
         let elsewhere = try await TLSServer("elsewhere")
         let good = try await TLSServer()
@@ -86,7 +86,7 @@ struct TLSTests {
         }
     }
 
-    @Test func aSelfSignedCertificateThatIsGivenIsTrusted() async throws {
+    @Test func configuredSelfSignedCertificateIsTrusted() async throws {
         let server = try await TLSServer("alone")
         let configuration = testConfiguration { $0.tls.caFile = certificates.path("alone.crt") }
         #expect(try await status(of: server.url(), configuration) == 200)
@@ -94,7 +94,7 @@ struct TLSTests {
 
     // MARK: Pins
 
-    @Test func pinsNarrowWhatIsTrusted() async throws {
+    @Test func pinsRestrictTheTrustedKeys() async throws {
         let server = try await TLSServer()
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         let pin = certificates.pin
@@ -112,7 +112,7 @@ struct TLSTests {
         }
     }
 
-    @Test func aWildcardStandsForOneLabelAndYieldsToTheName() async throws {
+    @Test func wildcardPinMatchesOneLabel() async throws {
         let server = try await TLSServer()
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         var configuration = configuration {
@@ -123,14 +123,14 @@ struct TLSTests {
         for host in ["bad.example.org", "good.example.org", "a.b.example.org", "example.org"] {
             configuration.resolve["\(host):\(server.port)"] = "127.0.0.1"
         }
-        // Pins count though the certificate is not looked at.
+        // Pins apply even though the certificate is not verified.
         #expect(try await kind(of: server.url("bad.example.org"), configuration).kind == .tls(.pinMismatch))
         for host in ["good.example.org", "a.b.example.org", "example.org", "GOOD.example.org"] {
             #expect(try await status(of: server.url(host), configuration) == 200, "\(host)")
         }
     }
 
-    @Test func aRequestsPinsReplaceThoseOfTheManagerForThatRequestOnly() async throws {
+    @Test func requestsPinsReplaceTheManagers() async throws {
         let server = try await TLSServer()
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         let right = certificates.pin
@@ -145,7 +145,7 @@ struct TLSTests {
     }
 
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
-    func aConnectionOfThePoolDoesNotGoAroundAPin() async throws {
+    func pooledConnectionDoesNotBypassAPin() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
@@ -159,7 +159,7 @@ struct TLSTests {
     // MARK: The client's certificate
 
     @Test(arguments: ["-tls1_2", "-tls1_3"], ["pkcs12", "open pkcs12", "pem", "locked pem"])
-    func aServerThatAsksIsShownTheCertificate(version: String, form: String) async throws {
+    func clientCertificateIsSentOnRequest(version: String, form: String) async throws {
         let server = try await TLSServer(
             "server", [version, "-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])
         let configuration = configuration {
@@ -179,7 +179,7 @@ struct TLSTests {
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
-    func aServerThatWantsOneIsNamed(version: String) async throws {
+    func missingClientCertificateFails(version: String) async throws {
         let server = try await TLSServer(
             "server", [version, "-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])
         #expect(try await kind(of: server.url(), configuration()).kind == .tls(.clientCertificate))
@@ -190,7 +190,7 @@ struct TLSTests {
         #expect(try await kind(of: server.url(), stranger).kind == .tls(.clientCertificate))
     }
 
-    @Test func theClientsCertificateStaysWhatItWasWhenTheManagerWasMade() async throws {
+    @Test func clientCertificateIsReadOnlyOnce() async throws {
         let server = try await TLSServer(
             "server", ["-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])
         let directory = try TemporaryDirectory()
@@ -205,7 +205,7 @@ struct TLSTests {
 
     // MARK: Versions, ciphers, sessions
 
-    @Test func aServerThatIsTooOldIsNamed() async throws {
+    @Test func unsupportedVersionFails() async throws {
         let old = try await TLSServer("server", ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"])
         #expect(try await kind(of: old.url(), configuration()).kind == .tls(.protocolVersion))
         let today = try await TLSServer("server", ["-tls1_2"])
@@ -219,7 +219,7 @@ struct TLSTests {
                 == .tls(.protocolVersion))
     }
 
-    @Test func theCiphersAreThoseOfTheSetting() async throws {
+    @Test func configuredCiphersAreNegotiated() async throws {
         let old = try await TLSServer("server", ["-tls1_2"])
         let new = try await TLSServer("server", ["-tls1_3"])
         let configuration = configuration {
@@ -227,7 +227,7 @@ struct TLSTests {
             $0.cipherSuites = "TLS_CHACHA20_POLY1305_SHA256"
         }
         try await withTransport(configuration) { transport async throws in
-            // The page names the cipher that was agreed on.
+            // The page names the negotiated cipher.
             let first = try await transport.get(old.url()).text ?? ""
             #expect(first.contains("Cipher    : ECDHE-ECDSA-CHACHA20-POLY1305"), "\(first)")
             let second = try await transport.get(new.url()).text ?? ""
@@ -238,18 +238,18 @@ struct TLSTests {
     }
 
     @Test(arguments: [true, false])
-    func sessionsAreTakenUpAgain(isOn: Bool) async throws {
+    func sessionsAreResumedUnlessDisabled(isOn: Bool) async throws {
         let server = try await TLSServer("server", ["-tls1_2"])
         try await withTransport(configuration { $0.reusesSessions = isOn }) { transport async throws in
             let first = try await transport.get(server.url()).text ?? ""
             #expect(first.contains("New, TLSv1.2"), "\(first)")
-            // s_server closes after each page, so each has a handshake.
+            // s_server closes the connection after each page, so each request has a handshake.
             let second = try await transport.get(server.url()).text ?? ""
             #expect(second.contains(isOn ? "Reused, TLSv1.2" : "New, TLSv1.2"), "\(second)")
         }
     }
 
-    @Test func plainHTTPAtThePortIsAFailedHandshakeThatSaysSo() async throws {
+    @Test func plainHTTPServerFailsTheHandshake() async throws {
         let server = try RawServer { connection in
             _ = connection.read()
             connection.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
@@ -259,7 +259,7 @@ struct TLSTests {
         #expect(error.message.contains("plain http"), "\(error)")
     }
 
-    @Test func anUnverifiedManagerSaysSoOnce() async throws {
+    @Test func disabledVerificationWarnsOnce() async throws {
         let said = Box<[String]>([])
         let server = try await TLSServer("stranger")
         let configuration = testConfiguration {

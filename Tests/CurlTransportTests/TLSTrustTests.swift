@@ -5,7 +5,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Trusted certificates are parsed once, and a file that changes is noticed.
+/// Trusted certificates are parsed once, and a changed file is read again.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSTrustTests {
     private let certificates: TestCertificates
@@ -21,7 +21,7 @@ struct TLSTrustTests {
         let directory = try TemporaryDirectory()
         let path = try directory.write(pem("ca.pem"), to: "ca.pem")
         let opens = try OpenCounter(path)
-        // Without sessions each handshake verifies the server's certificate.
+        // Without session resumption, each handshake verifies the server's certificate.
         let configuration = testConfiguration {
             $0.tls.caFile = path
             $0.tls.reusesSessions = false
@@ -37,7 +37,7 @@ struct TLSTrustTests {
     }
 
     @Test(arguments: ["memory and file", "memory", "system"])
-    func connectionsShareWhatWasParsed(source: String) throws {
+    func connectionsShareParsedCertificates(source: String) throws {
         var configuration = TLSConfiguration()
         if source.contains("memory") { configuration.caData = try pem("ca.pem") }
         if source.contains("file") { configuration.caFile = certificates.path("other.pem") }
@@ -48,7 +48,7 @@ struct TLSTrustTests {
 
     // MARK: Changes
 
-    /// Asks again and again until the server is trusted, or no longer is.
+    /// Repeats a request until the server is trusted, or no longer trusted.
     private func untilTrusted(_ isTrusted: Bool, _ transport: CurlTransport, _ url: String) async throws {
         try await within(.seconds(20), "the change to count") {
             while true {
@@ -83,13 +83,13 @@ struct TLSTrustTests {
             #expect(error.kind == .tls(.untrusted))
             try write(ours)
             try await untilTrusted(true, transport, server.url())
-            // With sessions on: one that was trusted because of the old file is not taken up again.
+            // Resumption is on: a session verified with the old file must not be resumed.
             try write(others)
             try await untilTrusted(false, transport, server.url())
         }
     }
 
-    @Test func unusableChangeIsToldAndChangesNothing() async throws {
+    @Test func unusableFileWarnsAndKeepsTheOldOne() async throws {
         let server = try await TLSServer()
         let directory = try TemporaryDirectory()
         let path = try directory.write(pem("ca.pem"), to: "ca.pem")
@@ -107,7 +107,7 @@ struct TLSTrustTests {
             try FileManager.default.removeItem(atPath: path)
             #expect(try await transport.get(server.url()).status == 200)
         }
-        // Once for one change.
+        // One warning for one change.
         #expect(said.value.count == 1)
     }
 }
@@ -119,7 +119,7 @@ private final class OpenCounter: Sendable {
 
     init(_ path: String) throws {
         descriptor = inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC))
-        // With the closing between two of them, the kernel does not make one of both.
+        // The close event between two opens keeps the kernel from merging them.
         let mask = UInt32(IN_OPEN | IN_CLOSE_NOWRITE)
         guard descriptor >= 0, inotify_add_watch(descriptor, path, mask) >= 0 else {
             throw ChildProcess.Failure(description: "no inotify watch on \(path)")

@@ -5,7 +5,7 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct TargetCacheTests {
-    /// All that libcurl knows of an address.
+    /// The components of a target, for comparison.
     private struct Parts: Equatable {
         var texts: [String?]
 
@@ -34,7 +34,7 @@ import Testing
         "%2e", "%20", "%", " ", "\u{E9}", "+", ",", ":", "@", ";", "\\", "|", "index.html", "q=1", "a.b",
     ]
 
-    @Test func itsTargetsAreThoseOfFullParse() throws {
+    @Test func cachedTargetEqualsFullyParsedOne() throws {
         var random = SeededGenerator(seed: 4711)
         var fromBase = 0
         for round in 0..<6000 {
@@ -53,11 +53,11 @@ import Testing
                 fromBase += 1
             }
         }
-        // Otherwise nothing was compared.
+        // Guards against a test that compares nothing.
         #expect(fromBase > 300)
     }
 
-    @Test func baseTakesNoOtherAuthority() throws {
+    @Test func baseRejectsOtherAuthorities() throws {
         let base = try #require(TargetBase(Target("http://a.example/x"), text: "http://a.example/x"))
         #expect(base.target(for: "http://a.example/y?z=1")?.url == "http://a.example/y?z=1")
         for url in [

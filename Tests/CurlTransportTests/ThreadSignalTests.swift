@@ -4,9 +4,9 @@ import Glibc
 import LATTesting
 import Testing
 
-/// The application's signals are for its own threads.
+/// The engine's thread handles no signals of the app.
 struct ThreadSignalTests {
-    /// What a thread blocks: bit 0 stands for signal 1.
+    /// Returns the signal masks of threads; bit 0 stands for signal 1.
     private func blockedSignals(ofThreadsNamed name: String) -> [UInt64] {
         let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
         return tasks.compactMap { task in
@@ -19,15 +19,15 @@ struct ThreadSignalTests {
         }
     }
 
-    @Test func engineBlocksAllSignalsButItsOwnFaults() async throws {
+    @Test func engineBlocksAllSignalsExceptFaults() async throws {
         try await withTransport { transport async throws in
-            // It has begun.
+            // Once this returns, the thread is running.
             _ = await transport.gauges
             let masks = blockedSignals(ofThreadsNamed: "lat-engine")
             #expect(!masks.isEmpty)
             let unblockable = [SIGKILL, SIGSTOP]
             let faults = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP]
-            // Of the C library's own: 32 and 33.
+            // Except 32 and 33, which the C library uses.
             let expected = (1...64).filter { !(unblockable + faults + [32, 33]).contains($0) }
             for mask in masks {
                 for signal in expected { #expect(mask >> (UInt64(signal) - 1) & 1 == 1, "signal \(signal)") }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct TimeoutTests {
     @Test(arguments: [MockReply.Point.start, .afterHead, .afterBodyBytes(3)])
-    func silenceEndsInTheIdleTimeout(point: MockReply.Point) async throws {
+    func silentServerCausesIdleTimeout(point: MockReply.Point) async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(point))
         try await withTransport { transport async throws in
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(arguments: [MockReply.Point.start, .afterHead, .afterBodyBytes(3)])
-    func theWholeTimeIsLimitedToo(point: MockReply.Point) async throws {
+    func stalledResponseCausesTotalTimeout(point: MockReply.Point) async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(point))
         try await withTransport { transport async throws in
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func aTricklingBodyIsNotSilentButEndsInTheTotalTimeout() async throws {
+    @Test func slowBodyCausesTotalTimeout() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1 << 20).throttled(bytesPerSecond: 100_000) }
         try await withTransport { transport async throws in
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func connectingHasATimeoutOfItsOwn() async throws {
+    @Test func slowConnectCausesConnectTimeout() async throws {
         let full = try FullBacklogListener()
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", full.url()).with { $0.connectTimeout = .milliseconds(80) }
@@ -55,9 +55,9 @@ import Testing
         }
     }
 
-    /// libcurl soon has given all to the kernel, which goes on sending it for longer than the timeout.
+    /// libcurl soon has passed all bytes to the kernel, which goes on sending for longer than the timeout.
     @Test(arguments: ["data", "file", "multipart data", "multipart path"], [false, true])
-    func anUploadThatMovesIsNotSilent(kind: String, onKeptConnection: Bool) async throws {
+    func slowUploadCausesNoIdleTimeout(kind: String, onKeptConnection: Bool) async throws {
         let directory = try TemporaryDirectory()
         let size: Int64 = 3 << 20
         let path = try directory.writePattern(byteCount: size, to: "big.bin")
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func uploadToUnixSocketIsNotSilent() async throws {
+    @Test func slowUnixSocketUploadCausesNoIdleTimeout() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer(unixSocketPath: directory.path(of: "s"))
         server.bodyReadRate = 100 << 10
@@ -96,8 +96,8 @@ import Testing
         }
     }
 
-    /// One request at a time: the second waits longer than its own timeout before it starts.
-    @Test func waitingInTheQueueIsNotPartOfTheTimeout() async throws {
+    /// Only one connection: the second request waits longer than its own timeout before it starts.
+    @Test func queueTimeIsNotPartOfTheTimeout() async throws {
         let server = try MockServer()
         let other = try MockServer()
         server.enqueue(.text("never").stalling(.start), .text("quick"))

@@ -4,11 +4,11 @@ import Testing
 
 @testable import CurlTransport
 
-/// What is decided of one transfer, case by case.
+/// Single decisions of ``TransferMachine``.
 @Suite struct TransferDecisionTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
-    /// One that runs and whose head is about to be complete.
+    /// Returns a running machine that has received a head line.
     private func running(_ rules: TransferMachine.Rules = .init(), isStream: Bool = false) -> TransferMachine {
         var machine = TransferMachine(rules, isStream: isStream)
         _ = machine.submitted(nil, start)
@@ -34,7 +34,7 @@ import Testing
         #expect(!machine.isStream && !machine.hasAnswered)
     }
 
-    @Test func largeRedirectIsAnsweredAtItsHead() {
+    @Test func largeRedirectIsDeliveredAtItsHead() {
         var announced = running()
         #expect(announced.headCame(redirect(65_537), start) == .answer)
         #expect(announced.isStream)
@@ -44,21 +44,21 @@ import Testing
         #expect(take(1, &unannounced) == .answerAndKeep)
     }
 
-    @Test func slowRedirectIsAnsweredByTime() {
+    @Test func slowRedirectIsDeliveredAfterDrainTime() {
         var machine = running()
         _ = machine.headCame(redirect(), start)
         let end = start + TransferMachine.drainTime
         #expect(machine.look(start + 249) == .again(end))
         #expect(machine.look(end) == .answer)
         #expect(machine.look(end) == .never)
-        // While the caller holds it, its time does not run.
+        // The limit does not pass while the transfer is suspended.
         var held = running()
         _ = held.headCame(redirect(), start)
         _ = held.updated(TransferStanding(isSuspended: true), start, isReaderBehind: false)
         #expect(held.look(end) == .again(end + TransferMachine.drainTime))
     }
 
-    @Test func limitOfTheAnswerIsNotThatOfARedirect() {
+    @Test func bodyLimitDoesNotApplyToRedirects() {
         let rules = TransferMachine.Rules(maxBodySize: 1000)
         var followed = running(rules)
         #expect(followed.headCame(redirect(1 << 30), start) == .answer)
@@ -67,7 +67,7 @@ import Testing
         #expect(take(1, &answer) == .refuse)
     }
 
-    @Test func challengeIsNotTheAnswer() {
+    @Test func challengeIsNotDelivered() {
         var machine = running(
             TransferMachine.Rules(mayBeChallenged: true, hasBody: true, readsBody: true), isStream: true)
         #expect(machine.headCame(.init(status: 401), start) == .wait)
@@ -76,7 +76,7 @@ import Testing
         #expect(machine.sending == .end)
     }
 
-    @Test func growthOfABodyIsLimited() {
+    @Test func decompressionRatioIsLimited() {
         var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true))
         _ = machine.headCame(.init(status: 200, isCoded: true), start)
         #expect(take(Int(TransferMachine.decompressionGrace), &machine) == .keep)

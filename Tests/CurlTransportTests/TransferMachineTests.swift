@@ -5,8 +5,8 @@ import Testing
 
 @testable import CurlTransport
 
-/// A life that a seed decides: a server, a caller and a reader who do anything at any time, and what must hold whatever
-/// they do. What is true of the request they know themselves; the machine is only asked what to do.
+/// A random sequence of events, chosen by a seed: a server, a caller and a reader do anything at any time. The checks
+/// know the state of the request themselves and ask the machine only what to do.
 private final class Life {
     typealias Rules = TransferMachine.Rules
 
@@ -17,13 +17,13 @@ private final class Life {
     private(set) var faults: [String] = []
     private(set) var events: [String] = []
 
-    // What the caller knows.
+    // State of the caller.
     private var answers = 0
     private var isSuspended = false
     private var isReaderBehind = false
     private var isOver = false
     private var isRefused = false
-    // What libcurl knows.
+    // State of libcurl.
     private var opened = 0
     private var sent = 0
     private var isConnected = false
@@ -33,10 +33,10 @@ private final class Life {
     private var hasFinalHead = false
     private var isChallenged: Bool { machine.status == 407 || machine.status == 401 && rules.mayBeChallenged }
     private var toldPause = TransferMachine.Pause.none
-    /// Whether the server has all of a request that it may have processed.
+    /// Whether the server may have processed the request.
     private var mayHaveHadEffect = false
     private var lastReport: (completed: Int64, time: MonotonicTime)?
-    /// Since when nothing has moved while nobody here stood in the way; `nil` while that does not count.
+    /// Since when nothing has moved although neither caller nor reader stopped it; `nil` while that does not apply.
     private var quietSince: MonotonicTime?
     private var drainEnd: MonotonicTime?
 
@@ -59,7 +59,7 @@ private final class Life {
 
     func live(steps: Int) {
         for _ in 0..<steps { step() }
-        // Whatever has happened, it ends, and then nothing does.
+        // Whatever has happened, the transfer ends once, and later events have no effect.
         if !isOver { finish() }
         for _ in 0..<20 { step() }
         check(answers == 1, "answered \(answers) times")
@@ -251,7 +251,7 @@ private final class Life {
     }
 
     private func head() {
-        // Another one comes only when libcurl has answered the first by itself.
+        // Another head comes only when libcurl has answered the first one itself.
         guard !hasFinalHead || isChallenged, headLine() else { return }
         hasFinalHead = true
         let head = TransferMachine.Head(
@@ -375,7 +375,7 @@ private final class Life {
 }
 
 @Suite struct TransferMachineTests {
-    @Test(arguments: 0..<8) func livesKeepTheRules(batch: UInt64) {
+    @Test(arguments: 0..<8) func randomEventsKeepTheInvariants(batch: UInt64) {
         var faults: [String] = []
         for seed in 0..<600 where faults.isEmpty {
             let life = Life(seed: batch << 32 | UInt64(seed))

@@ -4,13 +4,13 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// An owner cancels and hurries its transfers, wherever they are.
+/// An owner cancels its transfers and raises their priority, whatever their state.
 @Suite struct TransferOwnerTests {
     private func kind(of task: Task<HTTPResponse, any Error>) async throws -> NetworkError.Kind? {
         await #expect(throws: NetworkError.self) { try await within { try await task.value } }?.kind
     }
 
-    @Test func beforeItsStartItSendsNothing() async throws {
+    @Test func cancelledOwnerSendsNothing() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func onItsWayItEndsWithTheConnection(isSuspended: Bool) async throws {
+    func cancelClosesTheConnection(isSuspended: Bool) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x").stalling(.start) }
         try await withTransport { transport async throws in
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func inTheQueueItLeavesItsPlace() async throws {
+    @Test func cancelRemovesQueuedTransfer() async throws {
         let server = try MockServer()
         server.enqueue(.text("first").stalling(.start))
         server.fallback { .text($0.path) }
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func raisedInTheQueueItGoesFirst() async throws {
+    @Test func raisedPriorityReordersTheQueue() async throws {
         let server = try MockServer()
         server.enqueue(.text("first").stalling(.start))
         server.fallback { .text($0.path) }
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func aSwiftTaskThatIsCancelledThrowsCancellationError() async throws {
+    @Test func cancelledTaskThrowsCancellationError() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x").stalling(.start) }
         try await withTransport { transport async throws in
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func whenItIsOverItsOwnerIsLetGo() async throws {
+    @Test func finishedTransferDetachesFromItsOwner() async throws {
         let server = try MockServer()
         server.enqueue(.text("x"), .text("x").stalling(.start))
         try await withTransport { transport async throws in

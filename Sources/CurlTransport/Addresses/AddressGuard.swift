@@ -1,15 +1,14 @@
 import HTTPCore
 
-/// Decides where connections may go (``EngineConfiguration/blocksPrivateAddresses``). Pure: it is given the address
-/// that is about to be connected to, and asks nobody.
+/// Decides which addresses may be connected to (``EngineConfiguration/blocksPrivateAddresses``). A pure value without I/O.
 struct AddressGuard: Sendable {
     private let allowedRanges: [AddressRange]
     private let allowedHosts: Set<String>
-    /// Without the star: `.example.org`.
+    /// Suffixes of `*.example.org` entries, without the star: `.example.org`.
     private let allowedSuffixes: [String]
 
-    /// - Parameter allowed: addresses, ranges and names.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what is none of them.
+    /// - Parameter allowed: Addresses, ranges and host names.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for any other entry.
     init(allowing allowed: [String]) throws(NetworkError) {
         var ranges: [AddressRange] = []
         var hosts: Set<String> = []
@@ -24,22 +23,22 @@ struct AddressGuard: Sendable {
                 hosts.insert(name)
             } else {
                 throw .invalidRequest(
-                    "allowedPrivateAddresses: \"\(entry)\" is no address (10.1.2.3), range (10.0.0.0/8) or name "
+                    "allowedPrivateAddresses: \"\(entry)\" is not an address (10.1.2.3), range (10.0.0.0/8) or name "
                         + "(intranet.example.org, *.example.org)")
             }
         }
         (allowedRanges, allowedHosts, allowedSuffixes) = (ranges, hosts, suffixes)
     }
 
-    /// Why a connection to an address must not be made; `nil` when it may.
+    /// Returns why a connection to an address is refused; `nil` when it is allowed.
     ///
-    /// - Parameter host: the host of the URL, which may be allowed by name.
+    /// - Parameter host: The host of the URL, which may be allowed by name.
     func refusal(of address: IPAddress, host: String) -> AddressRule? {
         guard let rule = address.rule, !isAllowed(host: host) else { return nil }
         return allowedRanges.contains { $0.contains(address) } ? nil : rule
     }
 
-    /// Why a request through a proxy must not be sent; `nil` when nothing in the host's text speaks against it.
+    /// Returns why a request through a proxy is refused; `nil` when its host is allowed or is a name that cannot be judged.
     func refusal(ofProxiedHost host: String) -> AddressRule? {
         guard let rule = AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
         if let address = IPAddress(host: host), allowedRanges.contains(where: { $0.contains(address) }) { return nil }
@@ -57,18 +56,18 @@ struct AddressGuard: Sendable {
         return name.hasSuffix(".") ? String(name.dropLast()) : name
     }
 
-    /// A name, and nothing that a resolver would take for an address: those are allowed as ranges.
+    /// Whether a text is a host name and not an address in any notation; addresses are allowed as ranges.
     private static func isName(_ text: Substring) -> Bool {
         !text.isEmpty && IPAddress(host: String(text)) == nil && !text.hasPrefix(".")
             && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !":/?#[]@*\\%".utf8.contains($0) }
     }
 
-    /// The error of a refusal.
+    /// Returns the error for a refused address.
     static func error(_ rule: AddressRule, address: String, host: String) -> NetworkError {
-        let place = address == host ? address : "\(address), which \(host) is,"
+        let place = address == host ? address : "\(address), the address of \(host),"
         return NetworkError(
             .addressBlocked(rule),
             message: "\(place) is not an address of the public internet (\(rule.rawValue)), and blocksPrivateAddresses "
-                + "is on; nothing was sent there. Name it in allowedPrivateAddresses if it is meant")
+                + "is on; nothing was sent there. To allow it, add it to allowedPrivateAddresses")
     }
 }

@@ -3,28 +3,25 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// An address as libcurl parsed it: what is checked before a request is sent,
-/// and what the request is sent with.
+/// A URL as libcurl parsed it. It is checked before a request is sent, and the request is sent with it.
 ///
-/// Parsing costs as much as a fifth of a small request, so targets are kept
-/// and handed to libcurl whole (`CURLOPT_CURLU`).
+/// Parsing costs up to a fifth of a small request, so targets are cached and handed to libcurl whole (`CURLOPT_CURLU`).
 final class Target: @unchecked Sendable {
-    // Sendable: the URL handle is written only in init; libcurl reads it (and copies it where it must change it).
+    // Sendable: only init writes the URL handle. libcurl reads it, and copies it before a change.
     let handle: OpaquePointer
     /// The URL, percent-encoded.
     let url: String
     /// `http` or `https`.
     let scheme: String
-    /// The host as libcurl will look it up: IPv4 addresses in their one form, names in the letters of the DNS, IPv6
-    /// addresses in brackets.
+    /// The host as libcurl looks it up: an IPv4 address in dotted decimal, an IPv6 address in brackets, or a name in ASCII.
     let host: String
-    /// Scheme, host and port: what connections are limited by.
+    /// Scheme, host and port. Connections are limited per origin.
     let origin: String
     private let lastBodySize = Atomic<Int>(0)
 
     var isSecure: Bool { scheme == "https" }
 
-    /// The same address over TLS: the port 80 becomes 443, others stay (RFC 6797 §8.3). `nil` when memory is short.
+    /// The URL over TLS: port 80 becomes 443, other ports stay (RFC 6797 §8.3). `nil` when memory is short.
     var secureURL: String? {
         guard let copy = curl_url_dup(handle) else { return nil }
         defer { curl_url_cleanup(copy) }
@@ -33,13 +30,13 @@ final class Target: @unchecked Sendable {
         return Target.part(CURLUPART_URL, of: copy)
     }
 
-    /// Whether the URL itself names a user.
+    /// Whether the URL contains a user name.
     var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
 
-    /// How long the body will be, if it is as long as the last one from here; 0 when that is not known, or long.
+    /// The expected size of the next response body, equal to that of the last one; 0 when it is unknown or large.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 
-    /// A body from here was so long.
+    /// Records the size of a response body.
     func noteBodySize(_ size: Int) {
         let hint = size <= Self.hintLimit ? size : 0
         if hint != bodySizeHint { lastBodySize.store(hint, ordering: .relaxed) }
@@ -49,15 +46,15 @@ final class Target: @unchecked Sendable {
 
     /// Parses a URL.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names what is wrong with it.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that says what is wrong with it.
     init(_ text: String) throws(NetworkError) {
         guard !text.isEmpty else {
             throw .invalidRequest("the URL is empty; give an absolute one, such as https://example.org/")
         }
         if let control = text.unicodeScalars.first(where: { $0.value < 0x20 || $0.value == 0x7F }) {
             throw .invalidRequest(
-                "the URL holds the control character U+\(Self.hex(control.value)) (CR, LF and their like are "
-                    + "never sent); percent-encode or remove it")
+                "the URL holds the control character U+\(Self.hex(control.value)) (control characters "
+                    + "are never sent); percent-encode or remove it")
         }
         let encoded = text.idempotentlyPercentEncoded
         guard let handle = curl_url() else { throw NetworkError(.other, message: "out of memory") }
@@ -71,11 +68,11 @@ final class Target: @unchecked Sendable {
         guard scheme == "http" || scheme == "https" else {
             let scheme = scheme
             curl_url_cleanup(handle)
-            throw .invalidRequest("the scheme \"\(scheme)\" is not supported; only http and https are")
+            throw .invalidRequest("the scheme \"\(scheme)\" is not supported; use http or https")
         }
         guard let written = Target.part(CURLUPART_HOST, of: handle), !written.isEmpty else {
             curl_url_cleanup(handle)
-            throw .invalidRequest("the URL \"\(URLText.redacted(text))\" has no host")
+            throw .invalidRequest("the URL \"\(URLText.redacted(text))\" has no host; write scheme://host/path")
         }
         do {
             try HostName.write(in: handle, host: written)
@@ -87,14 +84,14 @@ final class Target: @unchecked Sendable {
         let port = Target.part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT)) ?? ""
         origin = "\(scheme)://\(host):\(port)"
         self.host = Target.isPlain(host) ? host : Target.asciiHost(of: handle) ?? host
-        // The fragment is for the reader of the URL and never sent (RFC 9110 §7.1).
+        // The fragment is never sent (RFC 9110 §7.1).
         _ = curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0)
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
     }
 
-    /// The target of another path and query at the same scheme and authority, without parsing these again.
+    /// Makes the target of another path and query at a base's scheme and authority, which are not parsed again.
     ///
-    /// - Parameter rest: What ``TargetBase/rest(of:)`` let pass.
+    /// - Parameter rest: Path and query that passed `isUnchangedByParsing`.
     fileprivate init?(_ base: TargetBase, rest: UnsafeBufferPointer<UInt8>) {
         guard let handle = curl_url_dup(base.target.handle) else { return nil }
         let mark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.count
@@ -138,7 +135,7 @@ final class Target: @unchecked Sendable {
         switch code {
         case CURLUE_BAD_SCHEME, CURLUE_UNSUPPORTED_SCHEME, CURLUE_NO_SCHEME, CURLUE_BAD_SLASHES:
             reason = "it does not begin with http:// or https://; give an absolute URL, or set the manager's baseURL"
-        case CURLUE_BAD_PORT_NUMBER: reason = "its port is no number from 0 to 65535"
+        case CURLUE_BAD_PORT_NUMBER: reason = "its port is not a number from 0 to 65535"
         case CURLUE_NO_HOST, CURLUE_BAD_HOSTNAME: reason = "its host name is missing or malformed"
         case CURLUE_BAD_IPV6: reason = "its IPv6 address is malformed"
         default: reason = String(cString: curl_url_strerror(code))
@@ -154,8 +151,8 @@ final class Target: @unchecked Sendable {
 
 /// Resolves a reference against a URL (RFC 3986 §5), by libcurl.
 package enum URLReference {
-    /// The absolute URL that `reference` means when found at `base`; `nil` when it is malformed. The result keeps
-    /// the fragment of the reference, or else of the base (RFC 9110 §10.2.2).
+    /// Returns the absolute URL of a `reference` found at `base`; `nil` when it is malformed. The result keeps the
+    /// fragment of the reference, or else that of the base (RFC 9110 §10.2.2).
     package static func resolve(_ reference: String, against base: String) -> String? {
         let (base, baseFragment) = split(base.idempotentlyPercentEncoded)
         let (reference, ownFragment) = split(reference.idempotentlyPercentEncoded)
@@ -163,7 +160,7 @@ package enum URLReference {
         defer { curl_url_cleanup(handle) }
         let flags = UInt32(CURLU_NON_SUPPORT_SCHEME)
         guard curl_url_set(handle, CURLUPART_URL, base, flags) == CURLUE_OK,
-            // libcurl takes the empty reference for the folder of the base; it means the base itself.
+            // An empty reference means the base itself, but libcurl resolves it to the folder of the base.
             reference.isEmpty || curl_url_set(handle, CURLUPART_URL, reference, flags) == CURLUE_OK
         else { return nil }
         var text: UnsafeMutablePointer<CChar>?
@@ -172,31 +169,31 @@ package enum URLReference {
         return String(cString: text) + (ownFragment ?? baseFragment ?? "")
     }
 
-    /// A URL and its fragment, `#` included.
+    /// Splits a URL and its fragment, `#` included.
     private static func split(_ url: String) -> (url: String, fragment: String?) {
         guard let hash = url.utf8.firstIndex(of: UInt8(ascii: "#")) else { return (url, nil) }
         return (String(url[..<hash]), String(url[hash...]))
     }
 
-    /// The host of an absolute URL as it will be looked up; `nil` when it is none.
+    /// Returns the host of an absolute URL as it is looked up; `nil` when the URL is malformed.
     package static func host(of url: String) -> String? { (try? Target(url))?.host }
 
-    /// Scheme, host and port of an absolute URL, lower case, the default port filled in: what "same origin"
-    /// compares (RFC 6454). `nil` when it is none.
+    /// Returns the origin (RFC 6454) of an absolute URL: scheme, host and port in lower case, the default port filled
+    /// in. `nil` when the URL is malformed.
     package static func origin(of url: String) -> String? {
         (try? Target(url))?.origin.lowercased()
     }
 }
 
-/// Scheme and authority of a target that was parsed, for URLs that begin with the same bytes.
+/// The scheme and authority of a parsed target, reused for URLs that begin with the same bytes.
 struct TargetBase: Sendable {
     fileprivate let target: Target
-    /// The text that the URLs begin with, up to the slash of the path.
+    /// The beginning of the URLs, up to the slash of the path.
     private let text: [UInt8]
-    /// The same as libcurl writes it.
+    /// The same beginning as libcurl writes it.
     fileprivate let prefix: String
 
-    /// `nil` when the URL is not of the form `scheme://authority/path`.
+    /// Makes a base; `nil` when the URL is not of the form `scheme://authority/path`.
     init?(_ target: Target, text url: String) {
         guard let end = Self.authorityEnd(in: url.utf8), let ownEnd = Self.authorityEnd(in: target.url.utf8) else {
             return nil
@@ -218,8 +215,8 @@ struct TargetBase: Sendable {
         return end.flatMap { url[$0] == UInt8(ascii: "/") ? $0 : nil }
     }
 
-    /// The target of a URL that differs from this one's in path and query only, and has nothing there that parsing would
-    /// change; `nil` for all others.
+    /// Returns the target of a URL that differs from this one in path and query only, if parsing would not change
+    /// these; `nil` otherwise.
     func target(for url: String) -> Target? {
         url.utf8.withContiguousStorageIfAvailable { bytes -> Target? in
             guard let start = bytes.baseAddress, bytes.count > text.count, memcmp(start, text, text.count) == 0,
@@ -229,8 +226,8 @@ struct TargetBase: Sendable {
         } ?? nil
     }
 
-    /// Whether a path with its query is taken over as it is: nothing to encode, no segment that is resolved (`.`, `..`),
-    /// no escape whose letters libcurl rewrites, no fragment.
+    /// Whether parsing leaves a path and query unchanged: nothing to encode, no dot segments (`.`, `..`), no
+    /// percent-encoding whose case libcurl changes, no fragment.
     private static func isUnchangedByParsing(_ rest: UnsafeBufferPointer<UInt8>) -> Bool {
         guard rest.first == UInt8(ascii: "/"), rest.last != UInt8(ascii: "?") else { return false }
         var isInQuery = false
@@ -256,27 +253,27 @@ struct TargetBase: Sendable {
     }
 }
 
-/// Keeps the targets used last, by the text they were made from.
+/// The targets used last, by the text of their URLs.
 final class TargetCache: Sendable {
-    /// Two generations: what is used moves to the young one; when that is full the old one is let go. It gives
-    /// nearly what a list ordered by use would, for one dictionary look-up a request.
+    /// Two generations. A target that is used moves to the young one; when that is full, the old one is dropped. This
+    /// is nearly an LRU list, at one dictionary look-up per request.
     private struct State {
         var young: [String: Target] = [:]
         var old: [String: Target] = [:]
-        /// The bytes of the young ones' texts.
+        /// The bytes of the texts in `young`.
         var youngBytes = 0
-        /// Scheme and authority of the last few that were parsed.
+        /// The scheme and authority of the targets parsed last.
         var bases: [TargetBase] = []
         var nextBase = 0
     }
 
-    /// How many targets a generation has at most…
+    /// The most targets in a generation.
     private let capacity: Int
-    /// …and how many bytes their texts.
+    /// The most bytes of texts in a generation.
     private let byteCapacity: Int
     private let state = Mutex(State())
 
-    /// How many hosts' addresses are made from others' of theirs.
+    /// The most bases kept.
     private static let baseLimit = 8
 
     init(capacity: Int, byteCapacity: Int = 256 << 10) {
@@ -284,7 +281,7 @@ final class TargetCache: Sendable {
         self.byteCapacity = byteCapacity
     }
 
-    /// The target of a URL, parsed at most once while it is in use.
+    /// Returns the target of a URL, parsed only when it is not in the cache.
     func target(for url: String) throws(NetworkError) -> Target {
         let (known, bases) = state.withLock { state -> (Target?, [TargetBase]) in
             if let target = state.young[url] { return (target, []) }
@@ -307,7 +304,7 @@ final class TargetCache: Sendable {
         return target
     }
 
-    /// How many targets are kept, and the bytes of their texts; for tests.
+    /// The number of targets and the bytes of their texts, for tests.
     var size: (count: Int, bytes: Int) {
         state.withLock { state in
             let texts = Array(state.young.keys) + Array(state.old.keys)
@@ -317,7 +314,7 @@ final class TargetCache: Sendable {
 
     private func insert(_ target: Target, for url: String, into state: inout State) {
         let bytes = url.utf8.count
-        // One that would push out a good part of all others is not worth it.
+        // A text that long would evict a good part of all others.
         guard bytes <= byteCapacity / 8 else { return }
         if state.young.count >= capacity || state.youngBytes + bytes > byteCapacity {
             state.old = state.young

@@ -1,11 +1,11 @@
-/// A scheme of a `WWW-Authenticate` field with its parameters (RFC 9110 §11.3).
+/// A scheme of a `WWW-Authenticate` field, with its parameters (RFC 9110 §11.3).
 struct AuthenticationScheme {
-    /// In lower case.
+    /// The scheme in lower case.
     let name: String
-    /// Their names in lower case, their values without quotes.
+    /// Parameter names in lower case, with their unquoted values.
     var parameters: [String: String] = [:]
 
-    /// What several fields offer, in their order.
+    /// Returns the schemes of several fields, in their order.
     static func all(in fields: [String]) -> [AuthenticationScheme] {
         var schemes: [AuthenticationScheme] = []
         for field in fields {
@@ -21,7 +21,7 @@ struct AuthenticationScheme {
         return schemes
     }
 
-    /// The value of a parameter in a field of parameters alone, such as `Authentication-Info`.
+    /// Returns a parameter's value from a field without a scheme, such as `Authentication-Info`.
     static func parameter(_ name: String, of field: String) -> String? {
         var reader = ParameterReader(field)
         while let next = reader.next() {
@@ -31,7 +31,7 @@ struct AuthenticationScheme {
     }
 }
 
-/// Reads names, and the values of those that have one.
+/// Reads names, each with its value if it has one.
 private struct ParameterReader {
     private let bytes: [UInt8]
     private var index = 0
@@ -42,7 +42,7 @@ private struct ParameterReader {
         skip { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") || Self.isBlank($0) }
         let name = take { !Self.endsName($0) }
         guard !name.isEmpty else {
-            // A quote where a name should stand: nothing behind it can be told apart.
+            // A quotation mark in place of a name: the rest cannot be parsed.
             index = bytes.count
             return nil
         }

@@ -1,27 +1,26 @@
 import Cryptography
 
-/// A server's challenge to Digest (RFC 7616 §3.3), and the answer to it (§3.4).
+/// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// The variants `-sess` are left to libcurl: their key comes from the random number of the first answer, which libcurl
-/// gives and does not tell. So is `auth-int`.
+/// libcurl handles the `-sess` algorithms, whose key includes a client nonce that libcurl does not expose, and `auth-int`.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String
     let opaque: String?
-    /// The algorithm as the server names it; `nil` when it names none, which is MD5.
+    /// The algorithm as the server spells it; `nil` when it names none, which means MD5.
     let algorithm: String?
-    /// Whether `qop=auth` is offered. Without it nothing is counted (RFC 2069).
+    /// Whether the server offers `qop=auth`. Without it, uses are not counted (RFC 2069).
     let countsUses: Bool
     /// Whether the user name is sent as a hash.
     let hashesUser: Bool
-    /// Whether the credentials of the request may be right, and only its nonce was too old.
+    /// Whether the server rejected only the nonce, and the credentials may be right.
     let isStale: Bool
     private let function: MessageDigest.Algorithm
 
-    /// Larger challenges are left to libcurl, so that what is kept of them is bounded.
+    /// The most bytes of a challenge. Larger ones are left to libcurl, which bounds the memory of the cache.
     private static let sizeLimit = 4096
 
-    /// The challenge of a scheme's parameters; `nil` for one that is not answered here.
+    /// Makes a challenge from a scheme's parameters; `nil` for one that is left to libcurl.
     init?(_ parameters: [String: String]) {
         guard let realm = parameters["realm"], let nonce = parameters["nonce"], !nonce.isEmpty,
             parameters.values.reduce(0, { $0 + $1.utf8.count }) <= Self.sizeLimit,
@@ -43,21 +42,21 @@ struct DigestChallenge: Hashable, Sendable {
         isStale = parameters["stale"]?.lowercased() == "true"
     }
 
-    /// What is asked for, and by whom.
+    /// The request and the credentials that an answer covers.
     struct Request {
         var method: String
-        /// The target as the request line has it: path and query.
+        /// The target of the request line: path and query.
         var target: String
         var user: String
         var password: String
     }
 
-    /// The value of `Authorization`.
+    /// Returns the value of `Authorization`.
     ///
     /// - Parameters:
-    ///   - count: How often the nonce is used with this time.
+    ///   - count: How often the nonce was used, including this use.
     ///   - clientNonce: Random text.
-    /// - Returns: `nil` when libcrypto does not offer the function.
+    /// - Returns: `nil` when libcrypto lacks the hash function.
     func answer(to request: Request, count: UInt32, clientNonce: String) -> String? {
         guard let key = hash("\(request.user):\(realm):\(request.password)"),
             let what = hash("\(request.method):\(request.target)"),

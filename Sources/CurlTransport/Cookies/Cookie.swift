@@ -1,37 +1,37 @@
 public import FoundationEssentials
 import HTTPCore
 
-/// A cookie as a jar keeps it (RFC 6265 §5.3).
+/// A cookie in a manager's jar (RFC 6265 §5.3).
 ///
-/// A manager sends no request on behalf of a page, so every request is a first-party one (RFC 6265bis §5.2: no client) and
-/// ``sameSite`` keeps nothing back. It is kept all the same, for whoever reads the jar or hands its cookies on.
+/// A manager sends no request on behalf of a page, so every request is first-party (RFC 6265bis §5.2: no client) and
+/// ``sameSite`` has no effect. It is stored for code that reads the jar or passes its cookies on.
 public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The name.
     public var name: String
-    /// The value, as it is sent.
+    /// The value as it is sent.
     public var value: String
-    /// The host it is for, without a dot before it.
+    /// The host it is for, without a leading dot.
     public var domain: String
     /// Whether hosts below ``domain`` get it too.
     public var includesSubdomains: Bool
-    /// The path it is for, with all below it.
+    /// The path it is for, including all paths below it.
     public var path: String
-    /// When it ends; `nil` for a cookie of the session, which ends with the manager.
+    /// When it expires; `nil` for a session cookie, which ends with the manager.
     public var expires: Date?
-    /// Whether it is sent over TLS only (and to this machine).
+    /// Whether it is sent over TLS only, or to this machine.
     public var isSecure: Bool
-    /// Whether it came with `HttpOnly`.
+    /// Whether it was set with `HttpOnly`.
     public var isHTTPOnly: Bool
-    /// What it came with as `SameSite`; `nil` for none, or a word that is not known.
+    /// The `SameSite` attribute; `nil` when it is missing or unknown.
     public var sameSite: SameSite?
 
-    /// From where a browser sends a cookie (RFC 6265bis §5.6.7).
+    /// The requests with which a browser sends a cookie (RFC 6265bis §5.6.7).
     public enum SameSite: String, Hashable, Sendable {
-        /// With requests from pages of the cookie's own site only.
+        /// Requests from pages of the cookie's own site only.
         case strict = "Strict"
-        /// As `strict`, and when a person follows a link there.
+        /// Those of `strict`, and those that follow a link to the site.
         case lax = "Lax"
-        /// With all: `None`. Only a secure cookie may be so; others are refused.
+        /// All requests (`None`). Refused unless the cookie is secure.
         case noRestriction = "None"
 
         init?(field: String) {
@@ -44,7 +44,7 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
         }
     }
 
-    /// Makes a cookie. Defaults: for exactly this host, every path, the session.
+    /// Makes a cookie. By default it is a session cookie for exactly this host and every path.
     public init(
         _ name: String, _ value: String, domain: String, includesSubdomains: Bool = false, path: String = "/",
         expires: Date? = nil, isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite? = nil
@@ -60,24 +60,24 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
         self.sameSite = sameSite
     }
 
-    /// Name and place, without the value, which is a secret.
+    /// Name, domain and path, without the value, which is a secret.
     public var description: String {
         "\(name) for \(includesSubdomains ? "*." : "")\(domain)\(path)\(isSecure ? ", secure" : "")"
     }
 }
 
 extension Cookie {
-    /// Name and place, without the value.
+    /// Name, domain and path, without the value.
     public var customMirror: Mirror { Mirror(self, children: ["name": name, "domain": domain, "path": path]) }
 }
 
-/// Netscape's cookie file, which curl and others read and write too: seven fields with tabs between. It has no place for
-/// `SameSite`, which is said in a comment on the line before.
+/// Netscape's cookie file, which curl also uses: seven fields separated by tabs. A comment on the line before a cookie
+/// holds its `SameSite`, for which the format has no field.
 enum NetscapeCookie {
     private static let httpOnlyMark = "#HttpOnly_"
     private static let sameSiteMark = "# SameSite="
 
-    /// What a file holds.
+    /// Returns the cookies in the text of a file.
     static func cookies(_ text: String) -> [Cookie] {
         var sameSite: Cookie.SameSite?
         return text.split(whereSeparator: \.isNewline).compactMap { line in
@@ -92,7 +92,7 @@ enum NetscapeCookie {
         }
     }
 
-    /// The file for those of some cookies that have a date of expiry, in a fixed order; `nil` when there are none.
+    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when there are none.
     static func file(_ cookies: [Cookie]) -> String? {
         let entries = cookies.filter { $0.expires != nil }.compactMap { cookie -> (line: String, mark: String)? in
             guard let line = try? line(cookie) else { return nil }
@@ -102,10 +102,10 @@ enum NetscapeCookie {
         return entries.sorted { $0.line < $1.line }.reduce(into: emptyFile) { $0 += "\($1.mark)\($1.line)\n" }
     }
 
-    /// The file of a jar that holds none.
+    /// The text of a file without cookies.
     static let emptyFile = "# Netscape HTTP Cookie File\n"
 
-    /// A line of the file; `nil` for a comment and for what is no cookie.
+    /// Parses a line of the file; `nil` for a comment or a malformed line.
     static func cookie(_ line: some StringProtocol) -> Cookie? {
         var text = String(line)
         let isHTTPOnly = text.hasPrefix(httpOnlyMark)
@@ -120,9 +120,9 @@ enum NetscapeCookie {
             isSecure: fields[3] == "TRUE", isHTTPOnly: isHTTPOnly)
     }
 
-    /// The line for a cookie.
+    /// Returns the line of a cookie.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what would not come back as it is.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when the line would not be read back as the same cookie.
     static func line(_ cookie: Cookie) throws(NetworkError) -> String {
         for (what, text) in [
             ("name", cookie.name), ("value", cookie.value), ("domain", cookie.domain), ("path", cookie.path),
@@ -132,7 +132,7 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
-        // 0 stands for none; a time before 1970 is over as much as 1 s after it, and one that no number holds never is.
+        // 0 means no expiry. Times before 1970 become 1, which has expired too; times too large become the largest number.
         let expires = cookie.expires.map { date in
             let seconds = date.timeIntervalSince1970.rounded(.up)
             return max(1, Int64(exactly: seconds) ?? (seconds > 0 ? .max : 1))

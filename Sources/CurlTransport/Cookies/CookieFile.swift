@@ -3,11 +3,11 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// The file of a cookie jar: read once, written as a whole.
+/// The file of a cookie jar, read once and always written whole.
 struct CookieFile: Sendable {
     let path: String
 
-    /// What the file holds; empty when there is none yet.
+    /// Returns the content of the file; empty when there is no file yet.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     func read() throws(NetworkError) -> String {
@@ -31,7 +31,7 @@ struct CookieFile: Sendable {
         }
     }
 
-    /// Puts new content in place of the old, whole or not at all. Returns 0, or the system's error.
+    /// Replaces the file atomically. Returns 0, or the system's error.
     func write(_ text: String) -> CInt {
         do throws(SystemError) {
             try AtomicFile.write(text.utf8, to: path, isShared: true)

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// The cookies of a manager: to look at, to set, to clear.
+/// The cookies of a manager, to read and to change.
 ///
 /// ```swift
 /// configuration.cookies = .memory
@@ -11,14 +11,14 @@ import HTTPCore
 /// try await manager.cookies?.removeAll()
 /// ```
 ///
-/// Responses set and change them by the rules of RFC 6265; a domain that is a public suffix is refused. Requests get
-/// those that fit, at each hop of a redirect anew. A `Cookie` field of a request is sent with them in one field, and
-/// `"Cookie": nil` keeps them all back. A call here is done at once, whatever the engine's thread does; when it changes
-/// something and there is a file, the file is written before it returns.
+/// Responses set and change cookies by the rules of RFC 6265; a cookie for a public suffix is refused. Each hop of a
+/// redirect gets the cookies that match it. A request's own `Cookie` field is sent in one field with them; setting that
+/// field to `nil` sends no cookies at all. These calls do not wait for the engine's thread. A call that changes the jar
+/// returns after the file, if there is one, is written.
 public struct CookieJar: Sendable {
     let store: CookieStore
 
-    /// All cookies that have not expired, in no order.
+    /// Returns all cookies that have not expired, in no particular order.
     ///
     /// - Throws: ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func all() async throws -> [Cookie] {
@@ -26,27 +26,27 @@ public struct CookieJar: Sendable {
         return all
     }
 
-    /// Adds a cookie, in place of one with the same name, domain and path. One that is over takes that one out.
+    /// Adds a cookie, in place of one with the same name, domain and path. An expired cookie only removes that one.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a cookie that cannot be sent, such as one with a control
-    ///   character, or is not what its name or `SameSite` says (`__Secure-`, `None`) without being secure;
-    ///   ``NetworkError/Kind/shutDown`` when the manager was shut down.
+    ///   character, and for one that lacks what its name prefix or `SameSite` requires (`__Secure-`, `__Host-`,
+    ///   `None`); ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func set(_ cookie: Cookie) async throws {
         _ = try NetscapeCookie.line(cookie)
         guard cookie.keepsItsPromise else {
             throw NetworkError.invalidRequest(
-                "the cookie \(cookie) must be secure, and for its whole host alone where its name begins with __Host-: its "
-                    + "name or its SameSite says so (RFC 6265bis §4.1.3, §5.7)")
+                "the cookie \(cookie) needs isSecure, and if its name begins with __Host- also path \"/\" and no subdomains: "
+                    + "its name prefix or SameSite requires that (RFC 6265bis §4.1.3, §5.7)")
         }
         try await change { $0.set(cookie, now: .now) }
     }
 
-    /// Takes out the cookie with this name, domain and path.
+    /// Removes the cookie with the same name, domain and path.
     ///
     /// - Throws: ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func remove(_ cookie: Cookie) async throws { try await change { $0.remove(cookie) } }
 
-    /// Takes all out.
+    /// Removes all cookies.
     ///
     /// - Throws: ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func removeAll() async throws {
@@ -56,14 +56,14 @@ public struct CookieJar: Sendable {
         }
     }
 
-    /// Returns when the file has what the jar has; at once when there is no file.
+    /// Writes all changes to the file; returns at once when there is no file.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     public func flush() async throws { try await store.flush() }
 
     private func change(_ body: (inout CookieTable) -> Bool) async throws {
         guard let hasChanged = store.changeIfOpen(body) else { throw EngineFailure.shutDown }
-        // A file that cannot be written was reported; the jar in memory is as it should be.
+        // A failed write was reported already, and the jar in memory has the change.
         if hasChanged { try? await store.flush() }
     }
 }

@@ -6,26 +6,25 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The cookies of an engine, and the file they are kept in.
+/// The cookies of an engine and the file they are kept in.
 ///
-/// The engine's thread takes cookies in and gives them out; it never waits for the file, which a queue of the store's own
-/// writes.
+/// The engine's thread stores and reads cookies and never waits for the file, which a queue of the store writes.
 final class CookieStore: EndsWithProcess {
     private struct State {
         var table = CookieTable()
         /// The engine has ended.
         var isClosed = false
-        /// The file does not have the last change.
+        /// Whether the file lacks the last change.
         var isUnsaved = false
-        /// The queue will write it.
+        /// Whether a write is queued.
         var isScheduled = false
-        /// When it was last written.
+        /// When the file was last written.
         var writtenAt = MonotonicTime(nanoseconds: 0)
     }
 
-    /// What belongs to the queue.
+    /// State that belongs to the queue.
     private struct Written {
-        /// What is in the file.
+        /// The text in the file.
         var text: String
         var hasWarned = false
     }
@@ -41,10 +40,10 @@ final class CookieStore: EndsWithProcess {
     /// The least time between two writes, in milliseconds.
     private static let pause: Int64 = 1000
 
-    /// Makes a jar with what the file holds, which is read on the caller's thread.
+    /// Makes a jar with the content of its file, which is read on the caller's thread.
     ///
-    /// - Parameter write: Puts text into the file and returns 0 or the error of the system.
-    /// - Throws: ``NetworkError/Kind/unsupported`` when there is no list of public suffixes,
+    /// - Parameter write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
+    /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
     ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(
         _ policy: CookiePolicy, warn: @escaping @Sendable (String) -> Void,
@@ -74,7 +73,7 @@ final class CookieStore: EndsWithProcess {
 
     // MARK: The engine's side
 
-    /// Takes in a header line of a response, when it sets a cookie. Returns whether it does.
+    /// Stores the cookie of a response's `Set-Cookie` line. Returns whether the jar has changed.
     func receive(_ line: UnsafeBufferPointer<UInt8>, from place: CookieTable.Place) -> Bool {
         let now = Date.now
         let text = String(
@@ -85,7 +84,7 @@ final class CookieStore: EndsWithProcess {
         }
     }
 
-    /// The `Cookie` field for a request; `nil` when none fits.
+    /// Returns the `Cookie` field for a request; `nil` when no cookie matches.
     func field(for place: CookieTable.Place) -> String? {
         state.withLock { $0.table.field(for: place, now: .now) }
     }
@@ -96,7 +95,7 @@ final class CookieStore: EndsWithProcess {
         line.count > fieldName.count && zip(line, fieldName).allSatisfy { $0 | 0x20 == $1 || $0 == $1 }
     }
 
-    /// The engine has ended: nobody changes the jar any more, and the file gets the last of it. Waits for the disk.
+    /// Closes the jar when the engine has ended, and writes the last changes. Waits for the disk.
     func close() {
         state.withLock { $0.isClosed = true }
         writeNow()
@@ -104,13 +103,13 @@ final class CookieStore: EndsWithProcess {
 
     // MARK: The app's side
 
-    /// All that are not over; `nil` when the engine has ended.
+    /// The cookies that have not expired; `nil` when the engine has ended.
     var all: [Cookie]? {
         let table = state.withLock { $0.isClosed ? nil : $0.table }
         return table?.all(.now)
     }
 
-    /// Changes the jar. `nil` when the engine has ended.
+    /// Changes the jar. Returns `nil` when the engine has ended.
     func changeIfOpen(_ body: (inout CookieTable) -> Bool) -> Bool? {
         guard !state.withLock(\.isClosed) else { return nil }
         return change(body)
@@ -128,9 +127,9 @@ final class CookieStore: EndsWithProcess {
         return hasChanged
     }
 
-    /// Writes what is not in the file yet.
+    /// Writes unsaved changes to the file.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when that cannot be done.
+    /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     func flush() async throws {
         let failure: NetworkError? = await withUnsafeContinuation { continuation in
             queue.async { continuation.resume(returning: self.save()) }
@@ -140,7 +139,7 @@ final class CookieStore: EndsWithProcess {
 
     // MARK: The file
 
-    /// As ``flush()``, and the calling thread waits.
+    /// Does what ``flush()`` does while the calling thread waits.
     func writeNow() {
         guard file != nil else { return }
         queue.sync { _ = save() }
@@ -148,7 +147,7 @@ final class CookieStore: EndsWithProcess {
 
     func processEnds() { writeNow() }
 
-    /// Writes the file when what belongs into it has changed. On the queue.
+    /// Writes the file if its content has changed. Runs on the queue.
     @discardableResult
     private func save() -> NetworkError? {
         guard let file else { return nil }

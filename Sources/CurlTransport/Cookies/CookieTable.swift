@@ -1,16 +1,16 @@
 import FoundationEssentials
 import HTTPCore
 
-/// The cookies of a jar and the rules of RFC 6265 §5.3 and §5.4 for taking them in and giving them out. A pure value.
+/// The cookies of a jar, with the rules of RFC 6265 §5.3 and §5.4 for storing and sending them. A pure value.
 ///
-/// Copies are cheap: it is a table of small tables, one for each domain.
+/// Copies are cheap, since each domain has a table of its own.
 struct CookieTable: Sendable {
-    /// Where a request goes, or a response came from.
+    /// The destination of a request, or the source of a response.
     struct Place {
-        /// Lower case; an IPv6 address without brackets.
+        /// In lower case; an IPv6 address without brackets.
         let host: String
         let path: String
-        /// Whether secure cookies may be sent there, and be taken from there.
+        /// Whether secure cookies may be sent to it and accepted from it.
         let isTrusted: Bool
         let isAddress: Bool
 
@@ -22,7 +22,7 @@ struct CookieTable: Sendable {
             isTrusted = isSecure || ["localhost", "127.0.0.1", "::1"].contains(self.host)
         }
 
-        /// RFC 6265 §5.1.4: the folder of the path.
+        /// The folder of the path (RFC 6265 §5.1.4).
         fileprivate var defaultPath: String {
             guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return "/" }
             return String(path[..<slash])
@@ -31,7 +31,7 @@ struct CookieTable: Sendable {
 
     private struct Entry {
         var cookie: Cookie
-        /// Counts up; of two cookies the older is sent first.
+        /// The order of creation. Of two cookies with equally long paths, the older is sent first.
         var order: UInt64
 
         func isOver(_ now: Date) -> Bool { cookie.expires.map { $0 <= now } ?? false }
@@ -41,14 +41,14 @@ struct CookieTable: Sendable {
     private(set) var count = 0
     private var order: UInt64 = 0
 
-    /// The most cookies of one domain, and of all. Beyond, those that are over go first, then the oldest.
+    /// The most cookies of one domain, and of all. Beyond that, expired cookies are dropped first, then the oldest.
     static let (domainLimit, totalLimit) = (180, 3300)
     /// The most cookies of a request, and the most bytes of its field: servers refuse longer ones.
     static let (sentLimit, fieldLimit) = (150, 8190)
 
-    // MARK: Taking in
+    // MARK: Storing
 
-    /// Takes in what a response set. Returns whether anything has changed.
+    /// Stores a cookie that a response set. Returns whether the table has changed.
     mutating func receive(
         _ field: SetCookie, from place: Place, now: Date, isPublicSuffix: (String) -> Bool
     ) -> Bool {
@@ -63,7 +63,7 @@ struct CookieTable: Sendable {
                 isForSubdomains = true
             }
         }
-        // RFC 6265bis §5.7: only who may read a secure cookie may set it.
+        // RFC 6265bis §5.7: a secure cookie is accepted only from a trusted place.
         guard !field.isSecure || place.isTrusted else { return false }
         let cookie = Cookie(
             field.name, field.value, domain: domain, includesSubdomains: isForSubdomains,
@@ -77,7 +77,7 @@ struct CookieTable: Sendable {
         return set(cookie, now: now)
     }
 
-    /// Puts a cookie in, in place of one of the same name, domain and path. Returns whether anything has changed.
+    /// Stores a cookie in place of one with the same name, domain and path. Returns whether the table has changed.
     @discardableResult
     mutating func set(_ cookie: Cookie, now: Date) -> Bool {
         let domain = cookie.domain.lowercased()
@@ -107,7 +107,7 @@ struct CookieTable: Sendable {
         return true
     }
 
-    /// Takes out what has this name, domain and path. Returns whether anything was there.
+    /// Removes the cookies with this name, domain and path. Returns whether there were any.
     mutating func remove(_ cookie: Cookie) -> Bool {
         let domain = cookie.domain.lowercased()
         let entries = domains[domain] ?? []
@@ -121,7 +121,7 @@ struct CookieTable: Sendable {
         domains[domain] = entries.isEmpty ? nil : entries
     }
 
-    /// Frees a tenth at once, so that a full jar does not look through all of them for each new one.
+    /// Frees a tenth at once, so that a full jar is not searched for each new cookie.
     private mutating func makeRoom(_ now: Date) {
         for (domain, entries) in domains { store(entries.filter { !$0.isOver(now) }, domain) }
         let surplus = count - Self.totalLimit * 9 / 10
@@ -130,7 +130,7 @@ struct CookieTable: Sendable {
         for (domain, entries) in domains { store(entries.filter { $0.order > oldest }, domain) }
     }
 
-    /// RFC 6265bis §5.7: a cookie that came in clear text does not take the place of a secure one.
+    /// Whether a cookie from clear text would shadow a secure one, which RFC 6265bis §5.7 forbids.
     private func hidesSecureCookie(_ cookie: Cookie) -> Bool {
         domains.contains { domain, entries in
             (Self.isBelow(domain, cookie.domain) || Self.isBelow(cookie.domain, domain))
@@ -140,14 +140,14 @@ struct CookieTable: Sendable {
         }
     }
 
-    // MARK: Giving out
+    // MARK: Sending
 
-    /// All that are not over, in no order.
+    /// Returns the cookies that have not expired, in no particular order.
     func all(_ now: Date) -> [Cookie] {
         domains.values.joined().filter { !$0.isOver(now) }.map(\.cookie)
     }
 
-    /// The `Cookie` field for a request; `nil` when none fits (RFC 6265 §5.4).
+    /// Returns the `Cookie` field for a request; `nil` when no cookie matches (RFC 6265 §5.4).
     func field(for place: Place, now: Date) -> String? {
         guard count > 0 else { return nil }
         var found: [Entry] = []
@@ -184,13 +184,13 @@ struct CookieTable: Sendable {
         }
     }
 
-    /// Whether a host is a domain or below it (RFC 6265 §5.1.3).
+    /// Whether a host equals a domain or is below it (RFC 6265 §5.1.3).
     private static func isBelow(_ host: String, _ domain: String) -> Bool {
         guard host.utf8.count > domain.utf8.count else { return host == domain }
         return host.hasSuffix(domain) && host.utf8.dropLast(domain.utf8.count).last == UInt8(ascii: ".")
     }
 
-    /// Whether the path of a request is that of a cookie or below it (RFC 6265 §5.1.4). `/foo/` is not for `/foo`.
+    /// Whether a request's path equals a cookie's or is below it (RFC 6265 §5.1.4). `/foo` does not match a cookie of `/foo/`.
     private static func matches(_ path: String, _ cookiePath: String) -> Bool {
         guard path.utf8.starts(with: cookiePath.utf8) else { return false }
         let rest = path.utf8.dropFirst(cookiePath.utf8.count)
@@ -199,12 +199,12 @@ struct CookieTable: Sendable {
 }
 
 extension Cookie {
-    /// Whether two are the same cookie for a jar (RFC 6265bis §5.7).
+    /// Whether one cookie replaces the other in a jar (RFC 6265bis §5.7).
     fileprivate func replaces(_ other: Cookie) -> Bool {
         name == other.name && path == other.path && includesSubdomains == other.includesSubdomains
     }
 
-    /// Whether it is what its name and its `SameSite` say it is (RFC 6265bis §4.1.3, §5.7).
+    /// Whether a cookie meets the requirements of its name prefix and `SameSite` (RFC 6265bis §4.1.3, §5.7).
     var keepsItsPromise: Bool {
         guard !isSecure else {
             return !name.lowercased().hasPrefix("__host-") || path == "/" && !includesSubdomains

@@ -1,33 +1,33 @@
 import Glibc
 import HTTPCore
 
-/// The public suffixes, such as `com` and `co.uk`, that no cookie may be set for: the list of publicsuffix.org, read by
-/// libpsl.
+/// The public suffixes, such as `com` and `co.uk`, for which no cookie may be set: the list of publicsuffix.org, read
+/// with libpsl.
 ///
-/// libcurl uses the same library for its own jar, so it is there wherever Debian's libcurl is.
+/// libcurl's own jar uses the same library, so it is installed wherever Debian's libcurl is.
 struct PublicSuffixList: Sendable {
     private typealias Latest = @convention(c) (UnsafePointer<CChar>?) -> OpaquePointer?
     private typealias Builtin = @convention(c) () -> OpaquePointer?
     private typealias IsSuffix = @convention(c) (OpaquePointer?, UnsafePointer<CChar>) -> CInt
 
-    // Sendable: the list is never freed and never changed.
+    // Sendable: the list is never freed or changed.
     nonisolated(unsafe) private let list: OpaquePointer
     private let isSuffix: IsSuffix
 
-    /// The list of this process; `nil` where libpsl is missing. Read at the first use.
+    /// The list of this process, read at first use; `nil` where libpsl is missing.
     static let shared = PublicSuffixList()
 
     private init?() {
         guard let library = dlopen("libpsl.so.5", RTLD_NOW | RTLD_LOCAL),
             let latest = dlsym(library, "psl_latest"), let builtin = dlsym(library, "psl_builtin"),
             let isSuffix = dlsym(library, "psl_is_public_suffix"),
-            // The system's file where it is newer than what the library was built with.
+            // The system's file if it is newer than the list built into the library.
             let list = unsafeBitCast(latest, to: Latest.self)(nil) ?? unsafeBitCast(builtin, to: Builtin.self)()
         else { return nil }
         self.list = list
         self.isSuffix = unsafeBitCast(isSuffix, to: IsSuffix.self)
     }
 
-    /// Whether a name in lower case is a public suffix. A name of one label that the list does not know is one.
+    /// Whether a name in lower case is a public suffix. An unknown name of one label counts as one.
     func contains(_ domain: String) -> Bool { isSuffix(list, domain) != 0 }
 }

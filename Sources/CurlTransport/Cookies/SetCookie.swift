@@ -1,13 +1,13 @@
 import CLibcurl
 import FoundationEssentials
 
-/// A `Set-Cookie` field, parsed as RFC 6265 §5.2 says.
+/// A `Set-Cookie` field, parsed according to RFC 6265 §5.2.
 struct SetCookie {
     private(set) var name: String
     private(set) var value: String
-    /// Lower case, without the dot before it.
+    /// In lower case, without a leading dot.
     private(set) var domain: String?
-    /// `nil` for none, and for one that does not begin with a slash.
+    /// `nil` when it is missing or does not begin with a slash.
     private(set) var path: String?
     private(set) var expires: Date?
     private(set) var isSecure = false
@@ -17,11 +17,11 @@ struct SetCookie {
     /// The most bytes of name and value together, and of an attribute (RFC 6265bis §5.6).
     private static let (pairLimit, attributeLimit) = (4096, 1024)
 
-    /// `nil` for a field that is to be ignored.
+    /// Parses a field; `nil` for one that must be ignored.
     ///
-    /// - Parameter now: In seconds since 1970, for `Max-Age`.
+    /// - Parameter now: The time in seconds since 1970, for `Max-Age`.
     init?(_ field: String, now: Int64) {
-        // A tab is blank space, and would not survive inside: it separates the fields of the file.
+        // Tabs are allowed as white space only: inside a value they would separate the fields of the file.
         guard !field.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else { return nil }
         let parts = field.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
         guard let (name, value) = parts.first.flatMap(Self.pair), let value, !name.isEmpty,
@@ -48,15 +48,15 @@ struct SetCookie {
             default: break
             }
         }
-        // Max-Age is stronger than Expires (§5.3).
+        // Max-Age takes precedence over Expires (§5.3).
         if let maxAge {
             let (end, overflows) = now.addingReportingOverflow(maxAge)
             expires = Date(timeIntervalSince1970: maxAge <= 0 ? 1 : Double(overflows ? .max : end))
         }
     }
 
-    /// What is before and after the equals sign, without blanks around. Bytes count here, not letters: an accent after the
-    /// sign would be one letter with it.
+    /// Splits at the equals sign and trims white space. Compares bytes: a combining accent after the sign would form
+    /// one `Character` with it.
     private static func pair(_ part: Substring.UTF8View) -> (name: String, value: String?) {
         guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else { return (trimmed(part), nil) }
         return (trimmed(part[..<equals]), trimmed(part[equals...].dropFirst()))
@@ -68,12 +68,12 @@ struct SetCookie {
         return String(Substring(text))
     }
 
-    /// `nil` for what is no whole number; one that is too large counts as the largest.
+    /// Parses whole seconds, up to a limit; `nil` for anything else.
     private static func seconds(_ text: String) -> Int64? {
         let isNegative = text.hasPrefix("-")
         let digits = isNegative ? text.dropFirst() : text[...]
         guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        // Far enough, and a date of it is still exact.
+        // Far in the future, and still exact as a `Date`.
         let value = min(Int64(digits) ?? .max, 1 << 50)
         return isNegative ? -value : value
     }

@@ -3,25 +3,25 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Another address of an origin, as `Alt-Svc` names it (RFC 7838 §3).
+/// An alternative service of an origin, from its `Alt-Svc` field (RFC 7838 §3).
 struct AlternativeService: Hashable, Sendable {
-    /// The protocol by its ALPN name: `h2`, `h3`, `http/1.1`.
+    /// The ALPN name of the protocol: `h2`, `h3`, `http/1.1`.
     var protocolName: String
-    /// As in a URL.
+    /// The host as in a URL.
     var host: String
     var port: Int
-    /// In seconds since 1970.
+    /// When it expires, in seconds since 1970.
     var expires: Int64
-    /// Whether it outlives a change of the network.
+    /// Whether it remains valid after a change of the network.
     var persists: Bool
 
-    /// The field `Alt-Used` (RFC 7838 §5).
+    /// The field line `Alt-Used` (RFC 7838 §5).
     var usedField: String { "Alt-Used: \(host)\(port == 443 ? "" : ":\(port)")" }
 
-    /// The name of HTTP/3 (RFC 9114 §3.1).
+    /// The ALPN name of HTTP/3 (RFC 9114 §3.1).
     static let http3 = "h3"
 
-    /// Whether it is at the place of the origin itself.
+    /// Whether it has the host and port of the origin itself.
     func isOrigin(of target: Target) -> Bool { "https://\(host):\(port)".lowercased() == target.origin.lowercased() }
 
     func isSamePlace(as other: AlternativeService) -> Bool {
@@ -29,11 +29,11 @@ struct AlternativeService: Hashable, Sendable {
     }
 }
 
-/// The alternatives of each origin. A value: it is told the time.
+/// The alternative services of each origin. A pure value: the caller passes the time.
 struct AlternativeList: Sendable {
-    /// By origin, `https://example.org:443`, in the server's order.
+    /// Services by origin, such as `https://example.org:443`, in the server's order.
     private(set) var services: [String: [AlternativeService]] = [:]
-    /// Those that could not be connected to, and until when they are passed over.
+    /// The services that failed, and until when they are skipped, in seconds since 1970.
     private var broken: [Broken: Int64] = [:]
 
     private struct Broken: Hashable {
@@ -48,12 +48,12 @@ struct AlternativeList: Sendable {
         }
     }
 
-    /// The most origins that are kept.
+    /// The most origins.
     static let limit = 1000
-    /// How long one that failed is passed over, in seconds.
+    /// How long a failed service is skipped, in seconds.
     static let pause: Int64 = 300
 
-    /// The first alternative that speaks one of the protocols.
+    /// Returns the first usable service of an origin that speaks one of the protocols.
     func alternative(for target: Target, speaking protocols: Set<String>, now: Int64) -> AlternativeService? {
         guard !services.isEmpty, let known = services[target.origin.lowercased()] else { return nil }
         let origin = target.origin.lowercased()
@@ -63,7 +63,8 @@ struct AlternativeList: Sendable {
         }
     }
 
-    /// Takes over what an origin says: all it named before is replaced (RFC 7838 §3). Returns whether anything changed.
+    /// Stores the value of an `Alt-Svc` field, which replaces all earlier services of the origin (RFC 7838 §3). Returns
+    /// whether the list has changed.
     mutating func note(_ value: String, of target: Target, now: Int64) -> Bool {
         let origin = target.origin.lowercased()
         if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
@@ -90,10 +91,10 @@ struct AlternativeList: Sendable {
         }
     }
 
-    /// One of the list: `h2="alt.example.org:443"; ma=86400; persist=1`.
+    /// Parses one element: `h2="alt.example.org:443"; ma=86400; persist=1`.
     private static func service(_ text: String, of target: Target, now: Int64) -> AlternativeService? {
         let parts = FieldList.elements(of: text, separatedBy: UInt8(ascii: ";"))
-        // The name is a token (RFC 7838 §3): a blank in it would break the file.
+        // The name is a token (RFC 7838 §3); white space in it would corrupt the file.
         guard let first = parts.first, let equals = first.firstIndex(of: "="), first[..<equals].utf8.isToken else {
             return nil
         }
@@ -119,13 +120,13 @@ struct AlternativeList: Sendable {
         (try? Target("https://\(text)/"))?.host.lowercased() == text.lowercased()
     }
 
-    /// An alternative could not be used.
+    /// Skips a service for a while because it could not be used.
     mutating func setAside(_ service: AlternativeService, of target: Target, now: Int64) {
         broken = broken.filter { $0.value > now }
         broken[Broken(target.origin.lowercased(), service)] = now + Self.pause
     }
 
-    /// The network has changed (RFC 7838 §2.2). Returns whether anything was let go of.
+    /// Drops the services that do not persist, after a change of the network (RFC 7838 §2.2). Returns whether any was dropped.
     mutating func forgetUnlessPersisting() -> Bool {
         let before = services.count
         services = services.compactMapValues { list in
@@ -138,7 +139,8 @@ struct AlternativeList: Sendable {
 
     // MARK: The file
 
-    /// A line of libcurl's file: `h1 example.org 443 h2 alt.example.org 443 "20271231 23:59:59" 0 0`.
+    /// Adds a line of libcurl's file: `h1 example.org 443 h2 alt.example.org 443 "20271231 23:59:59" 0 0`. Returns
+    /// `false` when it is malformed.
     mutating func add(line: Substring, now: Int64) -> Bool {
         let words = line.split(separator: " ")
         guard words.count == 10, let sourcePort = UInt16(words[2]), let port = UInt16(words[5]), port > 0,
@@ -169,19 +171,18 @@ struct AlternativeList: Sendable {
     }
 }
 
-/// The alternatives of a manager's origins, with their file.
+/// The alternative services of a manager's origins, with their file.
 final class AlternativeServices: Sendable {
     private let list: Mutex<AlternativeList>
     private let learns: Bool
     private let file: StateFile?
-    /// What libcurl connects to in an origin's place today: HTTP/3 has a way of its own.
+    /// The protocols that an alternative may have. HTTP/3 has a rule of its own (``VersionChoice``).
     private static let protocols: Set<String> =
         GlobalCurl.has(CURL_VERSION_HTTP2) ? ["h2", "http/1.1"] : ["http/1.1"]
 
-    /// `nil` when there is nothing to do.
+    /// Makes the list and reads its file; `nil` when the setting is off.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used, ``NetworkError/Kind/unsupported``
-    ///   when libcurl knows nothing of it.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         guard configuration.altSvc != .off else { return nil }
         learns = configuration.tls.verifiesCertificates
@@ -199,7 +200,7 @@ final class AlternativeServices: Sendable {
         self.list = Mutex(list)
     }
 
-    /// Where a request goes in its origin's place; `nil` for the origin.
+    /// Returns the service to connect to in place of an origin; `nil` for the origin itself.
     func alternative(for target: Target) -> AlternativeService? {
         guard target.isSecure else { return nil }
         let now = HSTSStore.now
@@ -207,15 +208,15 @@ final class AlternativeServices: Sendable {
         return found.flatMap { $0.isOrigin(of: target) ? nil : $0 }
     }
 
-    /// Where an origin can be reached by a protocol, by its ALPN name.
+    /// Returns a service of an origin that speaks a protocol, given by its ALPN name.
     func alternative(for target: Target, speaking name: String) -> AlternativeService? {
         let now = HSTSStore.now
         return target.isSecure ? list.withLock { $0.alternative(for: target, speaking: [name], now: now) } : nil
     }
 
-    /// Reads what an answer says of its origin.
+    /// Stores the `Alt-Svc` field of a response.
     func note(_ response: HTTPResponse, of target: Target) {
-        // 421 says that the answer is not the origin's (RFC 7838 §6).
+        // A 421 comes from a server that is not authoritative for the origin (RFC 7838 §6).
         guard learns, target.isSecure, response.status != 421, !response.headers.hasNoFields else { return }
         let values = response.headers[values: "Alt-Svc"]
         guard !values.isEmpty else { return }

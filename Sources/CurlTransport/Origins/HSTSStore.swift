@@ -4,13 +4,13 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// `Strict-Transport-Security` as it was sent (RFC 6797 §6.1).
+/// A parsed `Strict-Transport-Security` field (RFC 6797 §6.1).
 struct StrictTransportSecurity: Hashable {
-    /// In seconds; 0 takes the host off the list.
+    /// In seconds; 0 removes the host from the list.
     let maxAge: Int64
     let includesSubdomains: Bool
 
-    /// `nil` for a value that says nothing: without `max-age`, with one that is no number, with a directive twice.
+    /// Parses a value; `nil` when `max-age` is missing or not a number, or a directive occurs twice.
     init?(_ value: String) {
         var names = Set<String>()
         var maxAge: Int64?
@@ -27,27 +27,27 @@ struct StrictTransportSecurity: Hashable {
     }
 }
 
-/// The hosts that are spoken to over TLS only. A value: it is told the time.
+/// The hosts that require TLS. A pure value: the caller passes the time.
 struct HSTSList: Hashable, Sendable {
     struct Entry: Hashable, Sendable {
-        /// In seconds since 1970; the largest number for no end.
+        /// In seconds since 1970; the largest number means no expiry.
         var expires: Int64
         var includesSubdomains: Bool
     }
 
     private(set) var entries: [String: Entry] = [:]
 
-    /// The most hosts that are kept; the one that ends first makes room.
+    /// The most hosts. The one that expires first is dropped first.
     static let limit = 10_000
 
-    /// The name under which a host is kept; `nil` for an address, to which this does not apply (RFC 6797 §8.1.1).
+    /// Returns the name under which a host is stored; `nil` for an IP address, which HSTS excludes (RFC 6797 §8.1.1).
     static func name(of host: String) -> String? {
         let name = host.lowercased()
         let bare = name.hasSuffix(".") ? String(name.dropLast()) : name
         return bare.isEmpty || IPAddress(host: bare) != nil ? nil : bare
     }
 
-    /// Whether a host, or with its subdomains one above it, is on the list.
+    /// Whether the list contains a host, or a parent domain that includes subdomains.
     func covers(_ host: String, now: Int64) -> Bool {
         guard !entries.isEmpty, let name = Self.name(of: host) else { return false }
         if let entry = entries[name], entry.expires > now { return true }
@@ -59,13 +59,13 @@ struct HSTSList: Hashable, Sendable {
         return false
     }
 
-    /// Takes over what a host says of itself. Returns whether that changed anything worth writing down.
+    /// Stores a host's policy. Returns whether the file has to be written.
     mutating func note(_ policy: StrictTransportSecurity, of host: String, now: Int64) -> Bool {
         guard let name = Self.name(of: host) else { return false }
         guard policy.maxAge > 0 else { return entries.removeValue(forKey: name) != nil }
         let (sum, isTooMuch) = now.addingReportingOverflow(policy.maxAge)
         let entry = Entry(expires: isTooMuch ? .max : sum, includesSubdomains: policy.includesSubdomains)
-        // Every answer repeats the field: one second more is no reason to write.
+        // Every response repeats the field, so a slightly later expiry alone does not cause a write.
         if let known = entries[name], known.includesSubdomains == entry.includesSubdomains, known.expires > now,
             entry.expires == .max
                 ? known.expires == .max : abs(entry.expires - known.expires) < max(1, policy.maxAge / 100)
@@ -86,7 +86,8 @@ struct HSTSList: Hashable, Sendable {
         entries[name] = entry
     }
 
-    /// A line of libcurl's file: `.example.org "20271231 23:59:59"`, the dot for the subdomains too.
+    /// Adds a line of libcurl's file: `.example.org "20271231 23:59:59"`, with a leading dot to include subdomains.
+    /// Returns `false` when it is malformed.
     mutating func add(line: Substring, now: Int64) -> Bool {
         let parts = line.split(separator: " ", maxSplits: 1)
         guard parts.count == 2 else { return false }
@@ -98,7 +99,7 @@ struct HSTSList: Hashable, Sendable {
         return true
     }
 
-    /// The content of the file.
+    /// Returns the text of the file.
     func text(now: Int64) -> String {
         entries.filter { $0.value.expires > now }.sorted { $0.key < $1.key }.reduce(
             into: "# HSTS cache in libcurl's format: https://curl.se/docs/hsts.html\n"
@@ -108,20 +109,20 @@ struct HSTSList: Hashable, Sendable {
         }
     }
 
-    /// The end of the year 9999: later dates do not fit the format.
+    /// The end of the year 9999, the latest date that the format can hold.
     private static let lastDate: Int64 = 253_402_300_799
 }
 
-/// The list of a manager, with the app's own entries and the file.
+/// The HSTS hosts of a manager: the preloaded ones and those learned from responses, with their file.
 final class HSTSStore: Sendable {
     private let list: Mutex<HSTSList>
     private let preloaded: HSTSList
     private let learns: Bool
     private let file: StateFile?
 
-    /// `nil` when there is nothing to do.
+    /// Makes the list and reads its file; `nil` when HSTS is off and no host is preloaded.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file or name that cannot be used.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file or host name that cannot be used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         guard configuration.hsts != .off || !configuration.hstsPreload.isEmpty else { return nil }
         learns = configuration.hsts != .off && configuration.tls.verifiesCertificates
@@ -129,7 +130,7 @@ final class HSTSStore: Sendable {
         var preloaded = HSTSList()
         for name in configuration.hstsPreload where !preloaded.add(line: "\(name) \"unlimited\"", now: now) {
             throw .invalidRequest(
-                "hstsPreload: \"\(name)\" is not the name of a host; write example.org, or .example.org for all below too"
+                "hstsPreload: \"\(name)\" is not a host name; write example.org, or .example.org to include subdomains"
             )
         }
         self.preloaded = preloaded
@@ -148,7 +149,7 @@ final class HSTSStore: Sendable {
 
     static var now: Int64 { Int64(time(nil)) }
 
-    /// The `https` URL that is to be asked in place of an `http` one; `nil` when it may be asked itself.
+    /// Returns the `https` URL that replaces an `http` one; `nil` when the `http` URL may be used.
     func secureURL(of target: Target) -> String? {
         guard !target.isSecure else { return nil }
         let now = Self.now
@@ -158,7 +159,7 @@ final class HSTSStore: Sendable {
         return target.secureURL
     }
 
-    /// Reads what an answer says of its host.
+    /// Stores the `Strict-Transport-Security` field of a response.
     func note(_ headers: HTTPHeaders, of target: Target) {
         guard learns, target.isSecure, let value = headers.first("Strict-Transport-Security"),
             let policy = StrictTransportSecurity(value)
@@ -172,7 +173,7 @@ final class HSTSStore: Sendable {
 }
 
 extension HTTPHeaders {
-    /// The value of the first field of a name, alone: RFC 6797 §8.1 has no other count.
+    /// The value of the first field with a name. Only the first one counts (RFC 6797 §8.1).
     fileprivate func first(_ name: String) -> String? {
         hasNoFields ? nil : fields.first { $0.name.equalsIgnoringASCIICase(name) }?.value
     }

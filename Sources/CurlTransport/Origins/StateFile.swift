@@ -5,11 +5,11 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// A small text file that follows what is in memory: read once, and written on a queue of its own, never on the engine's
-/// thread.
+/// A small text file that mirrors state in memory. It is read once and written on a queue of its own, never on the
+/// engine's thread.
 final class StateFile: Sendable {
     private let path: String
-    /// The setting that names it.
+    /// The name of the setting, for error messages.
     private let setting: String
     private let warn: @Sendable (String) -> Void
     private let queue = DispatchQueue(label: "latnetworking.state-file")
@@ -21,7 +21,7 @@ final class StateFile: Sendable {
         self.warn = warn
     }
 
-    /// The lines of the file with their numbers, without comments; none when there is no file yet.
+    /// Returns the lines of the file with their numbers, without comments; none when there is no file yet.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     func lines() throws(NetworkError) -> [(number: Int, text: Substring)] {
@@ -29,7 +29,7 @@ final class StateFile: Sendable {
             let reason = errno
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
-                throw refusal("cannot be used: \(SystemError(code: reason).text); give one in a folder that exists")
+                throw refusal("cannot be used: \(SystemError(code: reason).text); give a file in a folder that exists")
             }
             return []
         }
@@ -41,7 +41,7 @@ final class StateFile: Sendable {
                 .invalidRequest, message: "\(setting): the file \"\(path)\" cannot be read", underlying: error)
         }
         guard data.count < 16 << 20, let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
-            throw refusal("is no text of at most 16 MiB")
+            throw refusal("is not UTF-8 text of less than 16 MiB")
         }
         return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated()
             .map { ($0.offset + 1, $0.element) }
@@ -49,14 +49,14 @@ final class StateFile: Sendable {
     }
 
     func malformed(_ line: Int, _ expected: String) -> NetworkError {
-        refusal("line \(line), is not of the form \(expected); mend or delete it")
+        refusal("line \(line), is not of the form \(expected); correct or delete it")
     }
 
     private func refusal(_ reason: String) -> NetworkError {
         .invalidRequest("\(setting): the file \"\(path)\" \(reason)")
     }
 
-    /// Has the file written soon. The text is asked for then, on the file's queue, so that many changes are one write.
+    /// Schedules a write. The closure provides the text on the file's queue, so that one write covers many changes.
     func follow(_ text: @escaping @Sendable () -> String) {
         let isFirst = state.withLock { state in
             defer { state.isScheduled = true }
@@ -69,7 +69,7 @@ final class StateFile: Sendable {
         }
     }
 
-    /// Returns when all that was to be written has been.
+    /// Returns when all scheduled writes are done.
     func flush() async {
         await withUnsafeContinuation { continuation in queue.async { continuation.resume() } }
     }
@@ -89,11 +89,11 @@ final class StateFile: Sendable {
             return !state.hasWarned
         }
         guard isNew, let failure else { return }
-        warn("\(setting): the file \"\(path)\" cannot be written: \(failure.text); it is kept in memory")
+        warn("\(setting): the file \"\(path)\" cannot be written: \(failure.text); its content is kept in memory")
     }
 }
 
-/// The dates of libcurl's files: `20271231 23:59:59`, in UTC.
+/// Dates in the format of libcurl's files: `20271231 23:59:59`, in UTC.
 enum StateDate {
     static func text(_ seconds: Int64) -> String {
         var time = time_t(seconds)
@@ -105,7 +105,7 @@ enum StateDate {
             + " \(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec))"
     }
 
-    /// `nil` for a text of another form.
+    /// Parses a date; `nil` when it has another form.
     static func seconds(_ text: some StringProtocol) -> Int64? {
         let digits = text.utf8.filter { (0x30...0x39).contains($0) }.map { CInt($0 - 0x30) }
         guard text.utf8.count == 17, digits.count == 14, text.utf8.filter({ $0 == 0x3A }).count == 2 else { return nil }

@@ -1,41 +1,40 @@
 package import HTTPCore
 
-/// How a connection is tried.
+/// The settings of a connection probe.
 package struct ConnectionOptions: Hashable, Sendable {
-    /// Whether the server's certificate is checked. Default `true`; `false` is for looking at one that fails, and sends
-    /// nothing over it.
+    /// Whether the server's certificate is verified. Default `true`. `false` is for reading a certificate that fails
+    /// verification; no request is sent over such a connection.
     package var verifiesCertificate = true
 
     package init() {}
 }
 
-/// What came of a connection that was tried and closed again.
+/// The result of a connection probe, which opens a connection and closes it again.
 package struct ConnectionReport: Sendable {
-    /// The address that was connected to: the proxy's when there is one; `nil` when none answered.
+    /// The address that was connected to, the proxy's when there is one; `nil` when no connection was made.
     package var address: String?
-    /// The port that was connected to; 0 when none was.
+    /// The port that was connected to; 0 when no connection was made.
     package var port = 0
-    /// The address of this side.
+    /// The local address of the connection.
     package var localAddress: String?
-    /// How long the name, the connection and the TLS handshake took.
+    /// How long the name look-up, the TCP connection and the TLS handshake took.
     package var timings = Timings.none
-    /// Why there is no connection; `nil` when there was one.
+    /// Why no connection was made; `nil` when one was.
     package var error: NetworkError?
-    /// The system's error for the connection that was tried last (`CURLINFO_OS_ERRNO`); 0 for none.
+    /// The system's error of the last connection attempt (`CURLINFO_OS_ERRNO`); 0 for none.
     package var systemError: Int32 = 0
-    /// What a SOCKS proxy said of the way behind it (`CURLINFO_PROXY_ERROR`); `nil` when it said nothing.
+    /// What a SOCKS proxy reported of its connection to the server (`CURLINFO_PROXY_ERROR`); `nil` for nothing.
     package var proxyVerdict: ProxyVerdict?
-    /// Whether the name was resolved when it failed.
+    /// Whether the host name had been resolved when the probe failed.
     package var isResolved = true
-    /// The proxy the way led through, without its password; `nil` for none.
+    /// The URL of the proxy, without its password; `nil` for none.
     package var proxy: String?
     /// The certificates that the server sent, its own first.
     package var certificates: [CertificateFacts] = []
 
     package init(error: NetworkError? = nil) { self.error = error }
 
-    /// How long the connection took, without the look-up of the name; with the handshake of the proxy when there is
-    /// one.
+    /// How long the connection took without the name look-up, but with the proxy's handshake when there is one.
     package var latency: Duration? {
         guard error == nil else { return nil }
         let connect = timings.connect ?? timings.total ?? .zero
@@ -43,31 +42,31 @@ package struct ConnectionReport: Sendable {
     }
 }
 
-/// What a SOCKS proxy says of a server it could not connect to (RFC 1928 §6).
+/// Why a SOCKS proxy could not connect to the server (RFC 1928 §6).
 package enum ProxyVerdict: Hashable, Sendable {
-    /// The name was not found.
+    /// The proxy could not resolve the name.
     case nameNotFound
-    /// The server refused.
+    /// The server refused the connection.
     case refused
-    /// There is no way from the proxy to the server.
+    /// The proxy has no route to the server.
     case unreachable
     /// The server did not answer.
     case expired
-    /// The proxy itself said no, or broke off.
+    /// The proxy refused the request or closed the connection.
     case failed
 }
 
-/// What a certificate says of itself, in OpenSSL's words (`CURLINFO_CERTINFO`).
+/// The fields of a certificate, in OpenSSL's notation (`CURLINFO_CERTINFO`).
 package struct CertificateFacts: Hashable, Sendable {
-    /// Whom it is for: `CN = example.org`.
+    /// The subject: `CN = example.org`.
     package var subject = ""
-    /// Who signed it.
+    /// The issuer.
     package var issuer = ""
-    /// From when it is valid: `Nov 21 00:00:00 2026 GMT`.
+    /// The start of its validity: `Nov 21 00:00:00 2026 GMT`.
     package var validFrom = ""
-    /// Until when it is valid.
+    /// The end of its validity.
     package var validUntil = ""
-    /// The names it is for: `example.org`, `*.example.org`, `127.0.0.1`.
+    /// The subject's alternative names: `example.org`, `*.example.org`, `127.0.0.1`.
     package var names: [String] = []
 
     package init(_ lines: [String]) {
@@ -85,7 +84,7 @@ package struct CertificateFacts: Hashable, Sendable {
         }
     }
 
-    /// `DNS:example.org, IP Address:127.0.0.1`.
+    /// Parses `DNS:example.org, IP Address:127.0.0.1`.
     private static func names(_ text: String) -> [String] {
         text.split(separator: ",").compactMap { entry in
             let entry = entry.drop { $0 == " " }

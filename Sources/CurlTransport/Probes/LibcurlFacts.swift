@@ -1,30 +1,30 @@
 import CLibcurl
 
-/// What the libcurl that is loaded can do (`curl_version_info`), and what follows from what it cannot.
+/// The features of the loaded libcurl (`curl_version_info`), and the consequences of those it lacks.
 package struct LibcurlFacts: Hashable, Sendable {
-    /// `7.88.1`.
+    /// The version, `7.88.1`.
     package let version: String
-    /// The library for TLS and its version, `OpenSSL/3.0.19`; `nil` without TLS.
+    /// The TLS library and its version, `OpenSSL/3.0.19`; `nil` without TLS.
     package let tls: String?
-    /// What it has of the things this package uses: `HTTP/2`, `br` and so on.
+    /// The features that this package uses and libcurl has: `HTTP/2`, `br` and so on.
     package let features: [String]
-    /// What it lacks of those.
+    /// The features that this package uses and libcurl lacks.
     package let missing: [String]
-    /// What the lack means: settings that are refused when a manager is made or a call is sent, and things that are done
-    /// otherwise.
+    /// What follows from the missing features: settings that are refused when a manager is made or a call is sent, and
+    /// changed behaviour.
     package let consequences: [Consequence]
 
-    /// What is refused, or different, for want of a feature.
+    /// The consequence of a missing feature.
     package struct Consequence: Hashable, Sendable {
         /// One of ``LibcurlFacts/missing``.
         package let feature: String
-        /// A setting as it is written, `version = .http3`; `nil` when none is refused.
+        /// The refused setting as it is written in code, `version = .http3`; `nil` when none is refused.
         package let refused: String?
-        /// What happens, in a sentence.
+        /// The effect, in a sentence.
         package let effect: String
     }
 
-    /// Something this package uses when libcurl has it.
+    /// A feature that this package uses when libcurl has it.
     struct Feature {
         let name: String
         let isThere: Bool
@@ -43,7 +43,7 @@ package struct LibcurlFacts: Hashable, Sendable {
         consequences = lacking.map { Consequence(feature: $0.name, refused: $0.refused, effect: $0.effect) }
     }
 
-    /// Those of this process.
+    /// The facts of the libcurl in this process.
     package static var current: LibcurlFacts {
         let info = curl_version_info(CURLVERSION_TENTH)?.pointee
         return LibcurlFacts(
@@ -52,31 +52,33 @@ package struct LibcurlFacts: Hashable, Sendable {
             all(UInt32(bitPattern: info?.features ?? 0), protocols(info), hasAres: info?.ares != nil))
     }
 
+    /// Returns all features that this package uses.
+    ///
     /// - Parameter bits: `curl_version_info_data.features`.
     static func all(_ bits: UInt32, _ protocols: Set<String>, hasAres: Bool) -> [Feature] {
         func has(_ bit: UInt32) -> Bool { bits & (1 << bit) != 0 }
         func coding(_ name: String, _ bit: UInt32) -> Feature {
-            Feature(name: name, isThere: has(bit), effect: "bodies are not asked for in \(name)")
+            Feature(name: name, isThere: has(bit), effect: "responses are not requested in \(name)")
         }
         return [
             Feature(name: "TLS", isThere: has(2), refused: "https URLs", effect: "nothing can be sent to https URLs"),
             Feature(
                 name: "HTTP/2", isThere: has(16), refused: "version = .http2PriorKnowledge",
-                effect: "servers are spoken to in HTTP/1.1"),
+                effect: "requests use HTTP/1.1"),
             Feature(
                 name: "HTTP/3", isThere: has(25), refused: "version = .http3 and .http3Only",
-                effect: "servers are spoken to in HTTP/2 and HTTP/1.1"),
+                effect: "requests use HTTP/2 or HTTP/1.1"),
             coding("gzip", 3), coding("br", 23), coding("zstd", 26),
-            Feature(name: "IPv6", isThere: has(0), effect: "hosts with IPv6 addresses alone cannot be reached"),
+            Feature(name: "IPv6", isThere: has(0), effect: "hosts with IPv6 addresses only cannot be reached"),
             Feature(
                 name: "international names", isThere: has(10) || HostName.canBeWritten,
-                refused: "hosts with letters beyond ASCII", effect: "write them as the DNS has them (xn--…)"),
+                refused: "hosts with letters beyond ASCII", effect: "write such hosts in Punycode (xn--…)"),
             Feature(
                 name: "public suffixes", isThere: has(20), refused: "cookies other than .off",
                 effect: "a site could set cookies for all of .com"),
             Feature(
-                name: "look-ups in the background", isThere: has(7),
-                effect: "each look-up of a name holds up all transfers of its manager"),
+                name: "asynchronous name look-ups", isThere: has(7),
+                effect: "each name look-up blocks all transfers of its manager"),
             Feature(
                 name: "DNS servers", isThere: hasAres, refused: "nameResolver = .servers",
                 effect: "names are looked up by the system, or over HTTPS"),
@@ -85,14 +87,14 @@ package struct LibcurlFacts: Hashable, Sendable {
                 effect: "names are looked up by the system"),
             Feature(
                 name: "HTTPS proxies", isThere: has(21), refused: "proxy = .url(\"https://…\")",
-                effect: "proxies are reached by http or SOCKS"),
+                effect: "proxies are reached over HTTP or SOCKS only"),
             Feature(
                 name: "Unix domain sockets", isThere: has(19), refused: "unixSocketPath",
                 effect: "hosts are reached by TCP only"),
-            // Of these libcurl's own are not used; who looks at a libcurl wants to know all the same.
-            Feature(name: "HSTS", isThere: has(28), effect: "nothing changes, the manager has its own"),
-            Feature(name: "alt-svc", isThere: has(24), effect: "nothing changes, the manager has its own"),
-            Feature(name: "WebSocket", isThere: protocols.contains("ws"), effect: "nothing changes, it is not used"),
+            // This package does not use libcurl's own implementation of these; they are listed for information.
+            Feature(name: "HSTS", isThere: has(28), effect: "none; the manager has its own implementation"),
+            Feature(name: "alt-svc", isThere: has(24), effect: "none; the manager has its own implementation"),
+            Feature(name: "WebSocket", isThere: protocols.contains("ws"), effect: "none; it is not used"),
         ]
     }
 
@@ -106,7 +108,7 @@ package struct LibcurlFacts: Hashable, Sendable {
         return names
     }
 
-    /// DNS over HTTPS has no bit; a libcurl without it refuses the option.
+    /// Whether libcurl supports DNS over HTTPS. No feature bit tells; a libcurl without it refuses the option.
     private static var takesResolverURL: Bool {
         guard let handle = curl_easy_init() else { return false }
         defer { curl_easy_cleanup(handle) }

@@ -3,18 +3,18 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// Takes a request's wish for a compressed body and makes a body of it that is (RFC 9110 §8.4.1.3).
+/// Compresses the bodies of requests that ask for it (RFC 9110 §8.4.1.3).
 ///
-/// A short body is compressed at once, and sent as it is when that saves nothing. A long one becomes a stream, which is
-/// compressed in a task while it is sent, a piece ahead of the network; its length is not known beforehand.
+/// A short body is compressed at once, and sent uncompressed when that is not longer. A long one becomes a stream of
+/// unknown length, which a task compresses while it is sent, one piece ahead of the network.
 package enum BodyCompression {
-    /// Up to this size a body is compressed as a whole.
+    /// The largest body that is compressed at once, in bytes.
     private static let wholeLimit = PreparedBody.wholeBodyLimit
     private static let pieceSize = 128 << 10
 
-    /// The request as it is to be sent, without the wish.
+    /// Returns the request with its body compressed and `compressesBody` reset.
     ///
-    /// - Parameter handler: is told what is read of the body before it is compressed.
+    /// - Parameter handler: Receives an event for every read of the uncompressed body.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     package static func applied(
@@ -31,17 +31,17 @@ package enum BodyCompression {
         return request
     }
 
-    /// Whether somebody has coded the body already, or says that it is not to be.
+    /// Whether the request has a `Content-Encoding`, or `nil` to prevent one.
     private static func isCoded(_ headers: HTTPHeaders) -> Bool {
         !headers.hasNoFields && headers.fields.contains { $0.name.equalsIgnoringASCIICase("Content-Encoding") }
     }
 
-    /// `nil` when the body stays as it is.
+    /// Returns the compressed body; `nil` when it stays as it is.
     private static func compressed(
         _ body: HTTPBody, _ handler: BodyHandler?
     ) throws(NetworkError) -> HTTPBody? {
         switch body.content {
-        // Parts have codings of their own, which nobody reads.
+        // Servers do not decode the codings of single parts.
         case .parameters, .multipart: return nil
         case .encoded:
             switch try PreparedBody(body) {
@@ -64,7 +64,7 @@ package enum BodyCompression {
                     let chunk = try await next()
                     count += Int64(chunk?.count ?? 0)
                     if let length = stream.length, chunk == nil ? count != length : count > length {
-                        throw failure("its stream gave \(count) of the \(length) bytes announced")
+                        throw failure("its stream produced \(count) bytes and \(length) were announced")
                     }
                     return chunk
                 }
@@ -97,7 +97,7 @@ package enum BodyCompression {
             let next = pieces()
             handler?(.rewound, nil)
             return {
-                guard hasEncoder else { throw failure("memory is short") }
+                guard hasEncoder else { throw failure("memory is short; free some and try again") }
                 while let current = encoder {
                     guard let piece = try await next() else {
                         encoder = nil
@@ -118,7 +118,7 @@ package enum BodyCompression {
         NetworkError(.requestBody, message: "the body cannot be compressed and sent: \(reason)")
     }
 
-    /// A file, piece by piece. It must keep its size, as one that is sent uncompressed must.
+    /// Reads a file piece by piece. Its size must not change, as for a file that is sent uncompressed.
     private final class FilePieces {
         private let path: String
         private let size: Int64
@@ -144,7 +144,7 @@ package enum BodyCompression {
             offset += Int64(count)
             guard count == 0 ? offset == size : offset <= size else {
                 throw failure(
-                    "the file \"\(path)\" changed its size of \(size) bytes while it was sent; send a copy of it")
+                    "the file \"\(path)\" no longer has the \(size) bytes it began with; send a copy of it")
             }
             return count == 0 ? nil : piece.prefix(count)
         }

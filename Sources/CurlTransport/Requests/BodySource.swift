@@ -1,24 +1,24 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Gives libcurl the bytes of a request body, when it asks for them.
+/// The bytes of a request body, which libcurl reads on demand.
 ///
-/// Used by the engine's thread only, from one transfer.
+/// Used on the engine's thread only, by one transfer.
 protocol BodySource: AnyObject, Sendable {
-    /// The number of bytes, `nil` when unknown.
+    /// The number of bytes; `nil` when it is unknown.
     var length: Int64? { get }
 
-    /// Fills a buffer as far as there is something.
+    /// Copies available bytes into a buffer.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead
 
-    /// Goes back to the first byte. `false` when that cannot be done.
+    /// Goes back to the first byte. Returns `false` when that is impossible.
     func rewind() -> Bool
 
-    /// Called before the first read. `wake` may be called from any thread when there is something to read again
-    /// after ``BodyRead/pause``.
+    /// Called before the first read. After a read has returned ``BodyRead/pause``, `wake` reports from any thread that
+    /// bytes are available.
     func start(wake: @escaping @Sendable () -> Void)
 
-    /// Nothing will be read any more.
+    /// Called after the last read.
     func stop()
 }
 
@@ -27,7 +27,7 @@ extension BodySource {
     func stop() {}
 }
 
-/// What a read brought.
+/// The result of a read.
 enum BodyRead {
     case bytes(Int)
     case end
@@ -35,7 +35,7 @@ enum BodyRead {
     case failed(NetworkError)
 }
 
-/// Bytes from memory.
+/// The bytes of a `Data` value.
 final class DataSource: BodySource, @unchecked Sendable {
     // Sendable: `offset` belongs to the engine's thread.
     let data: Data

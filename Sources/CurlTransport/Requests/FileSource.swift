@@ -4,25 +4,25 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Bytes from a file, read ahead on a queue of the source's own: the engine's thread only copies what is there, and the
-/// transfer pauses while there is nothing.
+/// The bytes of a file, read ahead on a queue of its own. The engine's thread only copies bytes that are in memory, and
+/// the transfer pauses when there are none.
 ///
-/// The file must keep its size and its content until it is sent: the size has been announced. It is open only while it is
-/// read.
+/// The size is announced before the file is sent, so size and content must not change until the end. The file is open
+/// only while it is read.
 final class FileSource: BodySource {
     private struct State {
-        /// Filled, in the order of the file.
+        /// Chunks that are filled, in the order of the file.
         var ready: [Chunk] = []
-        /// To be filled again.
+        /// Chunks to reuse.
         var spare: [Chunk] = []
         var sent: Int64 = 0
-        /// Where the queue reads next.
+        /// The offset of the next read.
         var offset: Int64 = 0
         var isReading = false
         var failure: NetworkError?
-        /// libcurl was told to wait.
+        /// libcurl was told to pause.
         var engineWaits = false
-        /// Counts the starts; what an earlier one has read is of no use.
+        /// Counts restarts. Reads of an earlier round are discarded.
         var round = 0
         var wake: (@Sendable () -> Void)?
     }
@@ -35,13 +35,14 @@ final class FileSource: BodySource {
     private let queue = DispatchQueue(label: "LATNetworking.upload", qos: .userInitiated)
     private let state = Mutex(State())
 
-    /// Two of these are read ahead: what libcurl takes at once while the next comes from the disk.
+    /// Two chunks are read ahead: libcurl takes one while the next is read from the disk.
     private static let chunkSize = 512 << 10
     private static let chunkLimit = 2
 
-    /// - Parameter startsEarly: Whether reading begins with the transfer. If not, it begins when the first byte is asked
-    ///   for: a form of a thousand files reads them one after the other.
-    /// - Parameter read: Reads from the disk, as `pread`; tests have another.
+    /// - Parameters:
+    ///   - startsEarly: Whether reading begins with the transfer. If not, it begins when libcurl asks for the first
+    ///     byte, so a form of a thousand files reads them one after the other.
+    ///   - read: Reads from the disk, like `pread`; tests replace it.
     /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
     init(
         path: String, startsEarly: Bool = true, read: @escaping Read = { pread($0, $1, $2, $3) }
@@ -51,7 +52,7 @@ final class FileSource: BodySource {
         self.startsEarly = startsEarly
     }
 
-    /// The size of a regular file that may be read.
+    /// Returns the size of a readable regular file.
     static func size(ofFileAt path: String) throws(NetworkError) -> Int64 { try FileReader.size(ofFileAt: path) }
 
     var length: Int64? { size }
@@ -101,7 +102,7 @@ final class FileSource: BodySource {
         queue.async { [reader] in reader.end() }
     }
 
-    /// The round the queue is to read on in; `nil` when it need not. It counts as reading from then on.
+    /// Marks the source as reading if more must be read ahead, and returns the current round; `nil` otherwise.
     private func nextRead(_ state: inout State) -> Int? {
         guard !state.isReading, state.failure == nil, state.offset < size, state.ready.count < Self.chunkLimit else {
             return nil
@@ -139,8 +140,8 @@ final class FileSource: BodySource {
 
 /// A piece of a file in memory.
 ///
-/// `@unchecked Sendable`: the source's queue fills it while it is its alone; then it is put into the source's locked state,
-/// and only the engine's thread touches it there.
+/// `@unchecked Sendable`: only the source's queue touches a chunk until it is filled. It is then handed over under the
+/// source's lock, and only the engine's thread touches it.
 private final class Chunk: @unchecked Sendable {
     private let bytes: UnsafeMutableRawBufferPointer
     private var taken = 0
@@ -152,7 +153,7 @@ private final class Chunk: @unchecked Sendable {
 
     var isEmpty: Bool { taken == count }
 
-    /// Takes in what `body` puts into the buffer, of which it returns the number of bytes.
+    /// Lets `body` fill the buffer. `body` returns the number of bytes.
     func fill(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
         taken = 0
         count = body(bytes)
@@ -166,14 +167,14 @@ private final class Chunk: @unchecked Sendable {
     }
 }
 
-/// Reads a file from its first byte to its last and sees to it that it stays the same meanwhile.
+/// Reads a file sequentially and fails when it changes between the first byte and the last.
 private final class FileReader: @unchecked Sendable {
-    // Sendable: everything that changes is touched on the source's queue only.
+    // Sendable: mutable state is touched on the source's queue only.
     private let path: String
     private let size: Int64
     private let read: FileSource.Read
     private var descriptor: CInt = -1
-    /// When the file was last written to, as it was opened.
+    /// The file's modification time when it was opened.
     private var written = timespec()
 
     init(path: String, size: Int64, read: @escaping FileSource.Read) {
@@ -189,7 +190,7 @@ private final class FileReader: @unchecked Sendable {
         descriptor = -1
     }
 
-    /// Fills a chunk from a place in the file, as far as the file goes. Returns what is wrong with it, if anything is.
+    /// Fills a chunk from an offset, up to the end of the file. Returns the error if the file cannot be read or has changed.
     func read(into chunk: Chunk, at offset: Int64) -> NetworkError? {
         if offset == 0 || descriptor < 0 {
             end()
@@ -221,7 +222,7 @@ private final class FileReader: @unchecked Sendable {
         }
         if let failure { return failure }
         guard offset + Int64(chunk.count) == size else { return nil }
-        // Before the last bytes go out: without them the server does not take the rest for the whole.
+        // Checked before the last bytes are sent: without them, the server does not accept the body as complete.
         defer { end() }
         var status = stat()
         if let failure = change(&status) { return failure }
@@ -231,7 +232,7 @@ private final class FileReader: @unchecked Sendable {
         return nil
     }
 
-    /// What is wrong when the open file has another size than was announced.
+    /// Returns an error when the size of the open file differs from the announced one.
     private func change(_ status: inout stat) -> NetworkError? {
         guard fstat(descriptor, &status) == 0 else { return Self.failure(path, SystemError().text) }
         guard status.st_size != size else { return nil }
@@ -242,7 +243,7 @@ private final class FileReader: @unchecked Sendable {
                 + "or a stream")
     }
 
-    /// The size of a regular file that may be read.
+    /// Returns the size of a readable regular file.
     static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
         var status = stat()
         guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }

@@ -1,15 +1,15 @@
 import CZlib
 import FoundationEssentials
 
-/// Compresses a sequence of pieces to one gzip file (RFC 1952). Used by one task.
+/// Compresses a sequence of pieces into one gzip stream (RFC 1952). Used by one task.
 final class GzipEncoder {
-    /// When the bytes of a piece have to be there.
+    /// When the compressed bytes of a piece must be output.
     enum Flush {
-        /// When it pays.
+        /// Whenever the encoder has enough input.
         case none
         /// With this piece.
         case piece
-        /// With this piece, which is the last.
+        /// With this piece, the last one.
         case end
 
         fileprivate var code: CInt {
@@ -24,7 +24,7 @@ final class GzipEncoder {
     private let stream: UnsafeMutablePointer<z_stream>
     private static let bufferSize = 32 << 10
 
-    /// `nil` when memory is short.
+    /// Makes an encoder; `nil` when memory is short.
     init?() {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -39,13 +39,13 @@ final class GzipEncoder {
         stream.deallocate()
     }
 
-    /// The next bytes of the file; none when the piece is kept for later.
+    /// Returns the next compressed bytes; empty when the encoder keeps the piece for later.
     func encode(_ piece: Data, _ flush: Flush) -> Data {
         var output = Data()
         piece.withUnsafeBytes { bytes in
             var rest = bytes[...]
             repeat {
-                // zlib counts in 32 bits.
+                // zlib counts bytes in 32 bits.
                 let part = UnsafeRawBufferPointer(rebasing: rest.prefix(1 << 30))
                 rest = rest.dropFirst(part.count)
                 encode(part, rest.isEmpty ? flush.code : Z_NO_FLUSH, into: &output)
@@ -55,7 +55,7 @@ final class GzipEncoder {
     }
 
     private func encode(_ part: UnsafeRawBufferPointer, _ flush: CInt, into output: inout Data) {
-        // zlib reads from here and never writes; it declares no constant.
+        // zlib only reads this, but its declaration lacks const.
         stream.pointee.next_in = UnsafeMutablePointer(
             mutating: part.baseAddress?.assumingMemoryBound(to: Bytef.self))
         stream.pointee.avail_in = uInt(part.count)
@@ -65,12 +65,12 @@ final class GzipEncoder {
                 stream.pointee.avail_out = uInt(buffer.count)
                 deflate(stream, flush)
                 output.append(contentsOf: buffer.prefix(buffer.count - Int(stream.pointee.avail_out)))
-                // A full buffer means that there is more.
+                // A full buffer means that there may be more output.
             } while stream.pointee.avail_out == 0
         }
         stream.pointee.next_in = nil
     }
 
-    /// A whole file at once; `nil` when memory is short.
+    /// Compresses data at once; `nil` when memory is short.
     static func encoded(_ data: Data) -> Data? { GzipEncoder()?.encode(data, .end) }
 }

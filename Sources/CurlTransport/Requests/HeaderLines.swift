@@ -2,29 +2,27 @@ import CLibcurl
 import HTTPCore
 import Synchronization
 
-/// Turns a request's headers into the lines `CURLOPT_HTTPHEADER` takes, and
-/// refuses what must not go on the wire.
+/// Turns a request's header fields into lines for `CURLOPT_HTTPHEADER`, and refuses fields that must not be sent.
 ///
-/// `User-Agent` and `Accept-Encoding` are among them though libcurl has
-/// options of its own for both: it would format each anew for each request.
+/// The lines include `User-Agent` and `Accept-Encoding`: libcurl's options for these would format them anew for each request.
 final class HeaderLines: Sendable {
-    /// Where the fields of a request go.
+    /// What the lines depend on beside the request.
     struct Context: Hashable {
-        /// Whether a proxy reads them, and not only the server.
+        /// Whether a proxy reads the fields, and not only the server.
         var reachesProxy = false
-        /// Whether `Cookie` is sent by other means, with the manager's cookies.
+        /// Whether `Cookie` is left out here because it is sent with the manager's cookies.
         var takesCookies = false
     }
 
     private let userAgent: String
     private let acceptEncoding: String
-    /// The lines of a request that brings none of its own.
+    /// The lines of a request without header fields.
     private let standard: [String]
-    /// The last few results: requests of one kind bring the same fields again and again.
+    /// The latest results, since requests of one kind repeat the same fields.
     private let memos = Mutex<[Memo]>([])
     private let nextMemo = Atomic<Int>(0)
 
-    /// All that the lines depend on, and the lines.
+    /// The lines, with everything they depend on.
     private struct Memo {
         let fields: [HTTPHeaders.Field]
         let traits: Traits
@@ -54,7 +52,7 @@ final class HeaderLines: Sendable {
         standard = [self.userAgent, acceptEncoding]
     }
 
-    /// What libcurl can take off. `deflate` is left out: servers disagree on what it is (RFC 9110 §8.4.1.2).
+    /// The codings that libcurl can decode. `deflate` is left out: servers disagree on what it is (RFC 9110 §8.4.1.2).
     private static let codings: [String] = {
         guard let info = curl_version_info(CURLVERSION_TENTH) else { return ["identity"] }
         let features = Int(info.pointee.features)
@@ -63,7 +61,7 @@ final class HeaderLines: Sendable {
         return names.isEmpty ? ["identity"] : names
     }()
 
-    /// The lines for a request.
+    /// Returns the lines for a request.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the field.
     func lines(
@@ -76,7 +74,7 @@ final class HeaderLines: Sendable {
         let isKeepable = request.authentication == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
         let (lines, names) = try make(fields, for: request, body: body, decompresses: decompresses, context: context)
-        // Whether these two may be sent depends on the length of the body.
+        // Whether these two may be sent depends on the body's length, which a memo does not contain.
         if isKeepable, !names.contains("content-length"), !names.contains("transfer-encoding") {
             keep(Memo(fields: fields, traits: traits, lines: lines))
         }
@@ -114,7 +112,7 @@ final class HeaderLines: Sendable {
             switch name {
             case "content-length": try Self.checkContentLength(field.value, body: body)
             case "transfer-encoding": try Self.checkTransferEncoding(field.value, body: body)
-            // Never the server's business; a proxy's user and password stand in its URL.
+            // Only a proxy may receive this field.
             case "proxy-authorization" where !context.reachesProxy: break
             case "cookie" where context.takesCookies: break
             case "content-type" where body?.isMultipart ?? false:
@@ -130,20 +128,20 @@ final class HeaderLines: Sendable {
         }
         if let body {
             if !names.contains("content-type") { try Self.appendContentType(of: request, body: body, to: &lines) }
-            // libcurl would wait up to a second for "100 Continue" from servers that never send it.
+            // libcurl would wait up to a second for a "100 Continue" that many servers never send.
             if !names.contains("expect"), !body.isSmall { lines.append("Expect:") }
         }
         return (lines, names)
     }
 
     private static func line(_ field: HTTPHeaders.Field) -> String {
-        guard let value = field.value else { return "\(field.name):" }  // libcurl's notation for "not this one"
+        guard let value = field.value else { return "\(field.name):" }  // libcurl's notation for removing a field
         let isBlank = value.utf8.allSatisfy { $0 == 0x20 || $0 == 0x09 }
-        return isBlank ? "\(field.name);" : "\(field.name): \(value)"  // the semicolon: "without a value"
+        return isBlank ? "\(field.name);" : "\(field.name): \(value)"  // libcurl's notation for a field without a value
     }
 
-    /// The caller's type of a multipart body without its boundary, which libcurl adds; `nil` for a type that no multipart
-    /// body has, such as one set for all requests.
+    /// Returns the caller's type for a multipart body without its boundary, which libcurl adds; `nil` for a type that
+    /// is not multipart, such as one set for all requests.
     private static func multipartType(_ value: String?) -> String? {
         guard let value, value.lowercased().hasPrefix("multipart/") else { return nil }
         let parameters = value.split(separator: ";").filter { parameter in
@@ -159,7 +157,7 @@ final class HeaderLines: Sendable {
             try check(HTTPHeaders.Field(name: "Content-Type", value: contentType))
             lines.append("Content-Type: \(contentType)")
         } else if case .bytes = body {
-            // Without this libcurl says that all bytes are a form.
+            // Without this line libcurl sends the type of a form.
             lines.append("Content-Type:")
         }
     }
@@ -176,7 +174,7 @@ final class HeaderLines: Sendable {
                 + "remove or encode it")
     }
 
-    /// What RFC 9110 §5.5 lets a field value hold.
+    /// Whether RFC 9110 §5.5 allows a byte in a field value.
     static func isAllowedInValue(_ byte: UInt8) -> Bool { byte >= 0x20 && byte != 0x7F || byte == 0x09 }
 
     private static func checkContentLength(_ value: String?, body: PreparedBody?) throws(NetworkError) {
@@ -188,8 +186,8 @@ final class HeaderLines: Sendable {
     private static func checkTransferEncoding(_ value: String?, body: PreparedBody?) throws(NetworkError) {
         guard let value, !(value.lowercased() == "chunked" && body?.length == nil) else { return }
         throw .invalidRequest(
-            "Transfer-Encoding is not the caller's to set (\"\(visible(value))\"); a body of unknown length is sent "
-                + "chunked by itself")
+            "Transfer-Encoding \"\(visible(value))\" cannot be set; leave it out, a body of unknown length is sent "
+                + "chunked without it")
     }
 
     private static func visible(_ text: String) -> String {

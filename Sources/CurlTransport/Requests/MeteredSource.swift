@@ -1,12 +1,12 @@
 import HTTPCore
 
-/// A source that tells of every read.
+/// A source that reports each read to a handler.
 final class MeteredSource: BodySource {
     private let source: any BodySource
     private let handler: BodyHandler
     private let file: Int?
 
-    /// The source itself when nobody wants to know.
+    /// Wraps a source; returns the source itself without a handler.
     static func of(_ source: any BodySource, _ handler: BodyHandler?, file: Int? = nil) -> any BodySource {
         handler.map { MeteredSource(source, $0, file) } ?? source
     }
@@ -36,7 +36,7 @@ final class MeteredSource: BodySource {
     }
 
     func start(wake: @escaping @Sendable () -> Void) {
-        // A redirect or a retry is a transfer of its own, with a source of its own for the same file.
+        // Each redirect or retry is a new transfer, with a new source for the same file.
         handler(.rewound, file)
         source.start(wake: wake)
     }

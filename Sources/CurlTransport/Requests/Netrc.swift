@@ -2,12 +2,11 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 
-/// User names and passwords of hosts, read from a file in the format of `.netrc`: `machine` with `login` and `password`,
-/// `default` for all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of the
-/// line.
+/// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`, `default` for
+/// all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of the line.
 struct Netrc: Sendable, Hashable {
     private struct Entry: Hashable {
-        /// In lower case; `nil` for the one that stands for all hosts.
+        /// In lower case; `nil` for the entry that matches all hosts.
         var host: String?
         var login: String?
         var password: String?
@@ -15,9 +14,9 @@ struct Netrc: Sendable, Hashable {
 
     private let entries: [Entry]
 
-    /// Reads the file that a policy names; `nil` when there is none to read.
+    /// Reads the file of a policy; `nil` when there is none to read.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` with file and line.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the file, and the line if its content is malformed.
     init?(_ policy: NetrcPolicy) throws(NetworkError) {
         let path: String
         switch policy {
@@ -33,11 +32,11 @@ struct Netrc: Sendable, Hashable {
             data = try Data(contentsOf: URL(filePath: path))
         } catch {
             throw NetworkError(
-                .invalidRequest, message: "netrc: the file \"\(path)\" cannot be read; name one that can, or set .off",
+                .invalidRequest, message: "netrc: the file \"\(path)\" cannot be read; name another, or set .off",
                 underlying: error)
         }
         guard let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
-            throw .invalidRequest("netrc: the file \"\(path)\" is no text in UTF-8")
+            throw .invalidRequest("netrc: the file \"\(path)\" is not UTF-8 text; convert it")
         }
         do {
             try self.init(text)
@@ -68,17 +67,17 @@ struct Netrc: Sendable, Hashable {
                 _ = try reader.value(of: word, line)
                 reader.skipMacro()
             default:
-                // The word may be a password that lost its keyword, so it is not repeated.
+                // The word may be a password without its keyword, so it is not repeated.
                 throw Fault(
-                    line: line, reason: "a word that is none of machine, default, login, password, account, macdef")
+                    line: line, reason: "expected machine, default, login, password, account or macdef")
             }
         }
         self.entries = entries
     }
 
-    /// The credentials for a host: of the first entry that names it, or else of the `default`.
+    /// Returns the credentials of a host, from the first entry that names it or else from the `default`.
     ///
-    /// - Parameter host: as in a URL; an IPv6 address in brackets.
+    /// - Parameter host: The host as in a URL; an IPv6 address in brackets.
     func credentials(forHost host: String) -> Authentication? {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
@@ -87,7 +86,7 @@ struct Netrc: Sendable, Hashable {
         return .basic(user: entry.login ?? "", password: entry.password ?? "")
     }
 
-    /// A request with the file's credentials, when it has none of its own.
+    /// Returns the request with the file's credentials, unless it has credentials of its own.
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
         guard request.authentication == nil, !target.hasUser,
             !request.headers.fields.contains(where: Self.isCredential),
@@ -109,7 +108,7 @@ struct Netrc: Sendable, Hashable {
 
         init(_ text: String) { rest = text[...] }
 
-        /// The next word with its line; `nil` at the end.
+        /// Returns the next word with its line; `nil` at the end.
         mutating func next() throws(Fault) -> (String, Int)? {
             while let first = rest.first {
                 if first == "#" {
@@ -128,7 +127,7 @@ struct Netrc: Sendable, Hashable {
             return value
         }
 
-        /// Goes past the lines of a macro, to the first empty one.
+        /// Skips the lines of a macro, up to the first empty one.
         mutating func skipMacro() {
             rest = rest.drop { !$0.isNewline }
             while !rest.isEmpty {
@@ -144,7 +143,7 @@ struct Netrc: Sendable, Hashable {
             return (String(word), line)
         }
 
-        /// A word in quotes, in which `\n`, `\r`, `\t` and an escaped character stand for what they do in C.
+        /// Reads a word in quotes, in which `\n`, `\r`, `\t` and escaped characters have their meaning from C.
         private mutating func quoted() throws(Fault) -> (String, Int) {
             let start = line
             var word = ""

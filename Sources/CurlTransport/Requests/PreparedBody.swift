@@ -1,13 +1,13 @@
 import FoundationEssentials
 import HTTPCore
 
-/// A request body that is ready to be sent: encoded, its files found.
+/// A request body that is ready to be sent: it is encoded and its files exist.
 enum PreparedBody: Sendable {
-    /// Few enough bytes to hand to libcurl as a whole.
+    /// A short body, handed to libcurl as a whole.
     case bytes(Data)
-    /// Anything longer.
+    /// A longer body, read in pieces.
     case source(any BodySource)
-    /// Parts for libcurl's mime.
+    /// Parts for libcurl's MIME API.
     case multipart([Part])
 
     struct Part: Sendable {
@@ -17,16 +17,16 @@ enum PreparedBody: Sendable {
         let source: any BodySource
     }
 
-    /// Bodies up to this size go to libcurl in one piece; above, progress and idle time want to be watched.
+    /// The largest body handed to libcurl as a whole, in bytes. Longer ones need progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
-    /// - Parameter handler: is told what is read of the files.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
-    ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read. Nothing was sent then.
+    /// - Parameter handler: Receives an event for every read.
+    /// - Throws: Before anything is sent: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
+    ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
-            // The face that takes parameters turns this into bytes; alone it has nothing to encode.
+            // Parameters were encoded earlier; here there are none, so the body is an empty object or form.
             self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
         case .encoded(let encoder):
             do {
@@ -58,7 +58,7 @@ enum PreparedBody: Sendable {
         self = data.count <= Self.wholeBodyLimit ? .bytes(data) : .source(MeteredSource.of(DataSource(data), handler))
     }
 
-    /// The same body, given to libcurl piece by piece however short it is.
+    /// The same body, which libcurl reads in pieces even if it is short.
     var inPieces: PreparedBody {
         guard case .bytes(let data) = self, !data.isEmpty else { return self }
         return .source(DataSource(data))
@@ -73,12 +73,12 @@ enum PreparedBody: Sendable {
         }
     }
 
-    /// Whether libcurl gets it as a whole and never expects `100 Continue` for it.
+    /// Whether libcurl gets the body as a whole and never expects `100 Continue` for it.
     var isSmall: Bool { if case .bytes = self { true } else { false } }
 
     var isMultipart: Bool { if case .multipart = self { true } else { false } }
 
-    /// The number of bytes, `nil` when it is unknown or libcurl's business.
+    /// The number of bytes; `nil` when it is unknown or libcurl computes it.
     var length: Int64? {
         switch self {
         case .bytes(let data): Int64(data.count)
@@ -96,7 +96,7 @@ enum PreparedBody: Sendable {
     }
 
     private static func reason(_ error: any Error) -> String {
-        // The value itself stays out of it: it may be a secret.
+        // Leaves out the value itself, which may be a secret.
         guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
         let path = context.codingPath.map(\.stringValue).joined(separator: ".")
         return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
@@ -112,7 +112,7 @@ extension PreparedBody.Part {
             throw .invalidRequest("the name of an upload holds a NUL character; remove it")
         }
         if let contentType, !contentType.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
-            throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters")
+            throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters; remove them")
         }
         let source: any BodySource =
             switch file.source {

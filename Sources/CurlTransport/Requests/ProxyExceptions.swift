@@ -1,12 +1,12 @@
 import HTTPCore
 
-/// The hosts that are reached without the proxy: `NO_PROXY`, read as libcurl reads it (`CURLOPT_NOPROXY`).
+/// The hosts that are reached without a proxy: `NO_PROXY`, in libcurl's notation (`CURLOPT_NOPROXY`).
 ///
-/// It is decided here and not in libcurl because the guard against private addresses has to know whether an address is
-/// the server's or the proxy's, which libcurl before 8.7 does not tell.
+/// libcurl does not apply these exceptions, because the guard against private addresses must know whether an address is
+/// the server's or the proxy's, and libcurl before 8.7 does not tell.
 ///
-/// Names and addresses with commas or spaces between; a name stands for itself and all below it, with or without a dot
-/// before it; an address may be a range (`10.0.0.0/8`); `*` alone stands for everything.
+/// Names and addresses are separated by commas or spaces. A name also matches all names below it, with or without a
+/// leading dot. An address may be a range (`10.0.0.0/8`). `*` alone matches everything.
 struct ProxyExceptions: Sendable {
     private var matchesAll = false
     private var names: [String] = []
@@ -27,7 +27,7 @@ struct ProxyExceptions: Sendable {
         }
     }
 
-    /// Whether a host is reached directly.
+    /// Whether a host is reached without a proxy.
     func contains(_ host: String) -> Bool {
         if matchesAll { return true }
         guard !(names.isEmpty && ranges.isEmpty) else { return false }

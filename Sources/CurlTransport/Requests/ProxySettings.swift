@@ -1,12 +1,11 @@
 import CLibcurl
 import HTTPCore
 
-/// Which proxy a request goes through, decided once and not by libcurl's look
-/// at the environment for each request.
+/// Decides which proxy a request goes through. The environment is read once, while libcurl would read it for each request.
 struct ProxySettings: Sendable {
-    /// A proxy that was found to be one.
+    /// A valid proxy.
     struct Proxy: Hashable, Sendable {
-        /// The value for `CURLOPT_PROXY`.
+        /// The value of `CURLOPT_PROXY`.
         let url: String
         let isSOCKS: Bool
     }
@@ -19,7 +18,7 @@ struct ProxySettings: Sendable {
     var isEmpty: Bool { http == nil && https == nil }
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy or has control characters in its
-    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` one when this libcurl cannot speak TLS to proxies.
+    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` proxy when this libcurl lacks TLS to proxies.
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
@@ -43,7 +42,7 @@ struct ProxySettings: Sendable {
         }
     }
 
-    /// The proxy on the way to a target; `nil` for none.
+    /// Returns the proxy for a target; `nil` for none.
     func proxy(for target: Target) -> Proxy? {
         guard let proxy = target.isSecure ? https : http, !exceptions.contains(target.host) else { return nil }
         return proxy
@@ -59,29 +58,29 @@ struct ProxySettings: Sendable {
                 throw .invalidRequest(
                     "\(place)'s scheme \"\(scheme)\" is not known; use one of \(known.joined(separator: ", "))")
             }
-            // Others' word for SOCKS; curl does not know it.
+            // Other tools use this name for SOCKS; curl does not know it.
             if scheme == "socks" { scheme = "socks5h" }
             url = scheme + text[end.lowerBound...]
         }
         if scheme == "https", !GlobalCurl.has(CURL_VERSION_HTTPS_PROXY) {
             throw NetworkError(
-                .unsupported, message: "\(place) is reached over TLS, which this libcurl cannot; use an http:// proxy")
+                .unsupported, message: "\(place) is an HTTPS proxy, which this libcurl lacks; use an http:// proxy")
         }
         guard isAddress(url) else {
             throw .invalidRequest(
-                "\(place) is no address; write scheme://host:port, user and password "
+                "\(place) is not a URL; write scheme://host:port, user and password "
                     + "percent-encoded")
         }
         guard hasPlainCredentials(url) else {
             throw .invalidRequest(
-                "\(place) has a control character in its user or password, such as %0A; libcurl would go to the server "
-                    + "without the proxy; write the credentials without it")
+                "\(place) has a control character in its user or password, such as %0A, with which "
+                    + "libcurl would ignore the proxy; remove it")
         }
         return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))
     }
 
-    /// Whether user and password have no control character after percent-decoding. libcurl 7.88 drops a proxy whose
-    /// credentials it cannot decode, without an error.
+    /// Whether user and password contain no control character after percent-decoding. libcurl 7.88 silently ignores a
+    /// proxy whose credentials it cannot decode.
     private static func hasPlainCredentials(_ url: String) -> Bool {
         let rest = url.utf8[(url.firstRange(of: "://")?.upperBound ?? url.startIndex)...]
         let authority = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }

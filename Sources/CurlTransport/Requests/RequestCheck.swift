@@ -1,25 +1,25 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What a request must not be, and small decisions about it, as pure functions.
+/// Checks of requests and settings, as pure functions.
 enum RequestCheck {
     static func method(_ method: HTTPMethod) -> NetworkError {
         if method.rawValue.isEmpty { return .invalidRequest("the method is empty; name one, such as GET") }
         let visible = method.rawValue.unicodeScalars.reduce(into: "") { $0 += $1.escaped(asASCII: false) }
-        return .invalidRequest("the method \"\(visible)\" is not a token (RFC 9110 §9.1); letters are")
+        return .invalidRequest("the method \"\(visible)\" is not a token (RFC 9110 §9.1); use letters")
     }
 
     static let connect = NetworkError.invalidRequest(
-        "CONNECT is not a request of its own; configure a proxy, tunnels are made by themselves")
+        "CONNECT cannot be sent as a request; configure a proxy, and tunnels are made automatically")
 
     static func body(of method: HTTPMethod) -> NetworkError {
         .invalidRequest("a \(method) request has no body (RFC 9110 §9.3); use another method or leave it out")
     }
 
-    /// Whether libcurl shall ask for compression and take it off.
+    /// Whether libcurl requests compression and decompresses the body.
     static func decompresses(_ request: HTTPRequest) -> Bool {
         guard request.decompresses else { return false }
-        // A caller who names encodings gets what is sent; and parts of a coded body cannot be decoded.
+        // A caller who sets encodings wants the coded body, and parts of a coded body cannot be decoded.
         return request.headers.hasNoFields
             || !request.headers.fields.contains {
                 $0.name.equalsIgnoringASCIICase("Accept-Encoding") || $0.name.equalsIgnoringASCIICase("Range")
@@ -36,7 +36,7 @@ enum RequestCheck {
             || request.trailers != nil
     }
 
-    /// Credentials end up in header fields, Digest's user name as it is.
+    /// Checks credentials, which become header fields; Digest sends the user name as it is.
     static func credentials(_ authentication: Authentication?) throws(NetworkError) {
         switch authentication {
         case nil, .bearer: return  // a token is checked with the other fields
@@ -58,11 +58,11 @@ enum RequestCheck {
 
     static func rate(_ rate: Int64?, _ name: String) throws(NetworkError) {
         guard let rate, rate <= 0 else { return }
-        throw .invalidRequest("\(name) is \(rate) bytes in a second; it has to be at least 1, or nil for no limit")
+        throw .invalidRequest("\(name) is \(rate) bytes per second; use at least 1, or nil for no limit")
     }
 
     static func tooFewConnections(_ limit: Int) -> NetworkError {
-        .invalidRequest("maxConnectionsPerHost is \(limit); it has to be at least 1")
+        .invalidRequest("maxConnectionsPerHost is \(limit); it must be at least 1")
     }
 
     static func milliseconds(_ duration: Duration?, _ name: String) throws(NetworkError) -> Int64? {
@@ -75,6 +75,8 @@ enum RequestCheck {
 }
 
 extension EngineConfiguration {
+    /// Checks the settings.
+    ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
     ///   what this libcurl cannot do.
     func validate() throws(NetworkError) {
@@ -89,9 +91,9 @@ extension EngineConfiguration {
             ("maxConnectionsPerHost", maxConnectionsPerHost), ("maxConnections", maxConnections ?? 1),
             ("maxIdleConnections", maxIdleConnections), ("maxDecompressionRatio", maxDecompressionRatio),
         ] where number < 1 {
-            throw .invalidRequest("\(name) is \(number); it has to be at least 1")
+            throw .invalidRequest("\(name) is \(number); it must be at least 1")
         }
-        guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); it cannot be negative") }
+        guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); it must not be negative") }
         if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
             throw .invalidRequest("userAgent holds a control character; remove it")
         }
@@ -100,7 +102,7 @@ extension EngineConfiguration {
         try RequestCheck.unixSocket(unixSocketPath)
         if blocksPrivateAddresses, unixSocketPath != nil {
             throw .invalidRequest(
-                "unixSocketPath and blocksPrivateAddresses exclude each other: no request could be sent")
+                "unixSocketPath and blocksPrivateAddresses exclude each other; remove one of them")
         }
         for rule in connectTo where rule.filter({ $0 == ":" }).count < 3 {
             throw .invalidRequest("connectTo \"\(rule)\" is not of the form HOST1:PORT1:HOST2:PORT2")

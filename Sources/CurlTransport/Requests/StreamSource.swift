@@ -2,22 +2,22 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Bytes of an asynchronous sequence, asked for no faster than libcurl sends
-/// them: one chunk is in hand, and the next is made when that one is used up.
+/// The bytes of an asynchronous sequence, requested no faster than libcurl sends them: the next chunk is requested when
+/// the current one is used up.
 final class StreamSource: BodySource {
     private struct State {
         var chunk = Data()
         var delivered: Int64 = 0
         var end: Result<Void, NetworkError>?
-        /// The last byte announced is held back until the stream has said that it is over: libcurl would not ask
-        /// again, and what comes beyond would go unnoticed.
+        /// The last announced byte is held back until the stream has ended. libcurl does not read beyond it, so surplus
+        /// bytes would go unnoticed.
         var holdsLastByte = false
-        /// libcurl was told to wait.
+        /// libcurl was told to pause.
         var engineWaits = false
-        /// The pump, when it waits for the chunk in hand to be used up.
+        /// The continuation of the pump while it waits for the current chunk to be used up.
         var pump: CheckedContinuation<Void, Never>?
         var task: Task<Void, Never>?
-        /// Counts the starts; a pump of an earlier one no longer has a say.
+        /// Counts restarts. A pump of an earlier round is ignored.
         var round = 0
         var wake: (@Sendable () -> Void)?
     }
@@ -114,7 +114,7 @@ final class StreamSource: BodySource {
         }
     }
 
-    /// Puts a chunk in hand and waits until it is used up. `false` when nobody wants it any more.
+    /// Makes a chunk current and waits until it is used up. Returns `false` when the pump must stop.
     private func deliver(_ chunk: Data, round: Int) async -> Bool {
         await withCheckedContinuation { continuation in
             let (isCurrent, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
@@ -151,11 +151,11 @@ final class StreamSource: BodySource {
 
     private func completed(_ state: borrowing State) -> BodyRead {
         guard let length, state.delivered < length else { return .end }
-        return .failed(Self.failure("it gave only \(state.delivered) of the \(length) bytes announced"))
+        return .failed(Self.failure("it ended after \(state.delivered) of the \(length) bytes announced"))
     }
 
     private var surplus: NetworkError {
-        Self.failure("it gave more than the \(length ?? 0) bytes announced")
+        Self.failure("it produced more than the \(length ?? 0) bytes announced")
     }
 
     private static func failure(_ reason: String, underlying: (any Error)? = nil) -> NetworkError {

@@ -1,9 +1,9 @@
 import CLibcurl
 import HTTPCore
 
-/// The trailers of a request: checked before it is sent, and made when its body was.
+/// The trailers of a request: announced and checked before it is sent, and read after its body.
 enum TrailerFields {
-    /// What nobody may say after the body (RFC 9110 §6.5.1): how the message is framed, routed, coded and authorised.
+    /// Fields that must not follow a body (RFC 9110 §6.5.1): those for framing, routing, coding and authentication.
     private static let refused: Set<String> = [
         "transfer-encoding", "content-length", "content-encoding", "content-type", "content-range", "host", "trailer",
         "te",
@@ -11,18 +11,18 @@ enum TrailerFields {
         "keep-alive", "upgrade",
     ]
 
-    /// The field `Trailer` of a request.
+    /// Returns the line of the `Trailer` field.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for trailers that cannot be sent.
     static func line(_ trailers: RequestTrailers, of request: HTTPRequest) throws(NetworkError) -> String {
         guard !trailers.names.isEmpty else {
-            throw .invalidRequest("trailers name no field; announce those that will be sent, or leave trailers out")
+            throw .invalidRequest("trailers announce no field; name those that will be sent, or leave trailers out")
         }
         for name in trailers.names where !name.utf8.isToken || refused.contains(name.lowercased()) {
-            throw .invalidRequest("trailers: a field of that name cannot follow a body (RFC 9110 §6.5.1): \"\(name)\"")
+            throw .invalidRequest("trailers.names: \"\(name)\" cannot follow a body (RFC 9110 §6.5.1); use a header")
         }
         guard let body = request.body, request.method != .head, request.method != .trace else {
-            throw .invalidRequest("trailers follow a body, and the request has none")
+            throw .invalidRequest("trailers need a body, and the request has none; add one")
         }
         if case .multipart = body.content {
             throw .invalidRequest("trailers cannot follow the parts of a multipart body; send its bytes as a stream")
@@ -34,7 +34,7 @@ enum TrailerFields {
             throw NetworkError(
                 .unsupported,
                 message:
-                    "trailers of a request need HTTP/1.1: libcurl has none over HTTP/2; use version .automatic or .http1"
+                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/2; use version .automatic or .http1"
             )
         }
         switch request.authentication {
@@ -47,7 +47,7 @@ enum TrailerFields {
         return "Trailer: \(trailers.names.joined(separator: ", "))"
     }
 
-    /// The lines for libcurl; the caller frees them.
+    /// Returns the lines for libcurl; the caller frees them.
     ///
     /// - Throws: ``NetworkError/Kind/requestBody`` for fields that were not announced or cannot be sent.
     static func list(_ trailers: RequestTrailers) throws(NetworkError) -> UnsafeMutablePointer<curl_slist>? {
@@ -61,7 +61,7 @@ enum TrailerFields {
                 throw NetworkError(
                     .requestBody,
                     message: "the trailer \"\(field.name)\" was not announced in trailers.names, or holds a control "
-                        + "character; the request was broken off")
+                        + "character; the request was aborted")
             }
             list = curl_slist_append(list, "\(field.name): \(value)")
         }
@@ -69,7 +69,7 @@ enum TrailerFields {
     }
 }
 
-/// A source that keeps its length to itself, so that the body is sent chunked.
+/// A source that hides its length, so that the body is sent chunked.
 final class ChunkedSource: BodySource {
     private let source: any BodySource
 

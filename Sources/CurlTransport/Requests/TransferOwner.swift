@@ -1,58 +1,57 @@
 package import HTTPCore
 
-/// Whose transfer it is: the engine's view of a call.
+/// The owner of a transfer: the engine's view of a call.
 ///
-/// The owner is switched from any thread, before, while and after its transfers run. The engine reads ``standing`` when a
-/// transfer is submitted and after each change it is told of: two changes in a row may be told in any order, and the
-/// last state counts.
+/// Its state changes on any thread, before, while and after its transfers run. The engine reads ``standing`` when a transfer is
+/// submitted and after each notification. Notifications may arrive out of order, so only the current state counts.
 package protocol TransferOwner: AnyObject, Sendable {
-    /// Whether the owner is cancelled, is suspended, and how urgent it is, now.
+    /// The current state: whether the owner is cancelled or suspended, and its priority.
     var standing: TransferStanding { get }
 
-    /// Is told how far a transfer is, on the engine's thread; `nil` when nobody wants to know.
+    /// Receives a transfer's progress, on the engine's thread; `nil` when nobody observes it.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
-    /// Is told what is read of the body's files, on the engine's thread and for every piece, so it has to be quick; `nil`
-    /// when nobody wants to know.
+    /// Receives an event for every read of the body, on the engine's thread, so it must be quick; `nil` when nobody
+    /// observes it.
     var bodyHandler: BodyHandler? { get }
 
-    /// Tells a transfer of every change of ``standing`` from now on.
+    /// Notifies a transfer of every change of ``standing`` from now on.
     func attach(_ listener: any TransferListener)
 
-    /// Ends what ``attach(_:)`` began.
+    /// Ends the notifications that ``attach(_:)`` began.
     func detach(_ listener: any TransferListener)
 }
 
 extension TransferOwner {
-    /// Nobody wants to know.
+    /// Default `nil`.
     package var bodyHandler: BodyHandler? { nil }
 }
 
-/// Is told what is read of a body that is longer than a few KiB.
+/// Receives an event for every read of a body that is longer than a few KiB.
 ///
-/// - Parameter file: counts the parts of a multipart body that have a file name; `nil` for a body that is one piece.
+/// - Parameter file: The index among the parts of a multipart body that have a file name; `nil` for any other body.
 package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
 
-/// What happens to the bytes of a file that is sent.
+/// An event of the bytes of a body or file.
 package enum BodyEvent: Hashable, Sendable {
-    /// So many more were read.
+    /// That many more bytes were read.
     case read(Int)
-    /// There are no more.
+    /// All bytes were read.
     case end
-    /// They will be read again from the first.
+    /// Reading starts again from the first byte.
     case rewound
 }
 
-/// What an owner's transfers are to do.
+/// The state of an owner, which its transfers follow.
 package struct TransferStanding: Hashable, Sendable {
-    /// The transfer ends with ``NetworkError/Kind/cancelled``, wherever it is.
+    /// Whether transfers end with ``NetworkError/Kind/cancelled``, whatever their state.
     package var isCancelled: Bool
-    /// The transfer is held: what runs stands still, what waits does not start.
+    /// Whether transfers are held: running ones pause, waiting ones do not start.
     package var isSuspended: Bool
-    /// What it waits with for a connection.
+    /// The priority with which transfers wait for a connection.
     package var priority: RequestPriority
 
-    /// Makes a value.
+    /// Makes a state. By default it is neither cancelled nor suspended and has low priority.
     package init(isCancelled: Bool = false, isSuspended: Bool = false, priority: RequestPriority = .low) {
         self.isCancelled = isCancelled
         self.isSuspended = isSuspended
@@ -60,8 +59,8 @@ package struct TransferStanding: Hashable, Sendable {
     }
 }
 
-/// A transfer, as its owner sees it.
+/// A transfer that observes its owner.
 package protocol TransferListener: AnyObject, Sendable {
-    /// The owner's standing has changed; called on the thread of whoever changed it.
+    /// Called when the owner's standing has changed, on the thread that changed it.
     func standingDidChange()
 }

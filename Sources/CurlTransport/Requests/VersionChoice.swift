@@ -3,21 +3,21 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Decides which versions of HTTP libcurl may speak for a request (`CURLOPT_HTTP_VERSION`), and remembers for which origins
-/// HTTP/3 lost its race.
+/// Chooses the HTTP versions that libcurl may use for a request (`CURLOPT_HTTP_VERSION`), and remembers the origins
+/// where HTTP/3 lost the race against TCP.
 ///
-/// A race costs its delay whenever a new connection is made and the way is closed to UDP, which on many networks is always.
-/// So an origin that answered over TCP is not raced for again for a while, nor one whose HTTP/3 connection broke off.
+/// Where UDP is blocked, as in many networks, a race delays every new connection. An origin that answered over TCP, or
+/// whose HTTP/3 connection failed, is therefore not raced for a while.
 final class VersionChoice: Sendable {
-    /// What a request is sent with.
+    /// The version settings of a request.
     struct Choice: Equatable {
-        /// For `CURLOPT_HTTP_VERSION`.
+        /// The value of `CURLOPT_HTTP_VERSION`.
         var value: Int
-        /// Whether HTTP/3 and HTTP/2 are tried beside each other.
+        /// Whether HTTP/3 and HTTP/2 are tried in parallel.
         var isRace = false
     }
 
-    /// The manager's choice for requests that have none.
+    /// The manager's policy for requests without one.
     let standard: HTTPVersionPolicy
     private let losers = Mutex(LosingOrigins())
 
@@ -35,22 +35,22 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// The choice of a libcurl that is told nothing.
+    /// libcurl's default.
     static let automatic = Choice(value: Int(CURL_HTTP_VERSION_2TLS))
 
-    /// HTTP/3 alone, at an address that is known to speak it.
+    /// HTTP/3 alone, for an alternative service that announced it.
     static let http3Only = Choice(value: CurlVersion.http3Only)
 
-    /// HTTP/3 and HTTP/2 beside each other, unless HTTP/3 lost of late.
+    /// Tries HTTP/3 and HTTP/2 in parallel, unless HTTP/3 lost the race recently.
     func race(_ target: Target) -> Choice {
         let hasLost = losers.withLock { $0.contains(target.origin, .now) }
         return hasLost ? Self.automatic : Choice(value: CurlVersion.http3, isRace: true)
     }
 
-    /// What a request is sent with.
+    /// Returns the version settings of a request.
     ///
-    /// - Parameter proxy: the proxy on its way.
-    /// - Throws: as ``init(_:)``, for the request's own settings.
+    /// - Parameter proxy: The proxy of the request.
+    /// - Throws: The errors of ``init(_:)``, for the request's own settings.
     func choice(
         for request: HTTPRequest, _ target: Target, proxy: ProxySettings.Proxy?, unixSocket: Bool
     ) throws(NetworkError) -> Choice {
@@ -61,13 +61,13 @@ final class VersionChoice: Sendable {
         case .http2PriorKnowledge: return Choice(value: Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE))
         case .http3:
             try Self.check(policy)
-            // HTTP/3 is there over TLS only, and has no way through a proxy.
+            // HTTP/3 requires TLS, and libcurl cannot send it through a proxy.
             guard target.isSecure, proxy == nil, !unixSocket else { return Self.automatic }
             return race(target)
         case .http3Only:
             try Self.check(policy)
             guard target.isSecure else {
-                throw .invalidRequest("version = .http3Only needs an https URL; \(target.origin) is none")
+                throw .invalidRequest("version = .http3Only needs an https URL; \(target.origin) is not one")
             }
             if proxy != nil { throw Self.excluded("a proxy") }
             if unixSocket { throw Self.excluded("unixSocketPath") }
@@ -75,7 +75,7 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// Notes how a race went. An answer over a connection that was open before says nothing of it.
+    /// Records the result of a race. A response over a reused connection says nothing about it.
     func note(_ response: HTTPResponse, of target: Target) {
         guard !response.timings.connectionReused else { return }
         losers.withLock { losers in
@@ -83,7 +83,7 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// Notes that no answer came. Whichever version it was, the next attempt is HTTP/2's.
+    /// Records a failed connection. Whatever version failed, the next attempt uses HTTP/2.
     func note(_ error: NetworkError, of target: Target) {
         switch error.kind {
         case .connect, .connectionLost, .timeout, .protocolViolation:
@@ -93,7 +93,7 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// Another network may let UDP through.
+    /// Forgets the lost races, since another network may allow UDP.
     func networkHasChanged() { losers.withLock { $0 = LosingOrigins() } }
 
     private static func check(_ policy: HTTPVersionPolicy) throws(NetworkError) {
@@ -107,15 +107,15 @@ final class VersionChoice: Sendable {
 
     private static func excluded(_ other: String) -> NetworkError {
         .invalidRequest(
-            "version = .http3Only and \(other) exclude each other; HTTP/3 goes to the server itself, over UDP")
+            "version = .http3Only and \(other) exclude each other; HTTP/3 connects to the server directly, over UDP")
     }
 }
 
-/// The origins for which HTTP/3 lost of late. A value: it is told the time.
+/// The origins where HTTP/3 lost the race recently. A pure value: the caller passes the time.
 struct LosingOrigins: Sendable {
-    /// The most that are kept.
+    /// The most origins.
     static let limit = 1000
-    /// For so long an origin is not raced for, in milliseconds.
+    /// How long an origin is not raced, in milliseconds.
     static let pause: Int64 = 300_000
 
     private var until: [String: MonotonicTime] = [:]
@@ -133,7 +133,7 @@ struct LosingOrigins: Sendable {
     mutating func remove(_ origin: String) { until[origin] = nil }
 }
 
-/// `CURL_HTTP_VERSION_…`, with those that the headers of libcurl 7.88 lack or do not have as numbers.
+/// Values of `CURL_HTTP_VERSION_…` that the headers of libcurl 7.88 lack.
 enum CurlVersion {
     static let http3 = 30
     static let http3Only = 31

@@ -2,28 +2,26 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Carries the bytes of a streamed body from the engine to one reader, a
-/// bounded number at a time.
+/// A bounded buffer that carries a streamed body from the engine to one reader.
 ///
-/// The engine appends; when more than the high mark lies here it pauses the
-/// transfer, and the reader who takes the lot has it go on. The reader always
-/// gets all there is as one chunk, so a slow reader costs few wake-ups.
+/// The engine appends bytes and pauses the transfer when the buffer reaches ``highMark``. The reader takes the
+/// whole buffer as one chunk, so a slow reader costs few wake-ups, and thereby resumes the transfer.
 final class BodyPipe: ResponseBodySource {
-    /// A transfer is paused when this many bytes wait for the reader.
+    /// The number of unread bytes at which a transfer is paused.
     static let highMark = 256 << 10
 
     private struct State {
         var buffer = Data()
-        /// How much the reader took last: the next chunk will be like it.
+        /// The size of the chunk that the reader took last, used to reserve space for the next one.
         var lastCount = 0
         var isPaused = false
         var end: Result<Void, NetworkError>?
         var reader: UnsafeContinuation<Data?, any Error>?
-        /// The reader left before the end.
+        /// The reader stopped reading before the end.
         var isAbandoned = false
     }
 
-    /// What the reader asks of the engine.
+    /// What the reader tells the engine to do.
     enum Demand: Sendable {
         case goOn
         case cancel
@@ -32,14 +30,14 @@ final class BodyPipe: ResponseBodySource {
     private let state = Mutex(State())
     private let demand: Mutex<(@Sendable (Demand) -> Void)?> = Mutex(nil)
 
-    /// Tells the engine from now on what the reader wants.
+    /// Sets the closure that receives the reader's demands.
     func connect(_ demand: @escaping @Sendable (Demand) -> Void) {
         self.demand.withLock { $0 = demand }
     }
 
-    // MARK: The engine's end
+    // MARK: The engine's side
 
-    /// Takes bytes in.
+    /// Appends received bytes.
     func append(_ bytes: UnsafeRawBufferPointer) {
         state.withLock { state in
             if state.buffer.isEmpty { state.buffer.reserveCapacity(max(bytes.count, state.lastCount)) }
@@ -47,7 +45,7 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
-    /// Whether so much lies here that the transfer has to pause; the reader who takes it then says so.
+    /// Marks the pipe as paused when it is full. Returns whether the transfer has to pause; the reader resumes it later.
     func pauseIfFull() -> Bool {
         state.withLock { state in
             if state.buffer.count >= Self.highMark { state.isPaused = true }
@@ -55,13 +53,13 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
-    /// How many bytes lie here.
+    /// The number of bytes that the reader has not taken.
     var unreadCount: Int { state.withLock(\.buffer.count) }
 
-    /// Whether the transfer was paused and the reader has not taken what lies here.
+    /// Whether the transfer is paused until the reader takes the buffer.
     var isFull: Bool { state.withLock(\.isPaused) }
 
-    /// Hands what has come to a reader who waits.
+    /// Gives the buffered bytes to a waiting reader.
     func flush() {
         let delivery = state.withLock { state -> (UnsafeContinuation<Data?, any Error>, Data, Bool)? in
             guard !state.buffer.isEmpty, let reader = state.reader else { return nil }
@@ -74,7 +72,7 @@ final class BodyPipe: ResponseBodySource {
         if resumes { send(.goOn) }
     }
 
-    /// The body is over, whole or not. What lies here is still delivered first.
+    /// Ends the body, complete or failed. The reader still receives the buffered bytes first.
     func finish(_ end: Result<Void, NetworkError>) {
         flush()
         let reader = state.withLock { state -> UnsafeContinuation<Data?, any Error>? in
@@ -90,7 +88,7 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
-    // MARK: The reader's end
+    // MARK: The reader's side
 
     func next() async throws -> Data? {
         do {
@@ -104,7 +102,7 @@ final class BodyPipe: ResponseBodySource {
         }
     }
 
-    /// The reader will not come back: the transfer is cancelled when it is still going on.
+    /// Ends reading. Cancels the transfer unless it has ended.
     func abandon() {
         let isOver = state.withLock { state in
             state.isAbandoned = true
@@ -156,11 +154,11 @@ final class BodyPipe: ResponseBodySource {
     }
 }
 
-/// What a response holds of a pipe: when the last copy of the response and its
-/// iterators is gone, nobody can read any more and the transfer is cancelled.
+/// The response's handle of a pipe. Cancels the transfer when the last copy of the response and its iterators is gone,
+/// since nobody can read the body any more.
 final class ReaderEnd: AbandonableBodySource {
     private let pipe: BodyPipe
-    /// The engine, which must not end while the body is read, and may when it was read to its end.
+    /// Keeps the engine alive until the body is read to its end or abandoned.
     private let keepsAlive: Mutex<(any AnyObject & Sendable)?>
 
     init(_ pipe: BodyPipe, keepsAlive: (any AnyObject & Sendable)?) {
@@ -189,7 +187,7 @@ final class ReaderEnd: AbandonableBodySource {
             defer { engine = nil }
             return engine
         }
-        _ = engine  // let go of outside the lock
+        _ = engine  // released outside the lock
     }
 
     deinit { pipe.abandon() }

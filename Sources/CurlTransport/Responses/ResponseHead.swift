@@ -1,26 +1,25 @@
 import Glibc
 import HTTPCore
 
-/// Gathers the head of a response from the lines libcurl passes on, and the
-/// trailers after the body.
+/// Collects the head of a response from the lines of libcurl's header callback, and the trailers after the body.
 ///
-/// One transfer may bring several heads: interim responses (1xx), the
-/// challenge of an authentication that libcurl answers by itself, a repetition
-/// on a fresh connection. Each status line starts over; the last head counts.
+/// A transfer may receive several heads: interim responses (1xx), a challenge that libcurl answers itself, the response
+/// to a repetition on a fresh connection. Each status line starts over; the last head counts.
 struct ResponseHead {
-    /// Larger heads are refused, as servers do with requests.
+    /// The most bytes of head and trailers. Servers limit requests in the same way.
     static let sizeLimit = 1 << 20
 
     private(set) var status = 0
     private(set) var version = HTTPVersion.http1_1
     private(set) var reason = ""
-    /// The empty line after the head has come.
+    /// The empty line that ends the head was received.
     private(set) var isComplete = false
-    /// What `Content-Length` says; noted as it comes by, since every transfer asks for it.
+    /// The value of `Content-Length`, parsed while the line is appended because every transfer needs it.
     private(set) var contentLength: Int64?
-    /// Whether `Content-Length` is no number, or says two that differ: nobody knows where the body ends (RFC 9112 §6.3).
+    /// Whether `Content-Length` is not a number or has two different values, so that the end of the body is unknown
+    /// (RFC 9112 §6.3).
     private(set) var hasInvalidLength = false
-    /// Whether the body is coded (`Content-Encoding`).
+    /// Whether the response has a `Content-Encoding`.
     private(set) var isCoded = false
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
@@ -28,24 +27,24 @@ struct ResponseHead {
     var headers: HTTPHeaders { HTTPHeaders(wireHead: bytes) }
     var trailers: HTTPHeaders { trailerBytes.isEmpty ? HTTPHeaders() : HTTPHeaders(wireHead: trailerBytes) }
 
-    /// Whether anything of a head was received.
+    /// Whether any line of a head was received.
     var hasBegun: Bool { !bytes.isEmpty }
 
-    /// Whether this is the head of the answer itself and not of an interim response (RFC 9110 §15.2).
+    /// Whether this is the head of a final response, not of an interim one (RFC 9110 §15.2).
     var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
 
-    /// Makes room for a head of the usual size.
+    /// Reserves space for a head of the usual size.
     mutating func reserve() { bytes.reserveCapacity(Self.usualSize) }
 
     private static let usualSize = 512
 
-    /// Takes in what the header callback got: a line with its end, or several at once, as libcurl hands on what it kept
-    /// while the transfer was paused. Returns `false` when the head grows beyond the limit.
+    /// Appends what libcurl's header callback received: one line with its end, or, after a pause, all lines that
+    /// libcurl held back. Returns `false` when the head exceeds the limit.
     mutating func append(_ lines: UnsafeBufferPointer<UInt8>) -> Bool {
         guard var line = lines.baseAddress else { return true }
         var left = lines.count
         while left > 0 {
-            // Searching with Swift's collections costs more than all else in here.
+            // `memchr`, because Swift's collection search costs more than the rest of this function.
             let length = memchr(line, 0x0A, left).map { $0 - UnsafeMutableRawPointer(mutating: line) + 1 } ?? left
             guard appendLine(UnsafeBufferPointer(start: line, count: length)) else { return false }
             line += length
@@ -77,7 +76,7 @@ struct ResponseHead {
         }
     }
 
-    /// A list of equal numbers counts as one (RFC 9110 §8.6).
+    /// Parses `Content-Length`. A list of equal numbers counts as one (RFC 9110 §8.6).
     private mutating func noteLength(_ line: UnsafeBufferPointer<UInt8>, from start: Int) {
         var index = start
         while true {
@@ -102,7 +101,7 @@ struct ResponseHead {
         contentLength = nil
     }
 
-    /// Up to here a length may grow by one more digit.
+    /// The largest value that can take one more digit without overflow.
     private static let lengthLimit = Int64.max / 10
 
     private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {
@@ -115,7 +114,7 @@ struct ResponseHead {
         hasInvalidLength = false
         isCoded = false
         status = 0
-        // HTTP/1.1 200 OK: libcurl has checked the form.
+        // libcurl has checked the form `HTTP/1.1 200 OK`.
         var index = 5
         let versionStart = index
         while index < line.count, line[index] != 0x20 { index += 1 }
@@ -141,7 +140,7 @@ struct ResponseHead {
 }
 
 extension UInt8 {
-    /// Whether this byte may stand around a field's value: a space, a tab, the end of the line.
+    /// Whether this byte may surround a field value: a space, a tab, CR or LF.
     fileprivate var isBlank: Bool { self == 0x20 || self == 0x09 || self == 0x0D || self == 0x0A }
 }
 

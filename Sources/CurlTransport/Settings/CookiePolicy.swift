@@ -1,21 +1,21 @@
-/// Whether a manager keeps cookies and sends them back (RFC 6265).
+/// Whether a manager stores cookies and sends them back (RFC 6265).
 ///
-/// A jar holds at most 180 cookies of one domain and 3,300 in all; beyond, those that are over are dropped, then the
-/// oldest. A request gets at most 150 of them in a field of at most 8,190 bytes.
+/// A jar holds at most 180 cookies of one domain and 3,300 in all. Beyond that, expired cookies are dropped first, then
+/// the oldest. A request carries at most 150 of them, in a field of at most 8,190 bytes.
 public enum CookiePolicy: Hashable, Sendable {
-    /// Cookies are header fields like any others: nothing is kept. The default.
+    /// Cookies are ordinary header fields and are not stored. The default.
     case off
-    /// They are kept for as long as the manager lives.
+    /// Cookies are kept as long as the manager lives.
     case memory
-    /// They are kept in memory, and those with a date of expiry in this file too, in Netscape's format. Cookies of a
-    /// session, which have no date, end with the manager (RFC 6265 §5.3).
+    /// Cookies are kept in memory; those with an expiry date are also kept in this file, in Netscape's format. Session
+    /// cookies, which have no expiry date, end with the manager (RFC 6265 §5.3).
     ///
-    /// The file is read when the manager is made, by the caller. Changes are written on a thread of their own, which no
-    /// response waits for: the first at once, later ones at most once a second, several in one. Each time the file is
-    /// written anew (aside, `fsync`, `rename`), so that it is whole at every moment. It has the last state when
-    /// ``CookieJar/flush()`` or `shutdown()` has returned, and when the process ends by `exit` or by returning from
-    /// `main`; a process that is killed may lose the last second.
+    /// The file is read on the caller's thread when the manager is made. Changes are written on a thread of their own,
+    /// and no response waits for them: the first change at once, later ones together, at most once a second. Each write
+    /// replaces the whole file (temporary file, `fsync`, `rename`), so the file is never incomplete. It is up to date
+    /// when ``CookieJar/flush()`` or `shutdown()` returns, and when the process ends by `exit` or by returning from
+    /// `main`. A process that is killed may lose the last second.
     ///
-    /// The file is for its owner only (0600). It is one manager's: what another writes there is lost.
+    /// Only the owner may read the file (0600). It belongs to one manager: changes by others are lost.
     case file(String)
 }

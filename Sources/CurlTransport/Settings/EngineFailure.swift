@@ -1,8 +1,7 @@
 import CLibcurl
 import HTTPCore
 
-/// Turns what libcurl and the engine know of a failure into an error a person can act on. Here are those that concern no
-/// transfer.
+/// Makes a `NetworkError` from what libcurl and the engine know of a failure. These are the errors that belong to no transfer.
 enum EngineFailure {
     static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
 

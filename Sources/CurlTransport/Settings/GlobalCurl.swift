@@ -1,33 +1,33 @@
 import CLibcurl
 import HTTPCore
 
-/// libcurl's process-wide start, once.
+/// The process-wide initialization of libcurl, and facts about the loaded library.
 enum GlobalCurl {
     private static let result: CURLcode = {
-        // Before libcurl starts OpenSSL: engine threads may still run while exit() calls its handlers.
+        // Must precede libcurl's start of OpenSSL: engine threads may still run while exit() calls its handlers.
         lat_keep_openssl_past_exit()
         return curl_global_init(Int(CURL_GLOBAL_ALL))
     }()
 
-    /// The version of the library that is loaded, as in `LIBCURL_VERSION_NUM`.
+    /// The version of the loaded library, as in `LIBCURL_VERSION_NUM`.
     static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
 
-    /// Whether the connections of the pool are looked at once a second only, and not before each use.
+    /// Whether libcurl checks pooled connections once a second only, not before each use (8.22 and newer).
     static let looksAtPoolSeldom = runtimeVersion >= 0x08_16_00
 
-    /// What the library was built with, as in `curl_version_info_data.features`.
+    /// The features of the library, as in `curl_version_info_data.features`.
     private static let features = Int(curl_version_info(CURLVERSION_TENTH)?.pointee.features ?? 0)
 
     /// Whether the library has a feature (`CURL_VERSION_…`).
     static func has(_ feature: CInt) -> Bool { features & Int(feature) != 0 }
 
-    /// Whether c-ares does its look-ups, which alone can be given DNS servers.
+    /// Whether libcurl was built with c-ares, which is required for choosing DNS servers.
     static let hasAres = curl_version_info(CURLVERSION_TENTH)?.pointee.ares != nil
 
-    /// Whether OpenSSL does its TLS.
+    /// Whether libcurl uses OpenSSL for TLS.
     static let usesOpenSSL: Bool = {
         guard let version = curl_version_info(CURLVERSION_TENTH)?.pointee.ssl_version else { return false }
-        // Others may be there too, in parentheses.
+        // Other libraries, if there are any, follow in parentheses.
         return String(cString: version).hasPrefix("OpenSSL/")
     }()
 
@@ -41,7 +41,7 @@ enum GlobalCurl {
         guard runtimeVersion >= 0x075800 else {
             let version = String(cString: curl_version())
             throw NetworkError(
-                .unsupported, message: "libcurl 7.88 or newer is needed at run time, this is \(version); update libcurl"
+                .unsupported, message: "libcurl 7.88 or newer is required, and \(version) is loaded; update libcurl"
             )
         }
     }

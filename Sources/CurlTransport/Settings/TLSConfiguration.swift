@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// How servers' certificates are checked, and how this client shows who it is.
+/// How servers are verified, and how the client identifies itself.
 ///
 /// ```swift
 /// configuration.tls.caFile = "ca.pem"
@@ -8,32 +8,32 @@ public import FoundationEssentials
 /// configuration.tls.clientCertificate = .pkcs12(path: "id.p12", password: "…")
 /// ```
 ///
-/// All of it is looked at when the manager is made: a file that is missing, a password that does not open it, a name of
-/// no cipher fail there, with ``NetworkError/Kind/invalidRequest``. HTTPS proxies are held to the same authorities
-/// and versions; pins and the client's certificate are for servers only.
+/// All settings are checked when the manager is made. A missing file, a wrong password or an unknown cipher fails there
+/// with ``NetworkError/Kind/invalidRequest``. HTTPS proxies are verified with the same authorities and versions; pins
+/// and the client certificate are for servers only.
 public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
     ///
-    /// It is read and parsed once for a manager, as the system's are. When the file has changed by the time a connection
-    /// is opened, it is read again in the background: what it holds then counts for the connections opened after that. A
-    /// file that has become unusable is told to ``EngineConfiguration/warningHandler``, and those read before still count.
+    /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when a
+    /// connection is opened, it is read again in the background, and the new content counts for later connections. If it has
+    /// become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificates read before remain in use.
     public var caFile: String?
-    /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`); together with ``caFile`` both count.
+    /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). With ``caFile``, both count.
     /// Default `nil`.
     public var caData: Data?
-    /// The public keys that hosts must have, each as `sha256//` and the Base64 of the SHA-256 of its SubjectPublicKeyInfo;
-    /// one of the list is enough (`CURLOPT_PINNEDPUBLICKEY`). Default none.
+    /// The public keys that hosts must have, each as `sha256//` and the Base64 of the SHA-256 of its
+    /// SubjectPublicKeyInfo. One match is enough (`CURLOPT_PINNEDPUBLICKEY`). Default none.
     ///
-    /// A host is named without port. `*.example.com` stands for the names with one label more, as in certificates; a
-    /// host that is named itself wins over it. Pins of a domain row or a request replace these. They narrow what the
-    /// certificate check lets through, and count when that is switched off.
+    /// Hosts are named without port. `*.example.com` matches names with exactly one more label, as in certificates; an
+    /// entry for the host itself takes precedence. Pins of a domain row or a request replace these. Pins apply in
+    /// addition to the verification of certificates, and also when that is disabled.
     public var pins: [String: [String]] = [:]
-    /// What the client shows a server that asks who it is. Default `nil`.
+    /// The certificate that the client sends to a server that requests one. Default `nil`.
     public var clientCertificate: ClientCertificate?
-    /// The oldest version that is spoken (`CURLOPT_SSLVERSION`). Default ``TLSVersion/v1_2``; older ones are deprecated
-    /// (RFC 8996) and not offered.
+    /// The oldest version that is offered (`CURLOPT_SSLVERSION`). Default ``TLSVersion/v1_2``; older ones are
+    /// deprecated (RFC 8996) and not available.
     public var minimumVersion = TLSVersion.v1_2
-    /// The newest version that is spoken. Default `nil`: what the TLS library has.
+    /// The newest version that is offered. Default `nil`: the newest of the TLS library.
     public var maximumVersion: TLSVersion?
     /// The ciphers for TLS 1.2 in OpenSSL's notation, `ECDHE+AESGCM:!aNULL` (`CURLOPT_SSL_CIPHER_LIST`). Default `nil`:
     /// libcurl's.
@@ -41,34 +41,33 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// The cipher suites for TLS 1.3, `TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256`
     /// (`CURLOPT_TLS13_CIPHERS`). Default `nil`: the TLS library's.
     public var cipherSuites: String?
-    /// Whether a handshake may take up the session of an earlier one (RFC 8446 §2.2, `CURLOPT_SSL_SESSIONID_CACHE`).
-    /// Default `true`.
+    /// Whether handshakes may resume earlier sessions (RFC 8446 §2.2, `CURLOPT_SSL_SESSIONID_CACHE`). Default `true`.
     ///
-    /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` switches it off.
+    /// The newest session of each of the last 1,024 hosts is kept in memory. ``requiresOCSPStapling`` disables resumption.
     public var reusesSessions = true
-    /// Whether a server must send along that its certificate was not revoked, signed by its authority (OCSP stapling,
-    /// RFC 6066 §8, `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
+    /// Whether a server must prove by a stapled OCSP response that its certificate is not revoked (RFC 6066 §8,
+    /// `CURLOPT_SSL_VERIFYSTATUS`). Default `false`.
     ///
-    /// A server that sends nothing, or nothing valid, fails with ``NetworkError/TLSFailure/certificateStatus``, one whose
-    /// certificate was revoked with ``NetworkError/TLSFailure/revoked``. The server has to send the
-    /// certificate of that authority too, as those do whose chain has an intermediate one. HTTPS proxies are not asked. Every connection has
-    /// a full handshake then, since a session that is taken up again brings no such answer. Fails with
-    /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library cannot.
+    /// A missing or invalid response fails with ``NetworkError/TLSFailure/certificateStatus``, a revoked certificate
+    /// with ``NetworkError/TLSFailure/revoked``. The server must also send the certificate of the issuing authority, as
+    /// servers with an intermediate authority do. HTTPS proxies are not checked. Each connection then has a full
+    /// handshake, because a resumed one carries no OCSP response. Making a manager fails with
+    /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library lacks this.
     public var requiresOCSPStapling = false
-    /// Whether the secrets of connections are written to a file, for programs that decrypt a recorded connection, such as
-    /// Wireshark. Default ``TLSKeyLog/off``.
+    /// Whether the secrets of connections are written to a file, with which programs such as Wireshark decrypt recorded
+    /// traffic. Default ``TLSKeyLog/off``.
     public var keyLog = TLSKeyLog.off
-    /// Whether certificates are verified. Only ``disableCertificateVerification()`` makes it `false`.
+    /// Whether certificates are verified. Default `true`; only ``disableCertificateVerification()`` changes it.
     public private(set) var verifiesCertificates = true
 
-    /// The system's authorities, TLS 1.2 and newer.
+    /// Makes a configuration with the system's authorities, and TLS 1.2 and newer.
     public init() {}
 
-    /// Accepts every certificate, whoever signed it and whatever host it is for. Anybody on the way can then read and
-    /// change everything.
+    /// Accepts every certificate, whoever issued it and for whatever host. Anyone on the network path can then read and
+    /// change all traffic.
     ///
-    /// For tests against a server of one's own; ``caFile`` or ``pins`` is nearly always the better way. Each manager
-    /// made so says it once, to ``EngineConfiguration/warningHandler`` or on standard error.
+    /// For tests against one's own server; ``caFile`` or ``pins`` is nearly always better. Each manager with this
+    /// setting warns once, through ``EngineConfiguration/warningHandler`` or on standard error.
     public mutating func disableCertificateVerification() { verifiesCertificates = false }
 }
 
@@ -81,32 +80,32 @@ public enum TLSVersion: String, Hashable, Sendable, Comparable, CaseIterable {
     // swift-format-ignore: AlwaysUseLowerCamelCase
     case v1_3 = "TLS 1.3"
 
-    /// Older is less.
+    /// Whether the left version is older.
     public static func < (lhs: Self, rhs: Self) -> Bool { lhs == .v1_2 && rhs == .v1_3 }
 }
 
-/// Where the secrets of TLS connections are written, in the format of NSS that Wireshark reads.
+/// Where the secrets of TLS connections are written, in the NSS format that Wireshark reads.
 ///
-/// Whoever has the file can read all that was sent. Lines are appended; a file that is not there is made for its owner
-/// only (0600). Each manager that writes one says so once, to ``EngineConfiguration/warningHandler`` or on standard error.
+/// Anyone with the file can decrypt the traffic. Lines are appended; a new file is readable by its owner only (0600).
+/// Each manager that writes one warns once, through ``EngineConfiguration/warningHandler`` or on standard error.
 public enum TLSKeyLog: Hashable, Sendable {
-    /// Nowhere, also when `SSLKEYLOGFILE` is set in the environment. libcurl may make that file, but nothing is in it.
+    /// To no file, even if `SSLKEYLOGFILE` is set in the environment. libcurl may create that file, but it stays empty.
     case off
-    /// To the file that `SSLKEYLOGFILE` names when the manager is made; nowhere when it is not set.
+    /// To the file that `SSLKEYLOGFILE` names when the manager is made; to none when it is not set.
     case environment
-    /// To a file. One that cannot be written fails with ``NetworkError/Kind/invalidRequest`` when the manager is made.
+    /// To a file. Making the manager fails with ``NetworkError/Kind/invalidRequest`` when it cannot be written.
     case file(path: String)
 }
 
-/// A certificate of the client with its private key.
+/// A client certificate with its private key.
 public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// A PKCS#12 file (`.p12`, `.pfx`) with certificate, key, and the authorities between.
+    /// A PKCS#12 file (`.p12`, `.pfx`) with certificate, key, and intermediate certificates.
     case pkcs12(path: String, password: String)
-    /// PEM files: the certificate, followed by those of the authorities between, and its key. The password is for an
-    /// encrypted key.
+    /// PEM files: the certificate, followed by the intermediate ones, and its key. The password is for an encrypted
+    /// key; default `nil`.
     case pem(certificate: String, key: String, password: String? = nil)
 
-    /// The paths, without the password.
+    /// The paths of the files, without the password.
     public var description: String {
         switch self {
         case .pkcs12(let path, _): "PKCS#12 \(path)"
@@ -114,13 +113,13 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
         }
     }
 
-    /// Nothing beside ``description``.
+    /// An empty mirror: reflection shows nothing beside ``description``.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// How an HTTP proxy is told user and password.
+/// The authentication scheme for an HTTP proxy.
 public enum ProxyAuthentication: Hashable, Sendable {
-    /// Basic (RFC 7617), at once.
+    /// Basic (RFC 7617), sent with the first request.
     case basic
     /// Digest (RFC 7616), in answer to the proxy's challenge.
     case digest

@@ -3,9 +3,9 @@ import FoundationEssentials
 
 /// The OpenSSL that libcurl uses.
 enum OpenSSL {
-    /// Its functions; `nil` when libcurl speaks TLS through another library.
+    /// The functions of OpenSSL; `nil` when libcurl uses another TLS library.
     ///
-    /// Filled once, under Swift's lock for globals, and only read afterwards.
+    /// Written once, under Swift's lock for globals, and only read afterwards.
     nonisolated(unsafe) static let shared: UnsafePointer<lat_openssl>? = {
         guard GlobalCurl.usesOpenSSL else { return nil }
         let table = UnsafeMutablePointer<lat_openssl>.allocate(capacity: 1)
@@ -16,17 +16,17 @@ enum OpenSSL {
         return UnsafePointer(table)
     }()
 
-    /// Whether there are ciphers for TLS 1.2 of this notation; `nil` when there is no OpenSSL to ask.
+    /// Whether OpenSSL knows a cipher for TLS 1.2 in this list; `nil` without OpenSSL.
     static func knows(cipherList list: String) -> Bool? {
         knows { library, context in library.pointee.SSL_CTX_set_cipher_list(context, list) }
     }
 
-    /// Whether all of these are cipher suites of TLS 1.3; `nil` when there is no OpenSSL to ask.
+    /// Whether all of these are cipher suites of TLS 1.3; `nil` without OpenSSL.
     static func knows(cipherSuites suites: String) -> Bool? {
         knows { library, context in library.pointee.SSL_CTX_set_ciphersuites(context, suites) }
     }
 
-    /// Whether the two sides of a handle's connection chose HTTP/2 (ALPN, RFC 7301).
+    /// Whether ALPN (RFC 7301) chose HTTP/2 for the connection of a handle.
     static func choseHTTP2(_ curl: UnsafeMutableRawPointer) -> Bool {
         guard let library = shared, let connection = lat_openssl_connection(curl) else { return false }
         var name: UnsafePointer<UInt8>?
@@ -48,24 +48,24 @@ enum OpenSSL {
     }
 }
 
-/// Trusted certificates in the form in which OpenSSL looks them up: an `X509_STORE`.
+/// Trusted certificates as OpenSSL looks them up: an `X509_STORE`.
 ///
-/// `@unchecked Sendable`: OpenSSL counts a store's references atomically and locks what is in it.
+/// `@unchecked Sendable`: OpenSSL counts the store's references atomically and locks its content.
 final class CertificateStore: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
     private let library: UnsafePointer<lat_openssl>
 
-    /// What is wrong with a file of certificates, in words that end a sentence about it.
+    /// What is wrong with a file of certificates. ``reason`` completes a sentence whose subject is the file.
     struct Problem: Error {
         let reason: String
     }
 
-    /// An empty one; `nil` without OpenSSL, or memory.
+    /// Makes an empty store; `nil` without OpenSSL or memory.
     init?() {
         guard let library = OpenSSL.shared, let pointer = library.pointee.X509_STORE_new() else { return nil }
         self.pointer = pointer
         self.library = library
-        // As libcurl sets them: X509_V_FLAG_TRUSTED_FIRST, X509_V_FLAG_PARTIAL_CHAIN.
+        // libcurl sets the same flags: X509_V_FLAG_TRUSTED_FIRST, X509_V_FLAG_PARTIAL_CHAIN.
         _ = library.pointee.X509_STORE_set_flags(pointer, 0x8000 | 0x80000)
     }
 
@@ -73,7 +73,7 @@ final class CertificateStore: @unchecked Sendable {
 
     /// Adds the certificates of a PEM file.
     ///
-    /// - Throws: ``Problem`` when there is none, or one of them is malformed; those before it were added.
+    /// - Throws: ``Problem`` when there is no certificate or one is malformed. Those before the malformed one were added.
     func add(_ pem: Data) throws(Problem) {
         var count = 0
         let isWhole = pem.withUnsafeBytes { bytes in
@@ -91,7 +91,7 @@ final class CertificateStore: @unchecked Sendable {
                 if !isAdded { return false }
                 count += 1
             }
-            // The end of the file is the error that is expected: ERR_LIB_PEM, PEM_R_NO_START_LINE.
+            // This error is expected at the end of the file: ERR_LIB_PEM, PEM_R_NO_START_LINE.
             let error = library.pointee.ERR_peek_last_error()
             return error >> 23 & 0xFF == 9 && error & 0x7F_FFFF == 108
         }
@@ -100,7 +100,6 @@ final class CertificateStore: @unchecked Sendable {
         if count == 0 { throw Problem(reason: "holds no certificate in PEM (-----BEGIN CERTIFICATE-----); convert it") }
     }
 
-    /// Adds a folder whose files are named by the hash of the subject (`openssl rehash`). They are read when they are
-    /// needed.
+    /// Adds a folder whose files are named by the hash of the subject (`openssl rehash`). OpenSSL reads them on demand.
     func add(folder: String) { _ = library.pointee.X509_STORE_load_locations(pointer, nil, folder) }
 }

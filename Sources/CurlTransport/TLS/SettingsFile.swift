@@ -3,18 +3,18 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// A file that a setting names, read whole.
+/// The content of a file that a setting names.
 struct SettingsFile {
     let data: Data
-    /// What it was when it was read.
+    /// The file's stamp when it was read.
     let stamp: FileStamp
 
-    /// More is no certificate or key. A bundle of all public authorities has some 230 KB.
+    /// The largest file accepted, in bytes. A bundle of all public authorities has some 230 KB.
     private static let sizeLimit = 16 << 20
 
-    /// - Parameter setting: its name for errors.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what is no regular file that this user may read. A FIFO or a
-    ///   device is refused without waiting for it.
+    /// - Parameter setting: The name of the setting, for error messages.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` unless it is a regular file that this user may read. A FIFO or a
+    ///   device is refused without blocking.
     init(_ path: String, setting: String) throws(NetworkError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw Self.unusable(path, setting, SystemError().text) }
@@ -25,7 +25,7 @@ struct SettingsFile {
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unusable(
-                path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is no regular file")
+                path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is not a regular file")
         }
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -49,7 +49,7 @@ struct SettingsFile {
     }
 }
 
-/// By what a file is known to have changed: written to, or replaced by another.
+/// The attributes that show whether a file was written to or replaced.
 struct FileStamp: Equatable {
     private let device: UInt64
     private let inode: UInt64
@@ -66,7 +66,7 @@ struct FileStamp: Equatable {
         changed = status.st_ctim.tv_sec &* 1_000_000_000 &+ status.st_ctim.tv_nsec
     }
 
-    /// `nil` when nothing is there.
+    /// Makes the stamp of the file at a path; `nil` when there is none.
     init?(path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

@@ -1,31 +1,31 @@
 import CLibcurl
 
-/// One TLS connection: what is done as OpenSSL's callbacks tell of it, and what it saw of its handshake that libcurl's
-/// one code does not tell.
+/// The handshake of one TLS connection: carries out what OpenSSL's callbacks require, and records the details of a
+/// failure that libcurl's single error code hides.
 ///
-/// Held by its `SSL_CTX` and by whoever asks. Belongs to the engine's thread.
+/// Retained by its `SSL_CTX`. Belongs to the engine's thread.
 final class TLSHandshake {
-    /// The server asked for a certificate of the client.
+    /// The server requested a client certificate.
     private(set) var wantsCertificate = false
     /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
     private(set) var alert: UInt8?
 
     private let library: UnsafePointer<lat_openssl>
     private let target: Target?
-    /// The URL of the proxy on the way; `nil` for none.
+    /// The URL of the proxy; `nil` for none.
     private let proxy: String?
     private let keyLog: TLSKeyLogFile?
     private let trust: CertificateStore?
-    /// Where sessions come from and go to; `nil` for a handshake of its own.
+    /// The cache of sessions; `nil` when sessions are not reused.
     private let sessions: TLSSessions?
     private var hasBegun = false
 
-    /// Sets up the context of a connection.
+    /// Sets up the `SSL_CTX` of a connection.
     ///
     /// - Parameters:
-    ///   - target: what is asked for.
-    ///   - proxy: the URL of the proxy on the way; `nil` for none.
-    ///   - trust: what the certificate of the server is verified with; `nil` when it is not.
+    ///   - target: The URL of the request.
+    ///   - proxy: The URL of the proxy; `nil` for none.
+    ///   - trust: The certificates that verify the server's; `nil` when it is not verified.
     /// - Returns: `nil` without memory; the context is then unusable.
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
@@ -50,22 +50,22 @@ final class TLSHandshake {
         library.pointee.SSL_CTX_set_msg_callback(context, messageCallback)
         // SSL_CTRL_SET_MSG_CALLBACK_ARG
         _ = library.pointee.SSL_CTX_ctrl(context, 16, 0, reference.toOpaque())
-        // In place of libcurl's, which writes wherever SSLKEYLOGFILE says.
+        // Replaces libcurl's callback, which writes to the file that SSLKEYLOGFILE names.
         library.pointee.SSL_CTX_set_keylog_callback(context, keyLog == nil ? nil : keyCallback)
         if let sessions {
             sessions.setTrust(trust)
             library.pointee.SSL_CTX_set_info_callback(context, stateCallback)
             library.pointee.SSL_CTX_sess_set_new_cb(context, sessionCallback)
-            // SSL_OP_NO_TICKET, which libcurl sets: many servers of TLS 1.2 have no other way to resume.
+            // Clears SSL_OP_NO_TICKET, which libcurl sets: without tickets many TLS 1.2 servers cannot resume.
             _ = library.pointee.SSL_CTX_clear_options(context, 1 << 14)
         }
     }
 
-    /// Where an `SSL_CTX` keeps its handshake (`CRYPTO_EX_INDEX_SSL_CTX`), one number for the process; -1 for none.
+    /// The index at which an `SSL_CTX` stores its handshake (`CRYPTO_EX_INDEX_SSL_CTX`), one per process; -1 for none.
     private static let index: CInt =
         OpenSSL.shared?.pointee.CRYPTO_get_ex_new_index(1, 0, nil, nil, nil, releaseCallback) ?? -1
 
-    /// The handshake of an `SSL`.
+    /// Returns the handshake of an `SSL`.
     fileprivate static func of(_ ssl: UnsafeRawPointer?) -> TLSHandshake? {
         guard let ssl, let library = OpenSSL.shared?.pointee, let context = library.SSL_get_SSL_CTX(ssl),
             let pointer = library.SSL_CTX_get_ex_data(context, index)
@@ -73,7 +73,7 @@ final class TLSHandshake {
         return Unmanaged<TLSHandshake>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    // MARK: What OpenSSL tells
+    // MARK: OpenSSL's callbacks
 
     fileprivate func begin(_ ssl: UnsafeMutableRawPointer) {
         guard !hasBegun else { return }
@@ -89,10 +89,10 @@ final class TLSHandshake {
         if type == 21, bytes.count >= 2, bytes[1] != 0 { alert = bytes[1] }
     }
 
-    /// Keeps a copy of a session: OpenSSL makes that of a connection useless which is closed without a word
-    /// (`SSL_CTX_remove_session`), as libcurl 8 closes those to proxies.
+    /// Stores a copy of a session. OpenSSL invalidates the original (`SSL_CTX_remove_session`) when its connection is
+    /// closed without `close_notify`, as libcurl 8 closes connections to proxies.
     fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) {
-        // The trust may have changed since the handshake began. libcurl 8 looks at the verdict after the handshake.
+        // The trust may have changed since the handshake began, and libcurl 8 checks the verify result only afterwards.
         guard let sessions, sessions.trust === trust,
             trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0,
             let copy = library.pointee.SSL_SESSION_dup(session)
@@ -102,8 +102,8 @@ final class TLSHandshake {
 
     fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
 
-    /// A handshake on the way to the origin may be that of a proxy: the only one for a URL without TLS, else known by its
-    /// name. Over QUIC there is no BIO, and sessions are not shared with TCP.
+    /// The peer of a handshake: the server of the URL, or its HTTPS proxy. For an `http` URL it is always the proxy;
+    /// otherwise the SNI name tells them apart. QUIC has no BIO, and its sessions are not shared with TCP.
     private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
         // TLSEXT_NAMETYPE_host_name
         let name = library.pointee.SSL_get_servername(ssl, 0).map { String(cString: $0) } ?? ""
@@ -123,14 +123,14 @@ private let messageCallback: lat_message_callback = { isWritten, _, type, bytes,
 }
 
 private let stateCallback: lat_state_callback = { ssl, place, _ in
-    // SSL_CB_HANDSHAKE_START; the client's first message is not written yet.
+    // SSL_CB_HANDSHAKE_START: the ClientHello is not written yet.
     guard place & 0x10 != 0, let ssl else { return }
     TLSHandshake.of(ssl)?.begin(UnsafeMutableRawPointer(mutating: ssl))
 }
 
 private let sessionCallback: lat_session_callback = { ssl, session in
     if let ssl, let session { TLSHandshake.of(ssl)?.keep(session, of: ssl) }
-    // OpenSSL's own reference stays with it.
+    // 0 leaves OpenSSL its own reference.
     return 0
 }
 

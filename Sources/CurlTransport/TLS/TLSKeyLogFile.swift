@@ -3,14 +3,14 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// A file that the secrets of TLS connections are appended to, in the format of NSS (`CLIENT_RANDOM …`).
+/// The file that the secrets of TLS connections are appended to, in the NSS format (`CLIENT_RANDOM …`).
 final class TLSKeyLogFile: Sendable {
     private let descriptor: CInt
 
-    /// Opens the file of a setting; `nil` when nothing is to be written.
+    /// Opens the file of a setting; `nil` when the setting names none.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be written,
-    ///   ``NetworkError/Kind/unsupported`` when it is not OpenSSL that speaks TLS.
+    ///   ``NetworkError/Kind/unsupported`` when libcurl does not use OpenSSL.
     static func opened(for setting: TLSKeyLog, warn: (String) -> Void) throws(NetworkError) -> TLSKeyLogFile? {
         let path: String
         let place: String
@@ -23,7 +23,7 @@ final class TLSKeyLogFile: Sendable {
         }
         guard OpenSSL.shared != nil else {
             throw NetworkError(
-                .unsupported, message: "tls.keyLog: this libcurl does not use OpenSSL 3; leave it \(TLSKeyLog.off)")
+                .unsupported, message: "tls.keyLog: this libcurl does not use OpenSSL 3; set .\(TLSKeyLog.off)")
         }
         let file = try TLSKeyLogFile(path, place)
         warn("the keys of all TLS connections are written to \(path): whoever reads it can read what is sent")
@@ -36,14 +36,14 @@ final class TLSKeyLogFile: Sendable {
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             close(descriptor)
-            throw Self.unusable(path, place, "it is no regular file")
+            throw Self.unusable(path, place, "it is not a regular file")
         }
         self.descriptor = descriptor
     }
 
     deinit { close(descriptor) }
 
-    /// Appends a line, whole, so that those of several processes stay apart.
+    /// Appends a line in a single write, so that lines of several processes do not mix.
     func append(_ line: UnsafePointer<CChar>) {
         var bytes = Array(UnsafeBufferPointer(start: line, count: strlen(line)))
         bytes.append(CChar(UInt8(ascii: "\n")))

@@ -3,35 +3,34 @@ import Cryptography
 import FoundationEssentials
 import HTTPCore
 
-/// A ``TLSConfiguration`` that was looked at and read: what libcurl is given.
+/// A checked ``TLSConfiguration`` with the content of its files, ready for libcurl.
 ///
-/// Certificates and keys are in memory from here on, so that a file that changes later changes nothing in a manager that
-/// was found to work.
+/// Certificates and keys are in memory from here on, so a file that changes later cannot break a working manager.
 struct TLSMaterial: Sendable {
     let configuration: TLSConfiguration
-    /// What servers' certificates are verified with; `nil` when they are not, and when libcurl does not use OpenSSL.
+    /// The certificates that verify servers; `nil` when servers are not verified, and when libcurl does not use OpenSSL.
     let trust: TrustStore?
-    /// The authorities in PEM for another library than OpenSSL; `nil` for the system's.
+    /// The authorities in PEM for a TLS library other than OpenSSL; `nil` for the system's.
     private(set) var authorities: Data?
     let keyLog: TLSKeyLogFile?
     private(set) var identity: Identity?
-    /// `CURLOPT_SSLVERSION`.
+    /// The value of `CURLOPT_SSLVERSION`.
     let versions: Int
     private let pinsByHost: [String: String]
 
-    /// The client's certificate, read.
+    /// The client's certificate and key, as read from their files.
     enum Identity: Sendable {
         case pkcs12(Data, password: String)
         case pem(certificate: Data, key: Data, password: String?)
     }
 
-    /// - Parameter warn: is told what a person should know, now and later.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for what
-    ///   this libcurl cannot do.
+    /// - Parameter warn: Receives warnings, also after the initialization.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
+    ///   what this libcurl cannot do.
     init(
         _ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) {
-        // It may be its OpenSSL that looks at the files.
+        // The checks below may use libcurl's OpenSSL, so libcurl starts first.
         try GlobalCurl.start()
         self.configuration = configuration
         let maximum = configuration.maximumVersion
@@ -57,7 +56,7 @@ struct TLSMaterial: Sendable {
         keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
     }
 
-    /// Whether handshakes take up earlier sessions; an answer about the certificate comes only with a full one.
+    /// Whether handshakes resume earlier sessions. Only a full handshake brings a stapled OCSP response.
     var resumesSessions: Bool { configuration.reusesSessions && !configuration.requiresOCSPStapling }
 
     private static func code(_ version: TLSVersion) -> Int {
@@ -69,7 +68,7 @@ struct TLSMaterial: Sendable {
 
     // MARK: Pins
 
-    /// The pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
+    /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
     func pins(forHost host: String) -> String? {
         guard !pinsByHost.isEmpty else { return nil }
         var name = host.lowercased()
@@ -85,11 +84,11 @@ struct TLSMaterial: Sendable {
         for (host, keys) in pins {
             guard isHost(host) else {
                 throw .invalidRequest(
-                    "tls.pins: \"\(host)\" is no host; write its name or address without scheme and port, or "
+                    "tls.pins: \"\(host)\" is not a host; write its name or address without scheme and port, or "
                         + "*.example.com")
             }
             guard !keys.isEmpty else {
-                throw .invalidRequest("tls.pins: \"\(host)\" has no key; nothing could be connected to, leave it out")
+                throw .invalidRequest("tls.pins: \"\(host)\" has no key; add one, or leave the host out")
             }
             byHost[host.lowercased()] = try joined(keys, "tls.pins: \"\(host)\"")
         }
@@ -105,11 +104,11 @@ struct TLSMaterial: Sendable {
             }
     }
 
-    /// Pins as libcurl takes them. What is none must not reach it: libcurl would take it for the path of a key.
+    /// Joins pins for libcurl. A malformed pin must not reach it: libcurl would read it as the path of a key.
     static func joined(_ keys: [String], _ place: String) throws(NetworkError) -> String {
         for key in keys where !isPin(key) {
             throw .invalidRequest(
-                "\(place): \"\(key)\" is no pin; expected sha256// and the Base64 of the 32 bytes of a SHA-256")
+                "\(place): \"\(key)\" is not a pin; expected sha256// and the Base64 of the 32 bytes of a SHA-256")
         }
         return keys.joined(separator: ";")
     }
@@ -123,10 +122,10 @@ struct TLSMaterial: Sendable {
 
     private static func checkCiphers(_ configuration: TLSConfiguration) throws(NetworkError) {
         if let list = configuration.cipherList, OpenSSL.knows(cipherList: list) == false || list.isEmpty {
-            throw .invalidRequest("tls.cipherList \"\(list)\" names no cipher for TLS 1.2 that OpenSSL knows")
+            throw .invalidRequest("tls.cipherList \"\(list)\" names no TLS 1.2 cipher that OpenSSL knows")
         }
         if let suites = configuration.cipherSuites, OpenSSL.knows(cipherSuites: suites) == false || suites.isEmpty {
-            throw .invalidRequest("tls.cipherSuites \"\(suites)\" names something that is no cipher suite of TLS 1.3")
+            throw .invalidRequest("tls.cipherSuites \"\(suites)\" names an unknown TLS 1.3 cipher suite")
         }
     }
 
@@ -141,7 +140,7 @@ struct TLSMaterial: Sendable {
         guard lat_setopt_long(handle, CURLOPT_SSL_VERIFYSTATUS, 1) == CURLE_OK else {
             throw NetworkError(
                 .unsupported,
-                message: "tls.requiresOCSPStapling: the TLS library of this libcurl cannot; use one built with OpenSSL")
+                message: "tls.requiresOCSPStapling: this libcurl's TLS library lacks it; use a libcurl with OpenSSL")
         }
     }
 

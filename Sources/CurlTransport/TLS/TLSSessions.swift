@@ -1,11 +1,10 @@
 import CLibcurl
 
-/// The sessions of TLS that later handshakes take up again (RFC 5246 §7.3, RFC 8446 §2.2), the newest of each host.
+/// The newest TLS session of each host, which later handshakes resume (RFC 5246 §7.3, RFC 8446 §2.2).
 ///
-/// libcurl's own cache has room for 8 hosts (25 in its version 8). Belongs to the engine's thread, as all that OpenSSL's
-/// callbacks touch.
+/// libcurl's own cache holds 8 hosts (25 in libcurl 8). Belongs to the engine's thread, on which OpenSSL's callbacks run.
 final class TLSSessions {
-    /// Whose sessions are kept: the server of a URL, or the proxy on the way to it.
+    /// The peer of a session: the server of a URL, or its proxy.
     typealias Peer = String
 
     private struct Entry {
@@ -13,13 +12,14 @@ final class TLSSessions {
         let number: Int
     }
 
-    /// With the certificates of its server a session takes some 10 KB.
+    /// The most sessions. One takes some 10 KB, since it holds the server's certificates.
     private static let limit = 1_024
 
     private let library: UnsafePointer<lat_openssl>
     private var entries: [Peer: Entry] = [:]
     private var count = 0
-    /// What the sessions were verified with. A session is not verified again, so it ends with the trust in its server.
+    /// The certificates that verified the sessions' servers. A resumed session is not verified again, so sessions must
+    /// not outlive this trust.
     private(set) var trust: CertificateStore?
 
     init?() {
@@ -29,14 +29,14 @@ final class TLSSessions {
 
     deinit { removeAll() }
 
-    /// Forgets the sessions of servers that were trusted because of other certificates.
+    /// Sets the trusted certificates. Sessions that were verified with others are dropped.
     func setTrust(_ trust: CertificateStore?) {
         guard self.trust !== trust else { return }
         removeAll()
         self.trust = trust
     }
 
-    /// Keeps a session in place of the one before; its reference is the store's from here on.
+    /// Stores a session in place of its peer's earlier one, and takes over the caller's reference.
     func insert(_ session: UnsafeMutableRawPointer, of peer: Peer) {
         if entries.count >= Self.limit, entries[peer] == nil { removeOldest() }
         count += 1
@@ -45,13 +45,13 @@ final class TLSSessions {
         }
     }
 
-    /// Has a handshake that begins take up the session of its peer, when there is one.
+    /// Lets a handshake that begins resume its peer's session, if there is one.
     func resume(_ ssl: UnsafeMutableRawPointer, with peer: Peer) {
         guard let entry = entries[peer] else { return }
         _ = library.pointee.SSL_set_session(ssl, entry.session)
     }
 
-    /// A quarter at once, so that the search for the oldest is rare.
+    /// Removes a quarter at once, so that the search for the oldest is rare.
     private func removeOldest() {
         let numbers = entries.values.map(\.number).sorted()
         let last = numbers[numbers.count / 4]

@@ -5,27 +5,27 @@ import Synchronization
 
 /// The certificates that a manager trusts, read and parsed once for all its connections.
 ///
-/// libcurl by itself keeps the parsed form of a file only when neither a folder nor certificates in memory are set
-/// besides. Otherwise the 150 authorities of a system cost every fresh connection some 40 ms of processor time.
+/// libcurl itself caches a parsed file only when neither a folder nor certificates in memory are set as well. Without a
+/// cache, parsing a system's 150 authorities costs each fresh connection some 40 ms of processor time.
 final class TrustStore: Sendable {
     private struct State {
         var store: CertificateStore?
-        /// What the file was when it was read last, whether it could be used or not.
+        /// The file's stamp at the last read, whether that succeeded or failed.
         var stamp: FileStamp?
         var isReading = false
     }
 
-    /// Whether they are the application's own; then a fault is an error. Of the system's file what can be read counts.
+    /// Whether the certificates are the app's own. Then a malformed one is an error; otherwise the ones before it are used.
     private let isOwn: Bool
-    /// Certificates from memory.
+    /// The app's certificates in memory.
     private let data: Data?
     private let file: String?
-    /// Where OpenSSL looks for those of the system when there is no file of all.
+    /// The folder where OpenSSL looks up the system's certificates when there is no bundle file.
     private let folder: String?
     private let warn: @Sendable (String) -> Void
     private let state = Mutex(State())
 
-    /// The authorities of the configuration, which are read now, or the system's, which ``prepare()`` reads.
+    /// Reads the configuration's authorities. Without any, the system's are used, which ``prepare()`` reads later.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
     init(_ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) {
@@ -33,7 +33,7 @@ final class TrustStore: Sendable {
         self.warn = warn
         isOwn = configuration.caData != nil || configuration.caFile != nil
         if isOwn {
-            // Still the same file when the process changes its folder.
+            // An absolute path, so that the process may change its working directory.
             let isRelative = configuration.caFile?.hasPrefix("/") == false
             let start = isRelative ? FileManager.default.currentDirectoryPath + "/" : ""
             (file, folder) = (configuration.caFile.map { start + $0 }, nil)
@@ -48,10 +48,10 @@ final class TrustStore: Sendable {
         }
     }
 
-    /// The store for a connection that is opened now.
+    /// Returns the store for a connection that is about to be opened.
     ///
-    /// Looks with one `stat` whether the file has changed. One that has is read on another thread, and counts for the
-    /// connections that are opened afterwards: a slow disk or a long file stops no transfer.
+    /// One `stat` tells whether the file has changed. A changed file is read on another thread and counts for
+    /// connections opened afterwards, so that a slow disk or a long file delays no transfer.
     func storeForConnection() -> CertificateStore? {
         let now = file.flatMap(FileStamp.init(path:))
         let (store, hasChanged) = state.withLock { state in
@@ -63,10 +63,10 @@ final class TrustStore: Sendable {
         return store ?? prepare()
     }
 
-    /// Parses the system's certificates unless that was done, so that the engine's thread need not do it.
+    /// Parses the system's certificates unless they are parsed already. Called ahead, it spares the engine's thread the work.
     @discardableResult
     func prepare() -> CertificateStore? {
-        // Whoever comes meanwhile waits for the lock, instead of parsing them too.
+        // Parsing under the lock keeps other threads from parsing too.
         state.withLock { state in
             if state.store == nil, let (store, stamp) = try? parse(contents()) {
                 state.store = store
@@ -80,13 +80,13 @@ final class TrustStore: Sendable {
         var stamp: FileStamp?
         var store: CertificateStore?
         do throws(NetworkError) {
-            // It is there again when it has been replaced.
+            // The system's file may be missing while it is being replaced; that is no error.
             if let contents = try contents() {
                 stamp = contents.stamp
                 store = try parse(contents).0
             }
         } catch {
-            warn("\(error.message); those that were read before it changed still count")
+            warn("\(error.message); the certificates that were read before remain in use")
         }
         state.withLock { state in
             state.isReading = false
@@ -118,9 +118,9 @@ final class TrustStore: Sendable {
     }
 }
 
-/// Where the system keeps the certificates of the authorities it trusts.
+/// The places where the system keeps its trusted certificates.
 private enum SystemAuthorities {
-    /// The file that libcurl was built to use, or one of those that distributions have.
+    /// The file that libcurl was built to use, or else the usual one of a distribution.
     static var file: String? {
         let usual = [
             "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -129,7 +129,7 @@ private enum SystemAuthorities {
         return (builtIn(\.cainfo).map { [$0] + usual } ?? usual).first { FileStamp(path: $0) != nil }
     }
 
-    /// The folder that libcurl was built to use, or that of most distributions.
+    /// The folder that libcurl was built to use, or else the usual one of distributions.
     static var folder: String { builtIn(\.capath) ?? "/etc/ssl/certs" }
 
     private static func builtIn(_ path: KeyPath<curl_version_info_data, UnsafePointer<CChar>?>) -> String? {

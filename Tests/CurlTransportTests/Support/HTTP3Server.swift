@@ -14,7 +14,7 @@ extension Trait where Self == ConditionTrait {
     }
 }
 
-/// A script of `scripts/lib` that serves on a port of 127.0.0.1 and tells what it sees, line by line.
+/// A script of `scripts/lib` that serves on a port of 127.0.0.1 and prints a line for each event.
 private struct PythonScript {
     let process: ChildProcess
     let port: Int
@@ -39,7 +39,7 @@ private struct PythonScript {
     }
 }
 
-/// `scripts/lib/http3.py`: HTTP/3 by aioquic on a port of 127.0.0.1, and HTTP/1.1 over TLS on the TCP port of that number.
+/// `scripts/lib/http3.py`: HTTP/3 by aioquic on a UDP port of 127.0.0.1, and HTTP/1.1 over TLS on the same TCP port.
 final class HTTP3Server: Sendable {
     private let script: PythonScript
 
@@ -50,11 +50,11 @@ final class HTTP3Server: Sendable {
     }
 
     /// - Parameters:
-    ///   - certificate: the name of one of ``TestCertificates``.
-    ///   - port: 0 for a free one.
-    ///   - idle: after how many seconds of silence it forgets a connection.
-    ///   - isSilent: whether nothing answers by UDP, as behind a firewall.
-    ///   - alternative: the field `Alt-Svc` of what is answered over TCP.
+    ///   - certificate: The name of one of ``TestCertificates``.
+    ///   - port: The port; 0 for a free one.
+    ///   - idle: The seconds after which an idle connection is dropped.
+    ///   - isSilent: Whether UDP is not answered, as behind a firewall.
+    ///   - alternative: The `Alt-Svc` field of responses over TCP.
     init(
         _ certificate: String = "server", port: Int = 0, idle: Double = 60, isSilent: Bool = false,
         alternative: String? = nil
@@ -68,17 +68,17 @@ final class HTTP3Server: Sendable {
 
     func url(_ path: String = "/", host: String = "localhost") -> String { "https://\(host):\(port)\(path)" }
 
-    /// The requests so far: method, path, and `3` or `1.1`.
+    /// The requests so far, as method, path and `3` or `1.1`.
     var requests: [String] { script.lines("request ").map { String($0.dropFirst(8)) } }
-    /// The QUIC connections so far: `fresh` or `resumed`.
+    /// The QUIC connections so far, as `fresh` or `resumed`.
     var connections: [String] { script.lines("connection ").map { String($0.dropFirst(11)) } }
-    /// What came to a silent port.
+    /// The number of datagrams that a silent port received.
     var datagrams: Int { script.lines("datagram").count }
 
-    /// Closes its connections and ends. Letting go of it ends it without a word to anybody.
+    /// Closes the connections and ends the server. Its deinitialization ends it without closing them.
     func stop() async throws { try await script.process.terminate() }
 
-    /// Waits until so many QUIC connections are over.
+    /// Waits until this many QUIC connections have been closed.
     func waitForClosedConnections(_ count: Int) async throws {
         try await script.process.awaitOutput("\(count) closed connections") { output in
             output.split(whereSeparator: \.isNewline).count { $0 == "closed" } >= count ? true : nil
@@ -86,13 +86,13 @@ final class HTTP3Server: Sendable {
     }
 }
 
-/// `scripts/lib/relay.py`: loses and reorders datagrams between a client and a server.
+/// `scripts/lib/relay.py`: drops and reorders datagrams between client and server.
 final class DatagramRelay: Sendable {
     private let script: PythonScript
 
     /// - Parameters:
-    ///   - dropEvery: one of so many is lost; 0 for none.
-    ///   - reorderEvery: one of so many comes after the one that follows it; 0 for none.
+    ///   - dropEvery: One of this many datagrams is dropped; 0 for none.
+    ///   - reorderEvery: One of this many datagrams is swapped with the next; 0 for none.
     init(to server: HTTP3Server, dropEvery: Int = 0, reorderEvery: Int = 0) async throws {
         let options = ["--drop", "\(dropEvery)", "--reorder", "\(reorderEvery)"]
         script = try await PythonScript("relay.py", ["\(server.port)"] + options)
@@ -100,13 +100,13 @@ final class DatagramRelay: Sendable {
 
     func url(_ path: String = "/") -> String { "https://localhost:\(script.port)\(path)" }
 
-    /// How many were lost, came late, and were sent before the handshake was over.
+    /// The numbers of datagrams dropped, reordered, and sent before the handshake was complete.
     var counts: (dropped: Int, reordered: Int, early: Int) {
         (script.lines("dropped").count, script.lines("reordered").count, script.lines("early").count)
     }
 }
 
-/// Bodies as the server makes and checks them: 0, 1, … 255, 0, …
+/// Bodies as the server generates and checks them: 0, 1, … 255, 0, …
 enum HTTP3Body {
     private static let block = Data((0..<(1 << 20)).map { UInt8(truncatingIfNeeded: $0) })
 
@@ -116,7 +116,7 @@ enum HTTP3Body {
         return data
     }
 
-    /// Whether a part of a body, of less than a mebibyte, is what it has to be.
+    /// Whether a part of a body, shorter than 1 MiB, has the expected bytes.
     static func isRight(_ part: Data, at offset: Int) -> Bool {
         part.elementsEqual(block[(offset % 256)..<(offset % 256 + part.count)])
     }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LATTesting
 
-/// A body of RFC 7578 taken apart, with no patience for mistakes.
+/// A strict parser of multipart/form-data bodies (RFC 7578).
 struct MultipartForm {
     struct Part {
         var name: String?
@@ -60,7 +60,7 @@ struct MultipartForm {
         return part
     }
 
-    /// The value in quotes, with the escapes of the HTML standard taken back: they are what browsers send.
+    /// Returns a quoted value without the HTML standard's escapes, which browsers send.
     private static func parameter(_ name: String, _ value: some StringProtocol) throws -> String? {
         guard let start = String(value).firstRange(of: "; \(name)=\"") else { return nil }
         let text = String(value)[start.upperBound...]

@@ -2,19 +2,19 @@ import CLibcurl
 import Dispatch
 import Glibc
 
-/// A network of its own, with no way out: every address there is, is this machine's. Whatever is opened on its thread lives
-/// in it, threads started there too. It goes when all of that has gone.
+/// A network namespace without a route out, in which every address is local. Sockets and threads created on its thread
+/// belong to it. It ends when they have ended.
 ///
-/// A guard that fails in here connects to the test and to nobody else.
+/// If the guard fails in here, the connection reaches the test and nobody else.
 enum NetworkNamespace {
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Whether this process may make one (root, or CAP_SYS_ADMIN) and `ip` is there to set it up.
+    /// Whether this process may create one (root, or CAP_SYS_ADMIN) and has `ip` to configure it.
     static let isPermitted: Bool = (try? run {}) != nil
 
-    /// Runs `body` on a new thread in a new network.
+    /// Runs `body` on a new thread in a new namespace.
     static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {
         let outcome = Box<Swift.Result<Result, any Error>?>(nil)
         let work = Work {
@@ -46,11 +46,11 @@ enum NetworkNamespace {
     private static func enter() throws {
         typealias Unshare = @convention(c) (CInt) -> CInt
         guard let symbol = dlsym(nil, "unshare") else { throw Failure(description: "no unshare(2)") }
-        // CLONE_NEWNET.
+        // CLONE_NEWNET
         guard unsafeBitCast(symbol, to: Unshare.self)(0x4000_0000) == 0 else {
             throw Failure(description: "a network namespace is not permitted: \(String(cString: strerror(errno)))")
         }
-        // AnyIP: every packet comes back.
+        // AnyIP: all addresses are local.
         for command in [
             "link set lo up", "route add local 0.0.0.0/0 dev lo", "-6 route add local ::/0 dev lo",
         ] {
@@ -59,14 +59,14 @@ enum NetworkNamespace {
     }
 }
 
-/// Listens on a port of every address, or of one, in the network of the thread that makes it, and answers each connection
-/// with 200 and `ok`, or as told.
+/// Listens on a port of all addresses, or of one, in the namespace of its thread. Answers each request with `reply`, by
+/// default 200 and `ok`.
 final class AnyAddressServer: Sendable {
     let port: Int
     private let listener: CInt
     private let count = Box(0)
 
-    /// How many connections came.
+    /// How many connections were accepted.
     var acceptedConnections: Int { count.value }
 
     init(address: in_addr_t? = nil, reply: String = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") throws {
@@ -93,7 +93,7 @@ final class AnyAddressServer: Sendable {
         guard isBound, isListening, listen(listener, 64) == 0 else {
             throw NetworkNamespace.Failure(description: "no port to listen on")
         }
-        // The port lies at the same place in both forms of address.
+        // The port has the same offset in both kinds of socket address.
         port = Int(UInt16(bigEndian: name.sin6_port))
         let bytes = Array(reply.utf8)
         self.listener = listener

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// A script of `scripts/lib` that serves on a port of 127.0.0.1 and tells what it sees, line by line.
+/// Starts a script of `scripts/lib` that serves on a port of 127.0.0.1 and prints a line for each event.
 private func start(_ script: String, _ certificate: String, _ arguments: [String]) async throws -> (ChildProcess, Int) {
     guard let certificates = TestCertificates.shared else {
         throw ChildProcess.Failure(description: "openssl could not make certificates")
@@ -19,19 +19,19 @@ private func start(_ script: String, _ certificate: String, _ arguments: [String
     return (process, port)
 }
 
-/// `scripts/lib/doh.py`: a server of DNS over HTTPS that knows every name.
+/// `scripts/lib/doh.py`: a DNS-over-HTTPS server that resolves every name.
 final class DoHServer: Sendable {
     let port: Int
     private let process: ChildProcess
 
     /// - Parameters:
-    ///   - certificate: the name of one of ``TestCertificates``.
-    ///   - address: what every name resolves to.
+    ///   - certificate: The name of one of ``TestCertificates``.
+    ///   - address: The address of every name.
     init(_ certificate: String = "server", address: String = "127.0.0.1") async throws {
         (process, port) = try await start("doh.py", certificate, [address])
     }
 
-    /// The names that it was asked for, in order.
+    /// The names that were looked up, in order.
     var questions: [String] {
         process.output.split(whereSeparator: \.isNewline).compactMap {
             $0.hasPrefix("asked A ") ? String($0.split(separator: " ")[2].dropLast()) : nil
@@ -41,17 +41,17 @@ final class DoHServer: Sendable {
     func url(_ path: String = "/dns-query", host: String = "localhost") -> String { "https://\(host):\(port)\(path)" }
 }
 
-/// `scripts/lib/origin.py`: an HTTPS server that answers with the fields of the request, and with those that it is told.
+/// `scripts/lib/origin.py`: an HTTPS server that echoes the fields of the request and adds those named in the URL.
 final class EchoOrigin: Sendable {
     let port: Int
     private let process: ChildProcess
 
-    /// - Parameter certificate: the name of one of ``TestCertificates``.
+    /// - Parameter certificate: The name of one of ``TestCertificates``.
     init(_ certificate: String = "server") async throws {
         (process, port) = try await start("origin.py", certificate, [])
     }
 
-    /// How many handshakes there were.
+    /// The number of handshakes.
     var connections: Int { lines("connection").count }
 
     /// Method and target of each request.
@@ -61,9 +61,9 @@ final class EchoOrigin: Sendable {
         process.output.split(whereSeparator: \.isNewline).filter { $0.hasPrefix(prefix) }
     }
 
-    /// A URL of the server.
+    /// Returns a URL of the server.
     ///
-    /// - Parameter fields: what the answer has, `Name:value`.
+    /// - Parameter fields: Fields that the response adds, as `Name:value`.
     func url(_ scheme: String = "https", host: String = "localhost", status: Int = 200, _ fields: String...) -> String {
         let query = fields.map { field in
             "&header=" + field.utf8.map { "%" + ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

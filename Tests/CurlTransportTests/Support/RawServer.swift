@@ -2,7 +2,7 @@ import CLibcurl
 import Dispatch
 import Glibc
 
-/// A listener whose connections are served byte by byte, for what no HTTP server would say.
+/// A server that handles the bytes of each connection itself, for responses that no HTTP server sends.
 final class RawServer: Sendable {
     let port: Int
     private let listener: CInt
@@ -44,7 +44,7 @@ final class RawServer: Sendable {
 struct RawConnection {
     let descriptor: CInt
 
-    /// What comes next, at most 64 KiB; empty at the end.
+    /// Reads the next bytes, at most 64 KiB; empty at the end.
     func read() -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = Glibc.read(descriptor, &buffer, buffer.count)
@@ -53,13 +53,13 @@ struct RawConnection {
 
     func write(_ bytes: [UInt8]) { _ = send(descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL)) }
 
-    /// What is written has arrived when ``write(_:)`` returns: it does not wait for earlier bytes to be confirmed.
+    /// Sets TCP_NODELAY, so that a write does not wait until earlier bytes are acknowledged.
     func sendAtOnce() {
         var isOn: CInt = 1
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<CInt>.size))
     }
 
-    /// The system takes in little that is not read, whatever its limits are.
+    /// Limits the receive buffer, whatever the system's default is.
     func takeInLittle() {
         var size: CInt = 65_536
         setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<CInt>.size))

@@ -5,15 +5,15 @@ import LATTesting
 import Testing
 
 extension Trait where Self == ConditionTrait {
-    /// For tests that start a program: without it they are skipped.
+    /// Skips a test when the program is not installed.
     static func needs(_ program: String) -> Self {
         .enabled(if: ChildProcess.path(of: program) != nil, "needs \(program); scripts/setup --tests installs it")
     }
 }
 
-/// A proxy that runs: squid, tinyproxy, dante or microsocks.
+/// A running proxy: squid, tinyproxy, dante or microsocks.
 ///
-/// Those that ask for a password want "ada" and "love-lace".
+/// With a password, its user is "ada" and the password "love-lace".
 final class RealProxy: Sendable {
     private let reserved: ReservedPort
     private let process: ChildProcess
@@ -21,20 +21,20 @@ final class RealProxy: Sendable {
 
     var port: Int { reserved.port }
 
-    /// - Parameter start: makes the command from a port and a folder for files.
+    /// - Parameter start: Makes the process from a port and a folder for files.
     private init(_ start: (Int, TemporaryDirectory) throws -> ChildProcess) async throws {
         directory = try TemporaryDirectory()
-        // Proxies that are started by root give root up.
+        // Proxies that are started by root change to another user.
         chmod(directory.path, 0o755)
         reserved = try ReservedPort()
         process = try start(reserved.port, directory)
         try await process.awaitListener(on: reserved.port)
     }
 
-    /// Ends it in the middle of what it does. Its port is closed then, and stays so.
+    /// Kills the proxy, even during a transfer. Its port then refuses connections.
     func kill() async throws { try await process.kill(listeningOn: port) }
 
-    /// Waits until it listens on another port too.
+    /// Waits until the proxy listens on another port as well.
     func awaitListener(on port: Int) async throws { try await process.awaitListener(on: port) }
 
     static func tinyproxy(_ more: String = "") async throws -> RealProxy {
@@ -64,7 +64,7 @@ final class RealProxy: Sendable {
         }
     }
 
-    /// squid that asks for a password, with Basic or else with Digest.
+    /// squid with a password, by Basic or Digest.
     static func squid(_ scheme: ProxyAuthentication) async throws -> RealProxy {
         try await squid { directory in
             let digest = try directory.write(Data("ada:love-lace\n".utf8), to: "digest")
@@ -79,7 +79,7 @@ final class RealProxy: Sendable {
         }
     }
 
-    /// - Parameter method: `none`, or `username`, which asks for a user of this system.
+    /// - Parameter method: `none`, or `username`, which requires a user of this system.
     static func dante(method: String = "none") async throws -> RealProxy {
         try await RealProxy { port, directory in
             let text = """

@@ -2,9 +2,9 @@ import Glibc
 
 import Glibc
 
-/// A port of 127.0.0.1 that is kept for a program, before it listens and while it is started anew.
+/// A port of 127.0.0.1 that stays reserved for a program, before it listens and across restarts.
 ///
-/// The system gives the port to nobody else while this value lives. The program can listen on it all the same, for both
+/// While this value lives, the system assigns the port to nobody else. The program can still listen on it, because both
 /// sockets have `SO_REUSEADDR` and this one never listens. Until then the port refuses connections.
 final class ReservedPort: Sendable {
     let port: Int

@@ -1,21 +1,21 @@
 import FoundationEssentials
 import LATTesting
 
-/// Certificates made by `openssl` once for a run of the tests, each with the fault it is named after.
+/// Certificates made by `openssl` once per test run; most are named after their fault.
 final class TestCertificates: Sendable {
     /// `nil` without `openssl`.
     static let shared: TestCertificates? = try? TestCertificates()
 
-    /// Whether there is `client-old.p12`: an openssl without its old ciphers makes none.
+    /// Whether `client-old.p12` exists. An openssl without legacy ciphers cannot make it.
     static let hasOldArchive = shared.map { FileManager.default.fileExists(atPath: $0.path("client-old.p12")) } ?? false
 
     private let directory: TemporaryDirectory
-    /// The `sha256//…` of the server's key.
+    /// The pin of the server's key, `sha256//…`.
     let pin: String
 
-    /// The authority that signed all but the untrusted ones.
+    /// The authority of all certificates but "stranger" and "alone".
     var authority: String { path("ca.pem") }
-    /// For localhost, 127.0.0.1 and *.example.org.
+    /// The certificate and key for localhost, 127.0.0.1 and *.example.org.
     var server: String { path("server.pem") }
 
     func path(_ name: String) -> String { directory.path(of: name) }
@@ -28,7 +28,7 @@ final class TestCertificates: Sendable {
             .split(whereSeparator: \.isNewline).last { $0.hasPrefix("sha256//") }.map(String.init) ?? ""
     }
 
-    /// Every server certificate is a file of certificate and key, NAME.pem.
+    /// Makes NAME.pem, with certificate and key, for every server certificate.
     private static let script = """
         key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$1.key" 2>/dev/null ||
             openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$1.key"; }
@@ -92,12 +92,12 @@ final class TestCertificates: Sendable {
         """
 }
 
-/// `openssl s_server` on a free port, answering every request with a page about the connection.
+/// `openssl s_server` on a free port, which answers every request with a page about the connection.
 final class TLSServer: Sendable {
     let port: Int
     private let process: ChildProcess
 
-    /// - Parameter certificate: the name of one of ``TestCertificates``.
+    /// - Parameter certificate: The name of one of ``TestCertificates``.
     init(_ certificate: String = "server", _ options: [String] = []) async throws {
         guard let certificates = TestCertificates.shared else {
             throw ChildProcess.Failure(description: "openssl could not make certificates")

@@ -2,7 +2,7 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// An owner that a test switches by hand.
+/// A transfer owner whose state the test sets.
 final class TestOwner: TransferOwner {
     private struct State {
         var standing: TransferStanding
@@ -25,7 +25,7 @@ final class TestOwner: TransferOwner {
 
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { state.withLock(\.progress) }
 
-    /// How many transfers are told of changes.
+    /// The number of attached transfers.
     var listenerCount: Int { state.withLock(\.listeners.count) }
 
     func attach(_ listener: any TransferListener) { state.withLock { $0.listeners.append(listener) } }
@@ -34,7 +34,7 @@ final class TestOwner: TransferOwner {
         state.withLock { $0.listeners.removeAll { $0 === listener } }
     }
 
-    /// Sets what is told of the progress of transfers that are sent from now on.
+    /// Sets the progress handler of transfers that are sent from now on.
     func onProgress(_ handler: @escaping @Sendable (TransferProgress) -> Void) {
         state.withLock { $0.progress = handler }
     }

@@ -4,7 +4,7 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// Settings for tests: nothing of the environment counts, and no fault keeps a test waiting for long.
+/// Returns settings for tests: they ignore the environment and limit every wait.
 func testConfiguration(
     _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
 ) -> CurlTransport.Configuration {
@@ -15,8 +15,7 @@ func testConfiguration(
     return configuration
 }
 
-/// Runs a test with an engine of its own, then shuts that down and asserts that it left nothing behind: no libcurl
-/// handle, no socket, no thread.
+/// Runs a test with an engine of its own, then shuts it down and checks that it left no libcurl handle, socket or thread.
 func withTransport(
     _ configuration: CurlTransport.Configuration = testConfiguration(),
     sourceLocation: SourceLocation = #_sourceLocation,
@@ -37,13 +36,13 @@ func withTransport(
     if let thrown { throw thrown }
 }
 
-/// What did not happen in time.
+/// An error for something that did not happen in time.
 struct Overdue: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Awaits something, but only for so long. Unlike a task group it does not wait for what hangs: that is left behind, so
-/// that a hang in the engine fails one test and not the whole run.
+/// Awaits an operation for a limited time. Unlike a task group, it does not wait for an operation that hangs, so that a
+/// hang fails one test and not the whole run.
 @discardableResult
 func within<Result: Sendable>(
     _ limit: Duration = .seconds(20), _ what: String = "the end", sourceLocation: SourceLocation = #_sourceLocation,
@@ -69,7 +68,7 @@ func within<Result: Sendable>(
     }
 }
 
-/// The first of several outcomes.
+/// The first of several results.
 private final class Race<Value: Sendable>: Sendable {
     private enum State {
         case running
@@ -109,7 +108,7 @@ private final class Race<Value: Sendable>: Sendable {
     }
 }
 
-/// The error that something throws, as the engine's own kind; a test that gets another or none fails.
+/// Returns the `NetworkError` that an operation throws. Any other outcome fails the test.
 func failure(
     sourceLocation: SourceLocation = #_sourceLocation, of body: @escaping @Sendable () async throws -> some Sendable
 ) async throws -> NetworkError {
@@ -123,19 +122,19 @@ func failure(
 }
 
 extension CurlTransport {
-    /// Sends and gives up after twenty seconds, whatever the engine does.
+    /// Sends a request and gives up after twenty seconds, whatever the engine does.
     func answer(
         to request: HTTPRequest, for owner: TestOwner? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> HTTPResponse {
         try await within(sourceLocation: sourceLocation) { try await self.send(request, for: owner) }
     }
 
-    /// A GET with ``answer(to:sourceLocation:)``.
+    /// Sends a GET with ``answer(to:sourceLocation:)``.
     func get(_ url: String, sourceLocation: SourceLocation = #_sourceLocation) async throws -> HTTPResponse {
         try await answer(to: HTTPRequest("GET", url), sourceLocation: sourceLocation)
     }
 
-    /// The error of a request that has to fail.
+    /// Returns the error of a request that must fail.
     func failure(
         of request: HTTPRequest, for owner: TestOwner? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> NetworkError {
@@ -146,10 +145,10 @@ extension CurlTransport {
 }
 
 extension CurlTransport {
-    /// Starts a request that will have to wait, and returns when the engine has it.
+    /// Starts a request that has to wait, and returns when the engine has queued it.
     ///
-    /// Nothing tells when exactly that is. But its body is encoded on the way to the engine, and five requests there and
-    /// back to another server take far longer than the rest of that way.
+    /// No event tells that. But the body is encoded on the way to the engine, and five requests to another server take
+    /// far longer than the rest of that way.
     func submit(
         _ request: HTTPRequest, for owner: TestOwner? = nil
     ) async throws -> Task<HTTPResponse, any Error> {
