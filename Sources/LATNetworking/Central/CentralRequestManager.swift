@@ -144,8 +144,7 @@ public final class CentralRequestManager: Sendable {
         return try await run(call, gate) { response, call in try Verdict.check(response, to: call.request) }
     }
 
-    /// Sends a call and reports its end to exactly one of `success` and `failure`, once, and never before this method
-    /// has returned.
+    /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
     ///
     /// With ``CachePolicy/cacheThenNetwork``, `success` may be called once before that with a cached response. That
     /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. If the network then
