@@ -215,7 +215,7 @@ struct RefreshState: Sendable {
         case fail
     }
 
-    /// How long no renewal is tried after one that did not help.
+    /// The pause after a renewal that did not help, in which no other starts.
     let pause: Duration
     private var phase = Phase.idle
     private(set) var epoch = 0

@@ -1,6 +1,6 @@
 public import HTTPCore
 
-/// Puts a token on requests, and renews it when the server refuses it.
+/// Puts a token on requests, and renews it when the server rejects it.
 ///
 /// ```swift
 /// actor Session: Authenticator {
@@ -15,8 +15,8 @@ public import HTTPCore
 /// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with
 /// the new token and with fresh headers and parameters from the providers. Requests that start during the renewal wait
 /// for it. If the renewal throws, or takes longer than ``refreshTimeout``, the waiting requests fail with
-/// ``NetworkError/Kind/authentication``. Cancelling one of them does not cancel the renewal. A request that is rejected
-/// with the new token too gets that response.
+/// ``NetworkError/Kind/authentication``. Cancelling one of them does not cancel the renewal. If the server rejects the
+/// new token too, the request ends with that response.
 ///
 /// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``,
 /// and only a response from an origin that received the token triggers a renewal. A request that may already have taken
@@ -44,8 +44,8 @@ public protocol Authenticator: Sendable {
     /// The time limit of a renewal. Default 30 s.
     var refreshTimeout: Duration { get }
 
-    /// How long no renewal is tried after one that failed or brought a token that was rejected at once. Requests that
-    /// are rejected in that time get their response, or the renewal's failure, at once. Default 1 s.
+    /// The pause after a renewal that failed, or whose token was rejected at once. A request that is rejected during
+    /// the pause ends at once, with the response or with the renewal's failure. Default 1 s.
     var refreshPause: Duration { get }
 }
 

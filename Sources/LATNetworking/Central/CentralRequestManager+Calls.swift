@@ -49,8 +49,7 @@ extension CentralRequestManager {
                 files: parts.files, body: parts.body, encoding: configuration.parameterEncoding)
             if let parameters = parts.parameters { content.members = try RequestBuilder.encoded(parameters) }
             if configuration.parameterProvider != nil {
-                // The provider's parameters are fresh for each attempt, so `CompositionRoom` composes the request
-                // again.
+                // The provider's parameters are fresh for each attempt; see `CompositionRoom`.
                 details.addresses = [simulatedAddress(of: request.url) ?? request.url]
                 details.content = content
             }
@@ -59,8 +58,8 @@ extension CentralRequestManager {
         return makeCall(request, details, progress: progress)
     }
 
-    /// Makes the call of a request. Its deadline starts now, and the accessories and subscribers of this moment watch
-    /// it.
+    /// Makes the call of a request. Its deadline counts from now, and the current accessories and event subscribers
+    /// watch it.
     ///
     /// - Parameter watch: the watch of the call that this one is a part of.
     func makeCall(

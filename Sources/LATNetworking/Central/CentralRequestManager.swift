@@ -4,7 +4,7 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Sends requests that are given as a method, an address, and the data that goes with them.
+/// An HTTP client: sends requests, and owns the engine, connections, cache and settings that they use.
 ///
 /// ```swift
 /// let manager = CentralRequestManager.shared
@@ -12,13 +12,12 @@ import Synchronization
 /// print(response.status, try response.json()["args"]["q"].string)
 /// ```
 ///
-/// A manager has its own engine, connections and settings. A process may have any number of managers. A manager never
-/// has to be shut down: its engine ends when the manager is released and its last call has ended. Every method may be
-/// called from any thread.
+/// A process may have any number of managers; they share nothing. A manager never has to be shut down: its engine ends
+/// when the manager is released and its last call has ended. Every method may be called from any thread.
 public final class CentralRequestManager: Sendable {
     /// The settings that the manager was created with.
     public let configuration: Configuration
-    /// Whether servers can be reached, found out by connecting to them; see ``Reachability``.
+    /// Whether servers can be reached, determined by connecting to them; see ``Reachability``.
     public let reachability: Reachability
 
     let corridor: Corridor

@@ -33,30 +33,30 @@ extension CentralRequestManager {
         /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
         /// the provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
-        /// Called for headers before each attempt; a request fails when this takes longer than its timeout. Default
+        /// Provides headers before each attempt; a request fails when this takes longer than its timeout. Default
         /// `nil`.
         public var headerProvider: HeaderProvider?
-        /// Called for headers before each attempt, before ``headerProvider``. It is synchronous, so it costs no task.
+        /// Provides headers before each attempt, before ``headerProvider``. It is synchronous, so it costs no task.
         /// Default `nil`.
         public var immediateHeaderProvider: ImmediateHeaderProvider?
         /// Origins besides the manager's own that may receive credentials, such as `https://api.example.org`. The
-        /// fields of ``secretHeaders`` that a header provider sets, and those of the ``authenticator``, are sent to the
-        /// base URL, the domains of the table with their mirrors, and these. Default none. A manager that has none of
-        /// the three sends them to every origin.
+        /// fields of ``secretHeaders`` that a header provider sets, and those of the ``authenticator``, are sent only
+        /// to the base URL, the domains of the table with their mirrors, and these. Default none. A manager that has
+        /// none of the three sends them to every origin.
         public var credentialOrigins: [String] = []
-        /// Called for parameters that all requests have in common, before each attempt; the request's own parameters
-        /// win. Does not apply to ``CentralRequestManager/send(_:)``. Default `nil`.
+        /// Provides parameters that all requests have in common, before each attempt; the request's own parameters win.
+        /// Does not apply to ``CentralRequestManager/send(_:)``. Default `nil`.
         public var parameterProvider: ParameterProvider?
         /// Answers requests in place of the servers. Default `nil`.
         public var simulation: Simulation?
-        /// Whether a response with status 2xx is a success; called for entities' requests in addition to the domain's
-        /// envelope. Default `nil`: it is.
+        /// Decides whether a response with status 2xx is a success, for entities' requests and in addition to the
+        /// domain's envelope. Default `nil`: every 2xx is a success.
         public var successJudge: SuccessJudge?
         /// Called with the outcome of each call, before the caller gets it. Default none.
         public var outcomeObservers: [OutcomeObserver] = []
         /// May fix the cause of a call's failure and have the call sent again. Default `nil`.
         public var resolver: (any FailureResolver)?
-        /// How often a call is sent again at most at the resolver's request. Default 1.
+        /// The most times that the resolver may have a call sent again. Default 1.
         public var maxReplays = 1
         /// Seals the content of requests and opens that of responses. Default `nil`: content is sent and received as it
         /// is.
@@ -81,7 +81,7 @@ extension CentralRequestManager {
         /// parameters. This is the place to sign requests. The body of a redirect that is followed is a stream when it
         /// is larger than 64 KiB or takes longer than 250 ms to arrive; do not read it.
         public var networkInterceptors: [any Interceptor] = []
-        /// How long an address of a domain is skipped, in favour of its mirrors, after a connection to it failed. Then
+        /// How long an address of a domain is skipped after connecting to it failed; its mirrors are used instead. Then
         /// one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
         /// Fields that hold secrets; they never follow a redirect to another origin. Default
@@ -100,10 +100,10 @@ extension CentralRequestManager {
         /// How often an idempotent request is retried after a network failure. Default 0. A dead connection from the
         /// pool is replaced once regardless of this, when that is safe.
         public var retries = 0
-        /// How reachability is found out, and whether calls wait for it.
+        /// How reachability is determined, and whether calls wait for it.
         public var reachability = ReachabilityConfiguration()
-        /// When a request is retried, and after which delay. Default `RetryPolicy()`. ``retries`` applies where it sets
-        /// no number of its own.
+        /// When a request is retried, and after which delay. Default `RetryPolicy()`, with ``retries`` as its number of
+        /// retries.
         public var retryPolicy = RetryPolicy()
         /// How many retries the manager makes in total. Default: one for every five requests, and ten per second; `nil`
         /// for no limit.
@@ -114,7 +114,7 @@ extension CentralRequestManager {
         public var duplicates = DuplicatePolicy.allow
         /// Puts a token on requests and renews it when the server rejects it. Default `nil`.
         public var authenticator: (any Authenticator)?
-        /// How many requests may run, and how many may start, at most. Default no limits.
+        /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
         /// When requests to a host that keeps failing are held back. Default `nil`: never.
         public var circuitBreaker: CircuitBreakerPolicy?
@@ -142,8 +142,7 @@ extension CentralRequestManager {
         /// ``CentralRequestManager/Cache/partition`` changes it later, ``HTTPRequest/cachePartition`` sets it for one
         /// request.
         public var cachePartition: String?
-        /// The app's version of the stored data: after a change nothing stored under another number is found. Default
-        /// 1.
+        /// The app's version of the stored data; entries of other versions are not found. Default 1.
         public var cacheVersion = 1
         /// Names of parameters that do not distinguish requests, such as timestamps, nonces and signatures, in addition
         /// to those of the table's rows. Default none.

@@ -109,7 +109,7 @@ extension TokenSource {
     }
 }
 
-/// What paths are joined to; changes at run time.
+/// The base URL of a manager, which may change at any time.
 final class BaseAddress: Sendable {
     private let value: Mutex<String?>
 
@@ -121,7 +121,7 @@ final class BaseAddress: Sendable {
     }
 }
 
-/// A manager as its own rooms know it: they do not keep it alive.
+/// A weak reference to the manager, for its own rooms.
 final class ManagerReference: Sendable {
     private struct Weak {
         weak var manager: CentralRequestManager?

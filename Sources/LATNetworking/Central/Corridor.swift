@@ -154,7 +154,7 @@ final class Corridor: Sendable {
 struct InterceptorRoom: Room {
     let interceptors: [any Interceptor]
     let limits: TimeLimits
-    /// The request as the interceptors are to see it.
+    /// Returns the request as the interceptors see it.
     let shown: @Sendable (HTTPRequest) -> HTTPRequest
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {

@@ -10,7 +10,7 @@ extension CentralRequestManager {
     /// try await manager.cache.pin("https://api.example.org/cities")
     /// try await manager.cache.remove(.domain("daxiang"))
     /// try await manager.cache.removeAll(olderThan: .seconds(7 * 86_400))
-    /// manager.cache.partition = user.id                            // what follows is that user's
+    /// manager.cache.partition = user.id                            // later calls are that user's
     /// ```
     public var cache: Cache { Cache(storage: storage) { [weak self] in self } }
 
@@ -34,8 +34,8 @@ extension CentralRequestManager {
         let storage: CacheStorage
         let manager: @Sendable () -> CentralRequestManager?
 
-        /// The user whose responses are stored and found from the next call on; `nil` for responses that are
-        /// everybody's.
+        /// The user whose responses are stored and found from the next call on; `nil` for responses that all users
+        /// share.
         public var partition: String? {
             get { storage.partition }
             nonmutating set { storage.partition = newValue }
@@ -80,7 +80,7 @@ extension CentralRequestManager {
             return entries.count
         }
 
-        /// Removes the selected responses, pinned ones too, and returns how much that was. Values stay.
+        /// Removes the selected responses, including pinned ones, and returns their number and size. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
             let store = try await storage.store()
@@ -94,17 +94,18 @@ extension CentralRequestManager {
             return removed
         }
 
-        /// Removes all responses.
+        /// Removes all responses, and returns their number and size.
         @discardableResult
         public func removeAll() async throws -> CacheUsage { try await remove(.all) }
 
-        /// Removes the responses that were stored longer ago than an age.
+        /// Removes the responses that were stored longer ago than an age, and returns their number and size.
         @discardableResult
         public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
             return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.seconds)))
         }
 
-        /// Evicts entries down to the limits, deletes unreferenced data, and returns how much that was.
+        /// Evicts entries down to the limits, deletes unreferenced data, and returns the number and size of what was
+        /// removed.
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
@@ -172,7 +173,7 @@ extension CacheStorage {
         environment: [String: String] = ProcessInfo.processInfo.environment,
         program: String = ProcessInfo.processInfo.processName
     ) -> String? {
-        // A path that is not absolute is to be ignored (XDG Base Directory Specification).
+        // A relative path must be ignored (XDG Base Directory Specification).
         let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? "\($0)/.cache" : nil }
         guard let base = base ?? home, !program.isEmpty else { return nil }

@@ -4,7 +4,7 @@ public import HTTPCore
 public enum CallOutcome: Sendable {
     /// The call succeeded.
     case success(HTTPResponse)
-    /// The server answered and reported a failure, by its envelope's code or in the opinion of the success judge.
+    /// The server answered and reported a failure, by its envelope's code or by the success judge.
     case failure(BusinessFailure, NetworkError)
     /// Any other failure: the network, the status, the decoding, a cancellation.
     case networkError(NetworkError)
@@ -19,8 +19,8 @@ public enum CallOutcome: Sendable {
 }
 
 /// Receives the outcome of each call before its caller does, for example to notice an expired token or an untrusted
-/// certificate. A call that fails before its request is made, for example by a name that is not in the table, has a
-/// request without a URL.
+/// certificate. A call that fails before its request is made, for example because of a name that is not in the table,
+/// has a request without a URL.
 public typealias OutcomeObserver = @Sendable (_ outcome: CallOutcome, _ request: HTTPRequest) async -> Void
 
 /// Fixes the cause of a call's failure, and has the call sent again.

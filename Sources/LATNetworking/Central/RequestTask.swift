@@ -63,7 +63,7 @@ public struct CallbackExecutor: Sendable {
         CallbackExecutor { closure in queue.async(execute: closure) }
     }
 
-    /// Runs closures on the main queue. They never run in a program that does not process that queue, as most on Linux.
+    /// Runs closures on the main queue. Most Linux programs do not process that queue, so the closures never run there.
     public static var main: CallbackExecutor { .queue(.main) }
 
     /// A serial queue of the manager.

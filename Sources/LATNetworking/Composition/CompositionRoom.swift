@@ -49,7 +49,7 @@ struct CompositionRoom: Room {
         return try await chain.proceed(composed)
     }
 
-    /// The headers below the provider's and the request's own in precedence.
+    /// The headers that the provider's and the request's own override.
     static func base(_ defaults: HTTPHeaders, of request: HTTPRequest) -> HTTPHeaders {
         request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
     }

@@ -10,7 +10,7 @@ import HTTPCore
 ///     .reply()
 /// ```
 ///
-/// The first of these methods reads the entity; later changes of the entity do not affect the call.
+/// The entity is read when the call is created; later changes of the entity do not affect the call.
 public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     /// The entity's request, or why it could not be read; that error is thrown when the call is started.
     private var content: Result<EntityContent, NetworkError>
@@ -48,7 +48,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
 struct EntityContent: Sendable {
     var route: Route
     var parameters: EncodedMembers
-    /// The encoded properties when the parameters are explicit; they may fill the path.
+    /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
     var files: [UploadFile]
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.

@@ -69,7 +69,7 @@ extension EntityRequest {
         call.with { $0.options.authentication = authentication }
     }
 
-    /// Sets the priority, by which waiting requests are started.
+    /// Sets the priority: waiting requests of a higher priority start first.
     public func priority(_ priority: RequestPriority) -> EntityCall<Model> {
         call.with { $0.options.priority = priority }
     }

@@ -67,7 +67,7 @@ public struct RequestOptions: Sendable {
     public var redirects: RedirectPolicy
     /// The credentials. Default `nil`.
     public var authentication: Authentication?
-    /// The priority, by which waiting requests are started. Default ``RequestPriority/normal``.
+    /// The priority: waiting requests of a higher priority start first. Default ``RequestPriority/normal``.
     public var priority: RequestPriority
     /// Whether the content is sealed, and by which sealer. Default ``SealingPolicy/automatic``.
     public var sealing: SealingPolicy

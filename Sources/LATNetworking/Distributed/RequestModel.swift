@@ -50,7 +50,7 @@ open class RequestModel<Model: Decodable & Sendable> {
         self.delegate = delegate
     }
 
-    // MARK: What a subclass says
+    // MARK: For subclasses to override
 
     /// The parameters. Default `nil`: the encoded properties when the subclass is `Encodable`, otherwise none.
     open var parameters: Parameters? { nil }
@@ -127,8 +127,8 @@ open class RequestModel<Model: Decodable & Sendable> {
 public enum RequestModelOutcome<Model: Sendable>: Sendable {
     /// The server reported success.
     case success(Reply<Model>)
-    /// The server answered and reported a failure, by its envelope's code or in the opinion of the success judge. The
-    /// error holds the response.
+    /// The server answered and reported a failure, by its envelope's code or by the success judge. The error holds the
+    /// response.
     case failure(BusinessFailure, NetworkError)
     /// Any other failure: the network, the status, the decoding, a cancellation. The error holds the response,
     /// including its body, if there was one.
@@ -169,7 +169,7 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
             _ call: RequestModelCall<Model>, _ outcome: RequestModelOutcome<Model>
         ) -> Void
 
-    /// The handle that cancels, suspends and resumes this call, and has its key.
+    /// The handle of the call: cancels, suspends and resumes it, and identifies it by its key.
     public let task: RequestTask
 
     private let blueprint: Blueprint

@@ -81,7 +81,7 @@ final class RetryRoom: Room {
     }
 }
 
-/// How many retries a manager makes in total: a share of its requests, so that clients do not flood a failing server.
+/// The limit of all retries of a manager: a share of its requests, so that clients do not flood a failing server.
 ///
 /// Every request adds ``share`` to the budget, and each retry costs 1. ``reserve`` is also available to a manager that
 /// has sent few requests, and is refilled at that rate per second.

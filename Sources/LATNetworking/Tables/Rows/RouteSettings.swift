@@ -25,7 +25,7 @@ public struct RouteSettings: Sendable {
     @Tracked public var redirects: RedirectPolicy?
     /// Whether responses come from a source other than the server.
     @Tracked public var simulation: SimulationRule?
-    /// Where the body of a response holds its success code.
+    /// The envelope around the data in responses, with its success codes.
     @Tracked public var envelope: EnvelopeChoice?
     /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
     @Tracked public var volatileParameters: [String]?
@@ -82,7 +82,7 @@ public struct RouteSettings: Sendable {
         }
     }
 
-    /// These settings; where they are unset, those of the other.
+    /// Returns these settings over others: a setting that is unset here comes from the other.
     func over(_ other: RouteSettings) -> RouteSettings {
         var merged = RouteSettings()
         merged.$timeout = $timeout.over(other.$timeout)
@@ -121,7 +121,7 @@ public struct RouteSettings: Sendable {
     }
 }
 
-/// Whether the body of a response holds its own success code: `envelope` of the table.
+/// Whether responses have an envelope with a success code: `envelope` of the table.
 public enum EnvelopeChoice: Hashable, Sendable {
     /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
     case none

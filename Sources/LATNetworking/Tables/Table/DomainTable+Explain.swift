@@ -3,7 +3,7 @@ public import HTTPCore
 
 /// One value of a route, and its source.
 public struct Explanation: Hashable, Sendable, CustomStringConvertible {
-    /// The key in the table, such as `timeout`, or `headers.X-App` for one of several.
+    /// The key in the table, such as `timeout`, or `headers.X-App` for one of the headers.
     public var setting: String
     /// The value as the table writes it; secrets are masked.
     public var value: String
@@ -114,7 +114,7 @@ extension DomainTable {
         return literals
     }
 
-    // MARK: Telling
+    // MARK: Explanations
 
     private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>) -> [Explanation] {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])

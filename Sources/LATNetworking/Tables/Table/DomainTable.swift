@@ -93,7 +93,7 @@ public struct DomainTable: Sendable {
     /// The names of all servers, in the order of the file.
     public var serverNames: [ServerName] { snapshot.servers.names }
 
-    /// The environments that the rows have, sorted.
+    /// The names of all environments in the rows, sorted.
     public var environmentNames: [String] { snapshot.environmentNames }
 
     /// The environment whose base URLs are used; `nil` for none. A domain without that environment uses its `baseURL`.

@@ -21,7 +21,6 @@ import Synchronization
 /// One thread waits for the kernel's file events (`inotify(7)`), which network file systems do not send for changes
 /// made on other machines. The thread ends, and its descriptors are closed, when the watcher is released. A rename of a
 /// directory above the file's own is noticed at the next change of the file.
-/// is noticed with the next change of the file.
 public final class DomainTableWatcher: Sendable {
     /// The result of a change of the file.
     public enum Event: Sendable {

@@ -96,7 +96,8 @@ final class WatchLoop: @unchecked Sendable {
             standing = .accepted
             state.report(.reloaded(table))
         } catch {
-            // An incomplete file is invalid for now; a complete one that lacks the environment is invalid for good.
+            // An invalid file may be incomplete, and is reported only if it stays so. A complete file that lacks the
+            // environment is reported at once.
             guard bytes == read || schedule.didDoubt(at: .now) else { return }
             bytes = read
             standing = .broken
@@ -108,9 +109,9 @@ final class WatchLoop: @unchecked Sendable {
 /// Decides when to read a file that changes: soon after the last of a burst of changes, but not while it is being
 /// written.
 struct ReloadSchedule {
-    /// The file is read when nothing has happened for this long,
+    /// The time without changes after which the file is read.
     static let quiet = Duration.milliseconds(10)
-    /// or at the latest this long after the first change.
+    /// The time after the first change when the file is read at the latest.
     static let patience = Duration.milliseconds(100)
     /// A writer that has neither written nor closed the file for this long is considered done.
     static let silentWriter = Duration.milliseconds(500)
@@ -132,7 +133,7 @@ struct ReloadSchedule {
         isBeingWritten = changes.contains(.unfinished)
     }
 
-    /// When to read the file; `nil` for not before the next change.
+    /// When to read the file; `nil` until the next change.
     var due: ContinuousClock.Instant? {
         guard let first, let last else { return doubtfulSince.map { $0 + Self.doubt } }
         if isBeingWritten { return last + Self.silentWriter }
