@@ -12,8 +12,9 @@ import Synchronization
 /// print(response.status, try response.json()["args"]["q"].string)
 /// ```
 ///
-/// A process may have any number of managers; they share nothing. A manager never has to be shut down: its engine ends
-/// when the manager is released and its last call has ended. Every method may be called from any thread.
+/// A process may have any number of managers, each with its own engine, connections and settings. A manager never has
+/// to be shut down: its engine ends when the manager is released and its last call has ended. Every method may be
+/// called from any thread.
 public final class CentralRequestManager: Sendable {
     /// The settings that the manager was created with.
     public let configuration: Configuration
