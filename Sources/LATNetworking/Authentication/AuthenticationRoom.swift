@@ -12,8 +12,7 @@ struct TokenSource: Sendable {
     let refreshPause: Duration
 }
 
-/// Has the authenticator put its token on each attempt, and renew it when the server rejects it, as ``RefreshState``
-/// decides.
+/// Has the authenticator put its token on each attempt, and renew a rejected one as ``RefreshState`` decides.
 final class AuthenticationRoom: Room {
     private struct State {
         var tokens: RefreshState
@@ -85,8 +84,7 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    /// Returns the request with its token, and the token's fields. These count as secret, whatever their names, so that
-    /// they stay with their origin.
+    /// Returns the request with its token, and the token's fields, which count as secret whatever their names.
     private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, token: HTTPHeaders) {
         do {
             var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }

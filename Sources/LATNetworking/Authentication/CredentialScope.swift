@@ -2,12 +2,10 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// The origins that may receive a manager's credentials: the secret fields that its header provider and authenticator
-/// set are sent to no other origin.
+/// The origins to which a manager sends the secret fields that its header provider and authenticator set.
 ///
-/// These are the origins of the base URL, of the table's domains with their mirrors, and those that the app names
-/// (``CentralRequestManager/Configuration/credentialOrigins``). A manager with none of these sends credentials to every
-/// origin.
+/// These are the origins of the base URL, of the table's domains with their mirrors, and
+/// ``CentralRequestManager/Configuration/credentialOrigins``. A manager with none of these sends to every origin.
 final class CredentialScope: Sendable {
     /// The fields that hold credentials, in addition to those that a row declares.
     let secrets: SecretHeaders

@@ -58,8 +58,7 @@ extension CentralRequestManager {
         return makeCall(request, details, progress: progress)
     }
 
-    /// Makes the call of a request. Its deadline counts from now, and the current accessories and event subscribers
-    /// watch it.
+    /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers watch it.
     ///
     /// - Parameter watch: the watch of the call that this one is a part of.
     func makeCall(

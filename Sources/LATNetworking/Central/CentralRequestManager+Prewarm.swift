@@ -10,8 +10,7 @@ extension CentralRequestManager {
     ///
     /// Nothing is sent on them, except one `HEAD` of `/` on each in clear text with libcurl 8. Existing idle
     /// connections count. One connection is enough where the server speaks HTTP/2. Pins, proxy and the number of
-    /// connections per host come from the domain's row. Only the domain's first address is connected to, not its
-    /// mirrors.
+    /// connections per host come from the domain's row. Mirrors are not connected to.
     ///
     /// - Parameters:
     ///   - domain: the name of a domain of the table, or an absolute URL.

@@ -25,8 +25,7 @@ extension CentralRequestManager {
 
     /// Creates ``shared`` with a configuration, before its first use.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when ``shared`` is already in use, or when the configuration is
-    ///   invalid.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for invalid settings, or when ``shared`` is already in use.
     public static func configureShared(_ configuration: Configuration) throws {
         try sharedState.withLock { state in
             guard !state.isUsed else {

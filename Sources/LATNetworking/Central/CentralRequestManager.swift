@@ -34,8 +34,7 @@ public final class CentralRequestManager: Sendable {
 
     /// Creates a manager and starts its engine.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` or ``NetworkError/Kind/unsupported`` for
-    ///   a configuration that cannot work.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` or ``NetworkError/Kind/unsupported`` for invalid settings.
     public convenience init(configuration: Configuration = Configuration()) throws {
         if let transport = configuration.transport {
             self.init(configuration, .custom(transport))
@@ -79,9 +78,8 @@ public final class CentralRequestManager: Sendable {
         set { address.url = newValue }
     }
 
-    /// Cancels all transfers, closes every connection and returns when the engine's thread has ended. Later calls fail
-    /// with ``NetworkError/Kind/shutDown``. Calling it is never required. Pending writes of the cache are completed,
-    /// for five seconds at most.
+    /// Cancels all transfers, closes every connection, completes the cache's writes within five seconds, and returns
+    /// when the engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
     public func shutdown() async {
         await reachability.shutdown()
         await engine?.shutdown()
@@ -98,8 +96,7 @@ public final class CentralRequestManager: Sendable {
     /// ```
     ///
     /// All of the manager's transfers share that thread, so **never block it**. Decoding runs on it too. Code that
-    /// blocks there on a semaphore until a call of the same manager ends waits forever. Tasks whose manager is released
-    /// continue on the global executor.
+    /// blocks there on a call of the same manager waits forever. Tasks of a released manager continue elsewhere.
     public var executor: (any TaskExecutor)? { engine?.executor }
 
     /// The numbers of live objects in the engine; `nil` with a custom transport.

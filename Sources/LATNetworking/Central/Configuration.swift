@@ -33,11 +33,9 @@ extension CentralRequestManager {
         /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
         /// the provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
-        /// Provides headers before each attempt; a request fails when this takes longer than its timeout. Default
-        /// `nil`.
+        /// Provides headers before each attempt; a request fails when this exceeds its timeout. Default `nil`.
         public var headerProvider: HeaderProvider?
-        /// Provides headers before each attempt, before ``headerProvider``. It is synchronous, so it costs no task.
-        /// Default `nil`.
+        /// Provides headers before each attempt and before ``headerProvider``; costs no task. Default `nil`.
         public var immediateHeaderProvider: ImmediateHeaderProvider?
         /// Origins besides the manager's own that may receive credentials, such as `https://api.example.org`. The
         /// fields of ``secretHeaders`` that a header provider sets, and those of the ``authenticator``, are sent only
@@ -58,14 +56,12 @@ extension CentralRequestManager {
         public var resolver: (any FailureResolver)?
         /// The most times that the resolver may have a call sent again. Default 1.
         public var maxReplays = 1
-        /// Seals the content of requests and opens that of responses. Default `nil`: content is sent and received as it
-        /// is.
+        /// Seals the content of requests and opens that of responses. Default `nil`: content is not sealed.
         public var sealer: (any Sealer)?
         /// Sealers by name, for the rows of the table (`sealer: "name"`) and single requests
         /// (``HTTPRequest/sealing``). Default none.
         public var sealers: [String: any Sealer] = [:]
-        /// Whether the cache stores sealed responses as received and opens them at each read, instead of storing the
-        /// opened content. Default `false`.
+        /// Whether the cache stores sealed responses and opens them at each read. Default `false`: it opens them first.
         public var cachesSealed = false
         /// Signs requests just before they are sent. Default `nil`: they are sent unsigned.
         public var signer: (any RequestSigner)?
@@ -84,29 +80,24 @@ extension CentralRequestManager {
         /// How long an address of a domain is skipped after connecting to it failed; its mirrors are used instead. Then
         /// one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
-        /// Fields that hold secrets; they never follow a redirect to another origin. Default
-        /// ``SecretHeaders/standard``.
+        /// Fields that hold secrets and never follow a redirect to another origin. Default ``SecretHeaders/standard``.
         public var secretHeaders = SecretHeaders.standard
         /// How parameters that do not go into the query are encoded as a body. Default ``ParameterEncoding/json``.
         public var parameterEncoding = ParameterEncoding.json
         /// Whether redirects are followed. Default: at most 20 hops.
         public var redirects = RedirectPolicy.follow(limit: 20)
-        /// Called before each hop of a redirect; may change or refuse it. Default `nil`: every hop that the rules allow
-        /// is made.
+        /// Called before each hop of a redirect; may change or refuse it. Default `nil`: every permitted hop is made.
         public var redirectHandler: RedirectHandler?
-        /// Whether a redirect from https to http is followed. Default `false`: it fails with
-        /// ``NetworkError/Kind/redirect``.
+        /// Whether redirects from https to http are followed. Default `false`: ``NetworkError/Kind/redirect``.
         public var followsInsecureRedirects = false
         /// How often an idempotent request is retried after a network failure. Default 0. A dead connection from the
         /// pool is replaced once regardless of this, when that is safe.
         public var retries = 0
         /// How reachability is determined, and whether calls wait for it.
         public var reachability = ReachabilityConfiguration()
-        /// When a request is retried, and after which delay. Default `RetryPolicy()`, with ``retries`` as its number of
-        /// retries.
+        /// When a request is retried, and after which delay. Default `RetryPolicy()` with ``retries`` retries.
         public var retryPolicy = RetryPolicy()
-        /// How many retries the manager makes in total. Default: one for every five requests, and ten per second; `nil`
-        /// for no limit.
+        /// The most retries of the manager in total; `nil`: no limit. Default: 1 per 5 requests, and 10 per second.
         public var retryBudget: RetryBudget? = RetryBudget()
         /// The time limit of a whole call, including retries, waits and queues. Default `nil`: none.
         public var deadline: Duration?
@@ -122,25 +113,23 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache belongs to one user or is shared by several, for ``CachePolicy/http``. Default
-        /// ``CacheMode/private``.
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default ``CacheMode/private``.
         public var cacheMode = CacheMode.private
         /// The store of the responses. Default `nil`: a store of the SDK according to ``cacheStorage`` and
         /// ``cacheDirectory``, created when a request first needs it.
         public var cacheStore: (any CacheStore)?
         /// Where responses are kept. Default ``CacheStorageKind/memoryAndDisk``.
         public var cacheStorage = CacheStorageKind.memoryAndDisk
-        /// The directory of the store on disk, created at the first write. Default `nil`: `$XDG_CACHE_HOME/<program>`,
-        /// or `~/.cache/<program>`.
+        /// The disk store's directory. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It is
+        /// created at the first write.
         public var cacheDirectory: String?
         /// How long a request waits for a look-up in the store, so that a slow disk, or another process that locks the
         /// index, does not delay it further. The request then continues as if nothing were stored. A request that may
         /// use nothing but the cache waits one second. Default 20 ms.
         public var cacheLookUpTimeout: Duration = .milliseconds(20)
         /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a
-        /// request with credentials is used for the same credentials only, all others for everybody.
-        /// ``CentralRequestManager/Cache/partition`` changes it later, ``HTTPRequest/cachePartition`` sets it for one
-        /// request.
+        /// request with credentials is used for the same credentials only, all others for everybody. Change it later
+        /// with ``CentralRequestManager/Cache/partition``, or for one request with ``HTTPRequest/cachePartition``.
         public var cachePartition: String?
         /// The app's version of the stored data; entries of other versions are not found. Default 1.
         public var cacheVersion = 1

@@ -63,8 +63,7 @@ extension CentralRequestManager.Cache {
         return try await explain(request)
     }
 
-    /// Explains what the cache would do with a request now, and why, taking into account its credentials and the fields
-    /// that `Vary` names.
+    /// Explains what the cache would do with a request now, and why. Its credentials and `Vary`'s fields count.
     public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
         let manager = try living()
         let call = manager.makeCall(manager.located(request))

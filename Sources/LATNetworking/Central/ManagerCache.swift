@@ -34,8 +34,7 @@ extension CentralRequestManager {
         let storage: CacheStorage
         let manager: @Sendable () -> CentralRequestManager?
 
-        /// The user whose responses are stored and found from the next call on; `nil` for responses that all users
-        /// share.
+        /// The user whose responses are stored and found from the next call on; `nil` for those that all users share.
         public var partition: String? {
             get { storage.partition }
             nonmutating set { storage.partition = newValue }
@@ -104,8 +103,7 @@ extension CentralRequestManager {
             return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.seconds)))
         }
 
-        /// Evicts entries down to the limits, deletes unreferenced data, and returns the number and size of what was
-        /// removed.
+        /// Evicts entries down to the limits, deletes unreferenced data, and returns how much that was.
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 

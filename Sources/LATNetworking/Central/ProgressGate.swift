@@ -43,8 +43,7 @@ final class ProgressGate: Sendable {
 private final class ProgressFilter: Sendable {
     private let last = Mutex<TransferProgress?>(nil)
 
-    /// Whether to forward an event. A change of direction always counts: after a 303 the transfer of interest is the
-    /// response.
+    /// Whether to forward an event. A change of direction always counts: after a 303 the response is of interest.
     func admits(_ event: TransferProgress) -> Bool {
         last.withLock { last in
             if let before = last, before.direction == event.direction, event.completed < before.completed {

@@ -19,8 +19,7 @@ public final class RequestTask: Sendable, Hashable {
     /// Identifies the call within the process.
     public var key: String { call.key }
 
-    /// Ends the call with ``NetworkError/Kind/cancelled``, whatever it waits for. Does nothing once its terminal event
-    /// is being delivered.
+    /// Ends the call with ``NetworkError/Kind/cancelled``, whatever it waits for. No effect once ``isFinished``.
     public func cancel() { call.cancel() }
 
     /// Suspends the transfer. A running one pauses and keeps its connection; a waiting one does not start. The total

@@ -13,8 +13,7 @@ final class TableSource: Sendable {
     private let storage: Storage
     private let kept: Mutex<DomainTable?>
 
-    /// A table that was read from a file is watched. If the system cannot watch the file, the table stays fixed, and
-    /// the observer gets the error.
+    /// Watches the file of a table. If the system cannot, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
         let report = observer ?? Self.reportRejected
         kept = Mutex(table)

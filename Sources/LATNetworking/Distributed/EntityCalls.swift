@@ -122,8 +122,7 @@ extension CentralRequestManager {
     ///
     /// - Parameters:
     ///   - server: the name of the row.
-    ///   - parameters: those that the path names in braces fill the path, the others go into the query or the body.
-    ///     Default none.
+    ///   - parameters: fill the names in braces of the path; the others go into the query or the body. Default none.
     ///   - files: parts of a multipart body. Default none.
     ///   - cache: the cache policy; `nil`, the default, for the row's.
     ///   - timeout: the total timeout; `nil`, the default, for the row's.

@@ -154,11 +154,9 @@ extension EntityRequest {
         return try await manager.reply(to: try call.plan(), as: Model.self, progress: call.progressHandler)
     }
 
-    /// The replies as they arrive: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first (see
-    /// ``HTTPResponse/source``).
+    /// The replies as they arrive: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first.
     ///
-    /// When the network fails after a cached reply, the sequence first delivers that reply and then throws. Without a
-    /// cached reply it throws at once.
+    /// When the network fails after a cached reply, the sequence delivers that reply before it throws.
     public func replies(on manager: CentralRequestManager = .shared) -> AsyncThrowingStream<Reply<Model>, any Error> {
         let call = call
         return AsyncThrowingStream { continuation in

@@ -14,8 +14,7 @@ public import HTTPCore
 /// An extension makes an existing type an entity. The entity is read when the request is started; later changes do not
 /// affect that request. Starting an entity twice sends two requests.
 public protocol RequestEntity: EntityRequest {
-    /// The type that the response is decoded to. Default ``JSONValue``. Use an optional, or ``Empty``, when there may
-    /// be no content.
+    /// The type that the response is decoded to. Default ``JSONValue``. An optional or ``Empty`` allows no content.
     associatedtype Model: Decodable & Sendable = JSONValue
 
     /// Where the request goes: a row of the table, a domain with a path, or a URL.
@@ -79,8 +78,7 @@ public struct RequestOptions: Sendable {
     public var maxReceiveRate: Int64?
     /// The most bytes sent per second (``HTTPRequest/maxSendRate``). Default `nil`: the manager's limit.
     public var maxSendRate: Int64?
-    /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
-    /// call's are sent. Default `false`.
+    /// Whether the headers of manager, table and provider are left out of the request. Default `false`.
     public var replacesGlobalHeaders: Bool
     /// The `Idempotency-Key`, by which the server recognizes a retry as the same request. Default `nil`.
     public var idempotencyKey: String?

@@ -63,8 +63,7 @@ open class RequestModel<Model: Decodable & Sendable> {
 
     /// Makes the delivered model from the decoded reply: completes, sorts or checks it. Default: the decoded model.
     ///
-    /// Runs before delivery, away from the caller. It is a class method, because the object may have changed or been
-    /// released by then.
+    /// Runs before delivery, away from the caller. A class method, because the object may be changed or gone by then.
     ///
     /// - Throws: any error; the outcome is then ``RequestModelOutcome/networkError(_:)``, with a ``NetworkError`` as it
     ///   is and any other error as ``NetworkError/Kind/decoding(path:)``.
@@ -127,8 +126,7 @@ open class RequestModel<Model: Decodable & Sendable> {
 public enum RequestModelOutcome<Model: Sendable>: Sendable {
     /// The server reported success.
     case success(Reply<Model>)
-    /// The server answered and reported a failure, by its envelope's code or by the success judge. The error holds the
-    /// response.
+    /// The server reported a failure, by its envelope's code or by the success judge. The error holds the response.
     case failure(BusinessFailure, NetworkError)
     /// Any other failure: the network, the status, the decoding, a cancellation. The error holds the response,
     /// including its body, if there was one.
@@ -177,12 +175,10 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
     /// Where the request goes.
     public var route: Route { blueprint.route }
 
-    /// Cancels this call. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``, unless it has already
-    /// ended.
+    /// Cancels this call, unless it has ended. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``.
     public func cancel() { task.cancel() }
 
-    /// Sends the same request once more, as a new call with its own outcome for the same closure and delegate. May be
-    /// called from inside them.
+    /// Sends the same request once more, as a new call with its own outcome. Closure and delegate may call this.
     @discardableResult
     public func restart() -> RequestModelCall { blueprint.start() }
 

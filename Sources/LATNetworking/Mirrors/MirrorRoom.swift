@@ -2,8 +2,7 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// Tries the next address of a domain when connecting to one fails, skips the failed address for a while, and then
-/// returns to the first.
+/// Tries a domain's next address when connecting to one fails, and skips the failed one for a while.
 final class MirrorRoom: Room {
     /// How long an address is skipped after connecting to it failed.
     private let memory: Duration

@@ -5,8 +5,7 @@ import Platform
 /// Follows redirects, hop by hop, as ``RedirectRule`` decides.
 ///
 /// The engine collects a redirect's body when it is short and arrives soon, so that the connection can serve the next
-/// hop. Any other redirect has a stream as its body, which is abandoned when the redirect is followed and read when it
-/// is not.
+/// hop. Otherwise the body is a stream, which is abandoned when the redirect is followed, and read when it is not.
 struct RedirectRoom: Room {
     let policy: RedirectPolicy
     let rule: RedirectRule
@@ -83,8 +82,7 @@ struct RedirectRoom: Room {
         case .stop: return nil
         case .refuse(let reason): throw RedirectRule.refusal(reason, request, response)
         case .follow(var changed):
-            // The handler's fields are meant for the origin of `next`. When the handler changes the origin, secrets are
-            // removed.
+            // The handler's fields are meant for the origin of `next`; for another origin, secrets are removed.
             guard URLReference.origin(of: changed.url) != URLReference.origin(of: next.url) else { return changed }
             try rule.restrict(&changed, from: next.url, request, response)
             try rule.restrict(&changed, from: response.url, request, response)

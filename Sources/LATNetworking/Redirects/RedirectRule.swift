@@ -12,8 +12,7 @@ struct RedirectRule {
 
     /// Returns the request that follows a response.
     ///
-    /// - Returns: `nil` when the response is not a redirect to follow, by its status or for lack of `Location`. The
-    ///   call then ends with it.
+    /// - Returns: `nil` when the response is not a redirect to follow, by its status or for lack of `Location`.
     /// - Throws: ``NetworkError/Kind/redirect`` for a redirect that must not be followed.
     func next(after response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPRequest? {
         // The first non-empty field counts, as in curl.

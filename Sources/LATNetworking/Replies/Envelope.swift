@@ -119,8 +119,7 @@ public struct EnvelopeRule: Hashable, Sendable {
     }
 }
 
-/// A failure that the server reported: its envelope's code is not a success code, or the success judge rejected the
-/// response.
+/// A failure that the server reported: no success code in its envelope, or a rejection by the success judge.
 public struct BusinessFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code as text; empty when the response had none.
     public let code: String

@@ -11,8 +11,7 @@ public struct Reply<Model: Sendable>: Sendable {
     public let envelope: Envelope?
 }
 
-/// Decides whether a response is a success for a call of the central API: status 2xx, or 304, which confirms that the
-/// caller's copy is current.
+/// Decides whether a response is a success: status 2xx, or 304, which confirms that the caller's copy is current.
 enum Verdict {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20

@@ -98,8 +98,7 @@ struct ReplyDecoder: Sendable {
     }
 }
 
-/// Decides whether a response with status 2xx is a success; receives the response and its body as JSON, `null` for a
-/// body that is not JSON.
+/// Decides whether a 2xx response is a success, from the response and its body as JSON (`null` when it is not JSON).
 public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document: JSONValue) -> Bool
 
 extension HTTPResponse {

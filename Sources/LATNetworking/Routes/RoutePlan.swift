@@ -11,8 +11,7 @@ import Synchronization
 /// Route("GET", url: "https://example.org/users/{id}") // no table
 /// ```
 ///
-/// A name in braces in the path is replaced by the parameter of that name, percent-encoded; that parameter is then sent
-/// nowhere else.
+/// A name in braces in the path is replaced by the percent-encoded parameter of that name, which is not sent elsewhere.
 public struct Route: Hashable, Sendable {
     enum Target: Hashable, Sendable {
         case server(ServerName)
@@ -104,8 +103,7 @@ final class RoutePlan: Sendable {
         target = .url(template)
     }
 
-    /// Returns the addresses to try, the preferred one first, and, for a simulation, the filled path after the base
-    /// URL.
+    /// Returns the addresses to try, the preferred one first, and, for a simulation, the filled path alone.
     func addresses(
         _ values: PathValues, isSimulated: Bool
     ) throws(NetworkError) -> (addresses: [String], filledPath: String?) {

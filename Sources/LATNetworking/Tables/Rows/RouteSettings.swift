@@ -35,8 +35,7 @@ public struct RouteSettings: Sendable {
     @Tracked public var sealing: SealingPolicy?
     /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
     @Tracked public var compressesBody: Bool?
-    /// Header fields that hold secrets, in addition to those of every manager. For `defaults` and domains only; both
-    /// apply.
+    /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both apply.
     @Tracked public var secretHeaders: [String]?
     /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets.
     public var headers = HTTPHeaders()

@@ -4,8 +4,7 @@ public import HTTPCore
 public struct DomainRow: Sendable {
     /// The URL that paths are joined to. Its own path and query are kept.
     @Tracked public var baseURL: String?
-    /// The URLs of each environment: its base URL, then its mirrors. An environment that is missing here uses
-    /// ``baseURL`` and ``mirrors``.
+    /// The URLs of each environment, the base URL first. Other environments use ``baseURL`` and ``mirrors``.
     public var environments: [String: [String]] = [:] {
         didSet { environmentOrigins = environmentOrigins.filter { environments[$0.key] == oldValue[$0.key] } }
     }
@@ -33,8 +32,7 @@ public struct ServerRow: Sendable {
     @Tracked public var path: String?
     /// The method, for routes that set none. Default `nil`.
     @Tracked public var method: HTTPMethod?
-    /// Whether ``path`` may be an absolute URL, which bypasses the domain's base URL but sends the domain's headers.
-    /// Default `nil`, which means no.
+    /// Whether ``path`` may be an absolute URL, which then gets the domain's headers. Default `nil`, which means no.
     @Tracked public var allowsAbsolute: Bool?
     /// The settings of this call.
     public var settings = RouteSettings()

@@ -16,8 +16,7 @@ extension DomainTable {
 
     /// Adds a row of `domains`, or replaces the one of this name.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an invalid address, pin or header. The table is then
-    ///   unchanged.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an invalid address, pin or header; nothing changes then.
     public mutating func setDomain(_ name: DomainName, _ row: DomainRow) throws(NetworkError) {
         guard let base = row.baseURL else {
             throw .invalidRequest("the domain \"\(name)\" has no base URL; set row.baseURL")

@@ -2,8 +2,7 @@ import DomainTableFormat
 import FoundationEssentials
 public import HTTPCore
 
-/// The table of an app's domains and API calls: their base URLs, paths and settings. It is usually read from a file,
-/// `Config/domains.json5`.
+/// The domains and API calls of an app, with their URLs and settings, usually read from `Config/domains.json5`.
 ///
 /// ```swift
 /// var table = try DomainTable(contentsOf: "Config/domains.json5")
@@ -33,8 +32,7 @@ public struct DomainTable: Sendable {
     ///   - path: the file; messages name it as given.
     ///   - environment: the environment; `nil` for none. Default: the value of `LAT_ENVIRONMENT`.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for an unreadable or invalid file, with a ``DomainTableError`` as
-    ///   ``NetworkError/underlying`` that lists all problems; ``NetworkError/Kind/unknownName`` for an environment that
-    ///   no row has.
+    ///   its ``NetworkError/underlying`` error; ``NetworkError/Kind/unknownName`` for an environment that no row has.
     public init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess
     ) throws(NetworkError) {
@@ -189,8 +187,7 @@ public struct DomainTable: Sendable {
 
     /// Takes over the rows of a newly read file; what was set in code is kept.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment. The table is then
-    ///   unchanged.
+    /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
     mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
         var copy = self
         copy.change { contents in

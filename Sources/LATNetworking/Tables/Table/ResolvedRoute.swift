@@ -78,8 +78,7 @@ public struct ResolvedRoute: Sendable {
     /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
     public var isAbsolute: Bool { storage.isAbsolute }
 
-    /// The domain and its base URLs in one text, so that the memory of failed addresses starts anew when the row
-    /// changes.
+    /// The domain and its base URLs in one text, so that failed addresses are forgotten when the row changes.
     var key: String { storage.key }
 
     var bases: [RouteBase] { storage.bases }

@@ -106,8 +106,7 @@ final class WatchLoop: @unchecked Sendable {
     }
 }
 
-/// Decides when to read a file that changes: soon after the last of a burst of changes, but not while it is being
-/// written.
+/// Decides when to read a changed file: soon after the last of a burst of changes, but not while it is written.
 struct ReloadSchedule {
     /// The time without changes after which the file is read.
     static let quiet = Duration.milliseconds(10)
