@@ -80,8 +80,8 @@ final class Corridor: Sendable {
         guard !all.contains(.seal) || !furnished.cachesSealed else {
             throw NetworkError(
                 .cache,
-                message: "the cache keeps the responses to this request sealed (cachesSealed), found only by the "
-                    + "sealed request, which is made when it is sent",
+                message: "the cache keeps the responses to this request sealed (cachesSealed) under a key "
+                    + "of the sealed request, which is made only when it is sent",
                 request: call.request)
         }
         var rooms = all.intersection(
