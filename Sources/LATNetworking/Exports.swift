@@ -1,6 +1,6 @@
-// What a call takes and gives lives in the modules below; `import LATNetworking` is enough to name it.
+// A call takes and returns types of these modules; `import LATNetworking` is enough to name them.
 @_exported public import CurlTransport
 @_exported public import HTTPCore
 @_exported public import ResponseCache
-// Where a table's values stand, and what is wrong with one, are part of what a table tells.
+// A table reports source positions and errors as values of this module.
 @_exported public import DomainTableFormat

@@ -133,7 +133,7 @@ import Testing
         server.forgetRequests()
         let loop = await failure { try await manager.startRequest("GET", server.url("/loop/a")) }
         #expect(loop?.kind == .redirect)
-        #expect(loop?.message.contains("circle") == true)
+        #expect(loop?.message.contains("form a loop") == true)
         #expect(server.requestCount == 4)
 
         server.forgetRequests()

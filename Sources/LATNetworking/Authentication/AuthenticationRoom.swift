@@ -2,9 +2,9 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// What has tokens: the app's ``Authenticator``, and the manager it is handed.
+/// The source of tokens: the app's ``Authenticator``, and the manager that it is given.
 struct TokenSource: Sendable {
-    /// A request with the present token.
+    /// Returns a request with the current token.
     let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest
     let isRejected: @Sendable (HTTPResponse, _ to: HTTPRequest) async -> Bool
     let refresh: @Sendable () async throws -> Void
@@ -12,7 +12,7 @@ struct TokenSource: Sendable {
     let refreshPause: Duration
 }
 
-/// Has the authenticator put its token on each attempt, and renew it when it is refused, as ``RefreshState`` says.
+/// Has the authenticator put its token on each attempt, and renew a rejected one as ``RefreshState`` decides.
 final class AuthenticationRoom: Room {
     private struct State {
         var tokens: RefreshState
@@ -64,12 +64,12 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    /// What the authenticator has set.
+    /// The fields that the authenticator has set.
     private static func fields(of headers: HTTPHeaders, besides own: HTTPHeaders) -> HTTPHeaders {
         HTTPHeaders(headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
     }
 
-    /// Waits for a renewal that is under way.
+    /// Waits for a running renewal. Returns the current epoch.
     private func epoch(for call: Call) async throws -> Int {
         while true {
             let (waiter, epoch) = state.withLock { state -> (Waiter<Void>?, Int) in
@@ -84,7 +84,7 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    /// The request with its token, and the fields that are the token: they stay with their origin, whatever their names.
+    /// Returns the request with its token, and the token's fields, which count as secret whatever their names.
     private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, token: HTTPHeaders) {
         do {
             var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
@@ -104,7 +104,7 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    /// What a refusal leads to: `true` for one more attempt, `false` for its delivery.
+    /// Decides after a rejection: `true` sends the request once more, `false` delivers the response.
     private func isReplayed(
         _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ call: Call
     ) async throws -> Bool {
@@ -136,7 +136,7 @@ final class AuthenticationRoom: Room {
         }
     }
 
-    /// Renews the token in a task of its own, which no caller's cancellation reaches.
+    /// Renews the token in a task of its own, so that no caller's cancellation ends it.
     private func renew() {
         let scope = CallScope.renewing.union([ObjectIdentifier(self)])
         let limit = tokens.refreshTimeout
@@ -182,11 +182,11 @@ final class AuthenticationRoom: Room {
     }
 }
 
-/// Which requests carry which token, when it is renewed, and who waits for that. A pure state machine, so that any
-/// number of refused requests is one renewal.
+/// Decides which requests carry which token, when it is renewed, and which requests wait. A pure state machine, so that
+/// any number of rejected requests cause one renewal.
 ///
-/// An *epoch* ends with each renewal, whether it succeeded or not. A request notes the epoch it was sent in: refused in
-/// an older one, it was refused for a token that is gone, which is no reason to renew the present one.
+/// An *epoch* ends with each renewal, whether it succeeded or not. A request notes the epoch in which it was sent. If
+/// it is rejected in a later epoch, it carried an old token, which is no reason to renew the current one.
 struct RefreshState: Sendable {
     private enum Phase: Hashable {
         case idle
@@ -194,49 +194,49 @@ struct RefreshState: Sendable {
     }
 
     enum Start: Hashable {
-        /// Send it; it belongs to this epoch.
+        /// Send the request in this epoch.
         case send(epoch: Int)
-        /// The token is being renewed: wait for the end.
+        /// The token is being renewed: wait for the result.
         case wait
     }
 
     enum Rejection: Hashable {
-        /// Renew the token; this caller starts it, and waits like the others.
+        /// Renew the token: this caller starts the renewal, and waits like the others.
         case refresh
-        /// It is being renewed: wait for the end.
+        /// The token is being renewed: wait for the result.
         case wait
-        /// It was renewed meanwhile: send again.
+        /// The token was renewed since the request was sent: send it again.
         case replay
-        /// Renewing was tried and brought nothing: deliver the refusal.
+        /// A renewal did not help: deliver the response.
         case deliver
-        /// Renewing was tried meanwhile and failed: deliver that.
+        /// A renewal failed since the request was sent: deliver that failure.
         case fail
     }
 
-    /// How long after a renewal that did not help no other is tried.
+    /// The pause after a renewal that did not help, in which no other starts.
     let pause: Duration
     private var phase = Phase.idle
     private(set) var epoch = 0
     private var isRenewed = true
-    /// Whether a request of this epoch was accepted, so that its token was good once.
+    /// Whether a request of this epoch was accepted, so that its token has worked.
     private var isProven = true
     private var endedAt = Duration.zero
 
     init(pause: Duration) { self.pause = pause }
 
-    /// A request wants to be sent.
+    /// Decides about a request that is to be sent.
     mutating func start() -> Start { phase == .refreshing ? .wait : .send(epoch: epoch) }
 
-    /// A request was accepted.
+    /// Notes that a request was accepted.
     mutating func accepted(epoch: Int) {
         if epoch == self.epoch { isProven = true }
     }
 
-    /// A request was refused.
+    /// Decides about a request that was rejected.
     ///
-    /// - Parameter isReplay: it has been sent again already.
+    /// - Parameter isReplay: whether it has already been sent again.
     mutating func rejected(epoch: Int, isReplay: Bool, at now: Duration) -> Rejection {
-        // A request that was refused with the new token too is not sent a third time.
+        // A request that was rejected with the new token too is not sent a third time.
         if isReplay { return .deliver }
         if phase == .refreshing { return .wait }
         if epoch < self.epoch { return isRenewed ? .replay : .fail }
@@ -245,7 +245,7 @@ struct RefreshState: Sendable {
         return .refresh
     }
 
-    /// The renewal is over.
+    /// Notes the end of a renewal.
     mutating func finished(isRenewed: Bool, at now: Duration) {
         phase = .idle
         epoch += 1

@@ -2,13 +2,12 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// The origins that a manager's credentials may go to: what its header provider and authenticator set of secret fields
-/// is sent to these and to no other.
+/// The origins to which a manager sends the secret fields that its header provider and authenticator set.
 ///
-/// They are the manager's own: its base URL, the domains of its table with their mirrors, and those that the app names
-/// (``CentralRequestManager/Configuration/credentialOrigins``). A manager with none of these sends them to every origin.
+/// These are the origins of the base URL, of the table's domains with their mirrors, and
+/// ``CentralRequestManager/Configuration/credentialOrigins``. A manager with none of these sends to every origin.
 final class CredentialScope: Sendable {
-    /// The fields that hold credentials, besides those that a row declares.
+    /// The fields that hold credentials, in addition to those that a row declares.
     let secrets: SecretHeaders
 
     private let named: [String]
@@ -17,12 +16,12 @@ final class CredentialScope: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// What the origins were found in.
+        /// The table and base URL that the origins were computed from.
         var snapshot: TableSnapshot?
         var baseURL: String?
         /// `nil` for every origin.
         var origins: Set<String>?
-        /// Whether an address is meant, by its scheme and authority as they are written.
+        /// The result by scheme and authority, as they are written.
         var known: [Substring: Bool] = [:]
         var isMade = false
     }
@@ -37,9 +36,9 @@ final class CredentialScope: Sendable {
         self.table = table
     }
 
-    /// Whether credentials may go to a URL.
+    /// Whether a URL may receive credentials.
     func includes(_ url: String, of call: Call) -> Bool {
-        // A server that stands in for the real one is the app's own choice.
+        // A simulation's server is the app's own choice.
         if call.details.simulation != nil { return true }
         let snapshot = table()?.current
         let baseURL = baseURL()
@@ -60,7 +59,7 @@ final class CredentialScope: Sendable {
         }
     }
 
-    /// Scheme and authority as they are written: what comes before the path.
+    /// Scheme and authority as they are written: the part before the path.
     private static func authority(of url: String) -> Substring {
         let bytes = url.utf8
         guard var index = bytes.firstIndex(of: UInt8(ascii: "/")) else { return url[...] }

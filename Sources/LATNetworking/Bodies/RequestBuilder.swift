@@ -1,11 +1,11 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Makes requests of their parts: address, parameters, files and body put together.
+/// Composes requests from address, parameters, files and body.
 enum RequestBuilder {
     /// Puts parameters, files and body into a request.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what does not fit together.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for content that cannot be combined.
     static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
         request.body = content.body
         if !content.files.isEmpty {
@@ -21,9 +21,9 @@ enum RequestBuilder {
         }
     }
 
-    /// Parameters as the members of a JSON object.
+    /// Returns parameters as the members of a JSON object.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the one that does not encode.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the parameter that cannot be encoded.
     static func encoded(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
         do {
             return try EncodedMembers(parameters: parameters)
@@ -32,9 +32,9 @@ enum RequestBuilder {
         }
     }
 
-    /// The properties of an entity as the members of a JSON object.
+    /// Returns the properties of an entity as the members of a JSON object.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they do not encode, or not to an object.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
     static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
         let text: String
         do {
@@ -43,24 +43,24 @@ enum RequestBuilder {
         } catch {
             throw doesNotEncode(error)
         }
-        throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)) and not to an object; \(advice)")
+        throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)), not to an object; \(advice)")
     }
 
     static func doesNotEncode(_ error: any Error) -> NetworkError {
         let reason =
             if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else { "\(error)" }
-        return NetworkError(.invalidRequest, message: "the parameters do not encode: \(reason)", underlying: error)
+        return NetworkError(.invalidRequest, message: "the parameters cannot be encoded: \(reason)", underlying: error)
     }
 
     // MARK: Addresses
 
-    /// The URL itself when it is absolute, else the base URL with the path joined to it by exactly one slash.
+    /// Returns the URL itself when it is absolute, otherwise the base URL joined with the path by exactly one slash.
     static func absoluteURL(_ url: String, base: String?) -> String {
         guard let base, !base.isEmpty, !isAbsolute(url) else { return url }
         return join(base, url)
     }
 
-    /// The base's path and query are kept; a query of the path comes after the base's.
+    /// Keeps the base's path and query; the path's query follows the base's.
     static func join(_ base: String, _ path: String) -> String {
         let fragmentless = base.prefix { $0 != "#" }
         var stem = Substring(fragmentless.prefix { $0 != "?" })
@@ -78,7 +78,7 @@ enum RequestBuilder {
         return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
     }
 
-    /// Whether a URL begins with a scheme.
+    /// Whether a URL starts with a scheme and `://`.
     static func isAbsolute(_ url: String) -> Bool {
         guard let end = url.firstRange(of: "://") else { return false }
         let scheme = url[..<end.lowerBound]
@@ -118,7 +118,7 @@ enum RequestBuilder {
         case .multipart:
             try setParts([], members ?? EncodedMembers(), on: &request)
         case .encoded, .data, .file, .stream:
-            // The body is spoken for, so the parameters go into the query.
+            // The call has a body of its own, so the parameters go into the query.
             if let members { appendQuery(members, to: &request) }
         }
     }
@@ -142,7 +142,7 @@ enum RequestBuilder {
     }
 }
 
-/// What goes into the query or the body, not yet encoded.
+/// The content of the query or the body, not yet encoded.
 struct RequestContent: Sendable {
     var members: EncodedMembers?
     var files: [UploadFile] = []

@@ -1,6 +1,6 @@
 public import HTTPCore
 
-/// Puts a token on requests, and renews it when the server refuses it.
+/// Puts a token on requests, and renews it when the server rejects it.
 ///
 /// ```swift
 /// actor Session: Authenticator {
@@ -12,40 +12,40 @@ public import HTTPCore
 /// configuration.authenticator = session
 /// ```
 ///
-/// However many requests are refused at once, the token is renewed once. Each of them is then sent again, once, with
-/// the new token and with headers and parameters that the providers give anew. Requests that are started meanwhile wait
-/// for it. A renewal that throws, or takes longer than ``refreshTimeout``, ends those that wait with
-/// ``NetworkError/Kind/authentication``; the cancellation of one of them leaves the renewal alone. A request
-/// that is refused with the new token, too, gets its answer as it came.
+/// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with
+/// the new token and with fresh headers and parameters from the providers. Requests that start during the renewal wait
+/// for it. If the renewal throws, or takes longer than ``refreshTimeout``, the waiting requests fail with
+/// ``NetworkError/Kind/authentication``. Cancelling one of them does not cancel the renewal. If the server rejects the
+/// new token too, the request ends with that response.
 ///
-/// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``, and
-/// only an answer of an origin that it was sent to renews it. A request that may have had its effect, a `POST` that was
-/// redirected for one, is not sent again.
+/// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``,
+/// and only a response from an origin that received the token triggers a renewal. A request that may already have taken
+/// effect, such as a redirected `POST`, is not sent again.
 ///
-/// ``refresh()`` may send requests through the same manager: they go past the authenticator, and past barriers. That is
-/// known by the task, so a renewal that hands its work to a detached task or a queue sets
-/// ``HTTPRequest/authenticates`` to `false` in it.
+/// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. The SDK
+/// recognizes them by their Swift task, so a renewal that hands its work to a detached task or a queue must set
+/// ``HTTPRequest/authenticates`` to `false` on its requests.
 public protocol Authenticator: Sendable {
-    /// Puts the present token on a request, before each attempt.
+    /// Puts the current token on a request, before each attempt.
     ///
-    /// - Throws: anything; the call then fails with ``NetworkError/Kind/provider`` and nothing is sent.
+    /// - Throws: any error; the call then fails with ``NetworkError/Kind/provider`` and nothing is sent.
     func apply(to request: inout HTTPRequest) async throws
 
-    /// Whether the server refused the token. Default: its status is 401.
+    /// Whether the response says that the server rejected the token. Default: its status is 401.
     func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool
 
-    /// Renews the token. Called once at a time. Implement this, or ``refresh(using:)``.
+    /// Renews the token. Never called concurrently. Implement this, or ``refresh(using:)``.
     func refresh() async throws
 
-    /// Renews the token with the manager whose request was refused, so that an authenticator may be made before its
-    /// manager. Called once at a time. Default: ``refresh()``.
+    /// Renews the token through the manager whose request was rejected, so that an authenticator can be created before
+    /// its manager. Never called concurrently. Default: ``refresh()``.
     func refresh(using manager: CentralRequestManager) async throws
 
-    /// The longest a renewal takes. Default 30 s.
+    /// The time limit of a renewal. Default 30 s.
     var refreshTimeout: Duration { get }
 
-    /// How long after a renewal that failed, or brought a token that was refused at once, no other is tried; requests
-    /// that are refused in that time get their answer, or the failure, at once. Default 1 s.
+    /// The pause after a renewal that failed, or whose token was rejected at once. A request that is rejected during
+    /// the pause ends at once, with the response or with the renewal's failure. Default 1 s.
     var refreshPause: Duration { get }
 }
 
@@ -53,13 +53,13 @@ extension Authenticator {
     /// Whether the status is 401.
     public func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool { response.status == 401 }
 
-    /// Fails: there is nothing to renew a token with.
+    /// Throws ``NetworkError/Kind/authentication``, because there is nothing to renew a token with.
     public func refresh() async throws {
         throw NetworkError(
-            .authentication, message: "the authenticator renews nothing; implement refresh() or refresh(using:)")
+            .authentication, message: "the authenticator cannot renew; implement refresh() or refresh(using:)")
     }
 
-    /// The same as ``refresh()``.
+    /// Calls ``refresh()``.
     public func refresh(using manager: CentralRequestManager) async throws { try await refresh() }
 
     /// 30 s.

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import Platform
 
-/// What the central face is given beside method, URL and headers.
+/// The arguments of a call of the central API, besides method, URL and headers.
 struct CallParts {
     var parameters: Parameters?
     var files: [UploadFile] = []
@@ -15,11 +15,11 @@ struct CallParts {
     var bodyHandler: BodyHandler?
 }
 
-// Making calls: synchronous, so that a call is complete, and can be cancelled, before anything waits.
+// Making calls is synchronous, so that a call is complete, and can be cancelled, before anything waits.
 extension CentralRequestManager {
-    /// Makes a call of the central face.
+    /// Makes a call of the central API.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for what does not fit together.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for arguments that cannot be combined.
     func call(
         _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts,
         progress: ProgressHandler? = nil, cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
@@ -49,7 +49,7 @@ extension CentralRequestManager {
                 files: parts.files, body: parts.body, encoding: configuration.parameterEncoding)
             if let parameters = parts.parameters { content.members = try RequestBuilder.encoded(parameters) }
             if configuration.parameterProvider != nil {
-                // The provider's parameters are fresh for each attempt, so all is put together again there.
+                // The provider's parameters are fresh for each attempt; see `CompositionRoom`.
                 details.addresses = [simulatedAddress(of: request.url) ?? request.url]
                 details.content = content
             }
@@ -58,7 +58,7 @@ extension CentralRequestManager {
         return makeCall(request, details, progress: progress)
     }
 
-    /// Makes the call of a request: its deadline begins, and its watchers are those of now.
+    /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers watch it.
     ///
     /// - Parameter watch: the watch of the call that this one is a part of.
     func makeCall(
@@ -80,7 +80,7 @@ extension CentralRequestManager {
             watch: watch, progress: progress)
     }
 
-    /// A request with an absolute address.
+    /// Returns the request with an absolute URL.
     func located(_ request: HTTPRequest) -> HTTPRequest {
         var request = request
         request.url = RequestBuilder.absoluteURL(request.url, base: baseURL)
@@ -89,7 +89,7 @@ extension CentralRequestManager {
 
     private func simulatedAddress(of url: String) -> String? { configuration.simulation?.address(path: nil, of: url) }
 
-    /// Makes a call, and tells the observers when that fails.
+    /// Makes a call, and tells the outcome observers when that fails.
     func made(_ make: () throws(NetworkError) -> Call) async throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try make()
@@ -100,14 +100,14 @@ extension CentralRequestManager {
     }
 }
 
-// Running calls: one way for every form.
+// Running calls, in one way for all forms.
 extension CentralRequestManager {
-    /// Runs a call to its end: in the registry, its watchers told, sent again when the resolver says so.
+    /// Runs a call to its end: registers it, notifies its watchers, and sends it again when the resolver says so.
     ///
     /// - Parameters:
-    ///   - gate: tells the call's progress; closed before this returns.
-    ///   - observed: whether the outcome's observers are told, and the resolver is asked.
-    ///   - conclude: makes what is delivered of the answer, or throws why it is none.
+    ///   - gate: reports the call's progress; closed before this returns.
+    ///   - observed: whether the outcome observers are told and the resolver is asked.
+    ///   - conclude: makes the delivered value from the response, or throws.
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
     func run<Value>(
         _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
@@ -127,7 +127,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// Runs a call that ends with its body: it stays in the registry until that was read, or let go of.
+    /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
     func runStream(_ call: Call) async throws -> HTTPResponse {
         let alarm = enter(call)
         let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
@@ -151,11 +151,11 @@ extension CentralRequestManager {
         }
     }
 
-    /// Starts a call in closure form: one terminal event, later, where callbacks run.
+    /// Starts a call in closure form. Its one terminal event is delivered later, on the callback executor.
     ///
     /// - Parameters:
-    ///   - gate: tells the call's progress; shut before the terminal event.
-    ///   - executor: where the end is delivered; `nil` for where callbacks run.
+    ///   - gate: reports the call's progress; shut before the terminal event.
+    ///   - executor: where the terminal event is delivered; `nil` for the manager's callback executor.
     ///   - make: makes the call; what it throws is delivered.
     ///   - conclude: as in ``run(_:_:observed:_:)``.
     func start<Value: Sendable>(
@@ -170,7 +170,7 @@ extension CentralRequestManager {
             return RequestTask(call)
         } catch {
             let request = error.request ?? HTTPRequest("GET", "")
-            // It begins nothing that could be watched.
+            // No watchers: nothing is sent.
             let call = Call(request)
             calls.enter(call)
             call.run { [self] in
@@ -185,13 +185,13 @@ extension CentralRequestManager {
         }
     }
 
-    /// Runs a call in a task of its own and delivers its end where the executor says.
+    /// Runs a call in a task of its own and delivers its terminal event on the executor.
     private func start<Value: Sendable>(
         _ call: Call, _ gate: ProgressGate?, _ executor: CallbackExecutor,
         conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
         deliver: @escaping @Sendable (Result<Value, NetworkError>) -> Void
     ) {
-        // In the registry before it begins: a cancellation that comes right after finds it.
+        // Registered before it starts, so that a cancellation right after this finds it.
         let alarm = enter(call)
         call.run { [self] in
             let result: Result<(Value, HTTPResponse), NetworkError>
@@ -203,7 +203,7 @@ extension CentralRequestManager {
             }
             alarm.map(corridor.limits.cancel)
             executor.run { [self] in
-                // A call that waits for its turn here can still be cancelled.
+                // A call that waits for the executor can still be cancelled.
                 let ending = call.finish() ? .failure(call.cancellation) : result
                 gate?.shut()
                 calls.leave(call)
@@ -214,8 +214,8 @@ extension CentralRequestManager {
         }
     }
 
-    /// Sends one of the requests that a call is made of, a segment of a download for one, and gives its answer as a stream.
-    /// It ends with the call.
+    /// Sends one of several requests that belong to one call, such as a segment of a download, and returns its response
+    /// as a stream. Cancelling the call cancels it.
     func sendPart(_ request: HTTPRequest, of whole: Call) async throws -> HTTPResponse {
         let part = makeCall(located(request), partOf: whole.watch)
         let wait = CallWait(whole) { standing in
@@ -248,7 +248,7 @@ extension CentralRequestManager {
         alarm.map(corridor.limits.cancel)
     }
 
-    /// The end of a call whose caller learns of it by the return of the method that is running.
+    /// Ends a call whose caller receives the result as the return value of the running method.
     func finish(_ call: Call, _ result: @autoclosure () -> Result<HTTPResponse, NetworkError>) {
         _ = call.finish()
         guard let watch = call.watch else { return }
@@ -257,7 +257,7 @@ extension CentralRequestManager {
         watch.didFinish(result)
     }
 
-    /// Sends a call's request until its outcome is final, tells the observers, and returns or throws it.
+    /// Sends a call's request until its outcome is final, tells the observers, and returns the value or throws.
     private func outcome<Value>(
         of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, Call) throws -> Value
     ) async throws -> (Value, HTTPResponse) {
@@ -295,7 +295,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// Tells the observers of a failure.
+    /// Tells the outcome observers of a failure.
     func tell(_ error: NetworkError, _ request: HTTPRequest) async {
         for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
     }
@@ -306,7 +306,7 @@ extension CentralRequestManager {
         guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
             call.isReplayable
         else { return false }
-        // What might be sent again is not the end of a call that was cancelled meanwhile.
+        // The resolver is not asked about a call that was cancelled in the meantime.
         guard !call.isCancelled else { throw call.cancellation }
         do {
             return try await corridor.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
@@ -322,7 +322,7 @@ extension CentralRequestManager {
 
     // MARK: Delivery
 
-    /// Runs the event with what is cached, before the terminal one, where callbacks run.
+    /// Delivers a cached response on the callback executor, before the terminal event.
     func deliver(cached call: Call, _ event: @escaping @Sendable () -> Void) {
         callbacks.run {
             if call.noteCachedReply() { event() }

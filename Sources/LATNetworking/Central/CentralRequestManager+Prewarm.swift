@@ -2,25 +2,25 @@ import CurlTransport
 import HTTPCore
 
 extension CentralRequestManager {
-    /// Opens connections to a domain before they are needed, name look-up and TLS done, and keeps them for its calls.
+    /// Opens connections to a domain, through name look-up and TLS, and keeps them for later calls.
     ///
     /// ```swift
     /// try await manager.prewarm("shop", connections: 2)
     /// ```
     ///
-    /// Nothing is sent on them (with libcurl 8 and in clear text one `HEAD` of `/` on each). Idle ones that are there
-    /// count; where the server speaks HTTP/2 one is enough. Pins, proxy and the number of connections per host are those
-    /// of the domain's row; the first of its addresses is meant, not its mirrors.
+    /// Nothing is sent on them, except one `HEAD` of `/` on each in clear text with libcurl 8. Existing idle
+    /// connections count. One connection is enough where the server speaks HTTP/2. Pins, proxy and the number of
+    /// connections per host come from the domain's row. Mirrors are not connected to.
     ///
     /// - Parameters:
     ///   - domain: the name of a domain of the table, or an absolute URL.
-    ///   - connections: how many, at most as many as there may be to one host. Default 1.
-    /// - Throws: ``NetworkError`` when a connection does not come about, of kind ``NetworkError/Kind/unknownName`` for a
-    ///   name the table does not have, and ``NetworkError/Kind/unsupported`` with a transport of the app's own.
+    ///   - connections: how many, at most the number allowed per host. Default 1.
+    /// - Throws: ``NetworkError`` when a connection fails, of kind ``NetworkError/Kind/unknownName`` for a name that is
+    ///   not in the table, and of kind ``NetworkError/Kind/unsupported`` with a custom transport.
     public func prewarm(_ domain: String, connections: Int = 1) async throws {
         guard let engine else {
             throw NetworkError(
-                .unsupported, message: "prewarm needs the manager's own engine, and configuration.transport is set")
+                .unsupported, message: "prewarm needs the manager's own engine; leave configuration.transport unset")
         }
         try await engine.prewarm(try warmRequest(domain), connections: connections)
     }

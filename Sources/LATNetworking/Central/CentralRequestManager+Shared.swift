@@ -10,7 +10,7 @@ extension CentralRequestManager {
 
     private static let sharedState = Mutex(Shared())
 
-    /// The manager of the process, made at its first use.
+    /// The manager of the process, created on first use.
     ///
     /// When the system cannot start an engine, every call of the shared manager fails with the reason.
     public static var shared: CentralRequestManager {
@@ -23,10 +23,9 @@ extension CentralRequestManager {
         }
     }
 
-    /// Sets ``shared`` up, before its first use.
+    /// Creates ``shared`` with a configuration, before its first use.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when it is in use already, or for a configuration that cannot
-    ///   work.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for invalid settings, or when ``shared`` is already in use.
     public static func configureShared(_ configuration: Configuration) throws {
         try sharedState.withLock { state in
             guard !state.isUsed else {
@@ -47,7 +46,7 @@ extension CentralRequestManager {
     }
 }
 
-/// Stands in for an engine that could not be started.
+/// Stands in for an engine that failed to start.
 private struct FailingTransport: Transport {
     let error: any Error
 
@@ -55,29 +54,29 @@ private struct FailingTransport: Transport {
 }
 
 extension CentralRequestManager {
-    /// Cancels the calls that are under way now and meant by a selection, in whatever form they were started: with
-    /// closures or `await`, as streams, entities, uploads or downloads.
+    /// Cancels the selected calls that are running now, in whatever form they were started: with closures or `await`,
+    /// as streams, entities, uploads or downloads.
     ///
     /// ```swift
     /// manager.cancelRequests(.tag("feed"))
     /// ```
     ///
-    /// A call ends at once, wherever it waits: for a connection, the transfer, its repetition, the network, a token, a
-    /// provider, a barrier, a limit, the answer to an equal request, or the queue of callbacks. Calls in closure form get
-    /// their failure of kind ``NetworkError/Kind/cancelled``, asynchronous ones throw it; `CancellationError` is thrown
-    /// only where the Swift task was cancelled. A streamed body ends with it; a download keeps what has come. A call that
-    /// stands in an interceptor of the app ends when that returns, or at once when it has a deadline; sealers, signers and
-    /// outcome observers are waited for. Calls that begin later are not touched. Returns at
-    /// once.
+    /// A call ends at once, whatever it waits for: a connection, the transfer, its retry, the network, a token, a
+    /// provider, a barrier, a limit, the response to an equal request, or the callback executor. Calls in closure form
+    /// get a failure of kind ``NetworkError/Kind/cancelled``. Asynchronous calls throw it; they throw
+    /// `CancellationError` only when their Swift task was cancelled. A streamed body ends with the call. A download
+    /// keeps what it has received. A call inside one of the app's interceptors ends when that returns, or at once when
+    /// the call has a deadline. A call inside a sealer, signer or outcome observer ends when that returns. Calls that
+    /// start later are not affected. Returns at once.
     ///
-    /// - Returns: how many calls were told.
+    /// - Returns: the number of calls that were cancelled.
     @discardableResult
     public func cancelRequests(_ selection: RequestSelection) -> Int { calls.cancel(kind(of: selection)) }
 
-    /// How many calls are under way that are meant by a selection.
+    /// The number of running calls that a selection matches.
     public func runningRequests(_ selection: RequestSelection = .all) -> Int { calls.count(kind(of: selection)) }
 
-    /// What happens to this manager's calls, as it happens.
+    /// The events of this manager's calls, as they happen.
     public var events: CallEvents { CallEvents(hub) }
 
     private func kind(of selection: RequestSelection) -> RequestSelection.Kind {
@@ -87,7 +86,7 @@ extension CentralRequestManager {
 }
 
 extension CentralRequestManager {
-    /// The manager's cookies, to look at, set and clear; `nil` when ``Configuration`` says `.off`, which is the default,
-    /// and with a transport of the app's own.
+    /// The manager's cookies, to read, set and clear; `nil` when ``Configuration`` turns cookies off, which is the
+    /// default, and with a custom transport.
     public var cookies: CookieJar? { engine?.cookies }
 }

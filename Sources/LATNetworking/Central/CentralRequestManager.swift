@@ -4,7 +4,7 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Sends centralized calls: a method as text, an address, and what goes with it.
+/// An HTTP client: sends requests, and owns the engine, connections, cache and settings that they use.
 ///
 /// ```swift
 /// let manager = CentralRequestManager.shared
@@ -12,13 +12,13 @@ import Synchronization
 /// print(response.status, try response.json()["args"]["q"].string)
 /// ```
 ///
-/// A manager has its own engine, connections and settings; any number of them may live in a process. It never has to be
-/// shut down: the engine ends when the manager is let go of and its last call is over. Every method may be called from
-/// any thread.
+/// A process may have any number of managers, each with its own engine, connections and settings. A manager never has
+/// to be shut down: its engine ends when the manager is released and its last call has ended. Every method may be
+/// called from any thread.
 public final class CentralRequestManager: Sendable {
-    /// The settings it was made with.
+    /// The settings that the manager was created with.
     public let configuration: Configuration
-    /// Whether servers can be connected to, by trying; see ``Reachability``.
+    /// Whether servers can be reached, determined by connecting to them; see ``Reachability``.
     public let reachability: Reachability
 
     let corridor: Corridor
@@ -28,14 +28,13 @@ public final class CentralRequestManager: Sendable {
     let storage: CacheStorage
     let calls = CallRegistry()
     let hub = CallEventHub(limit: CallEventHub.bufferSize)
-    /// Routes of entities, looked up once for each type and state of the table.
+    /// Routes of entities, resolved once for each type and state of the table.
     let plans: RoutePlanCache
     private let address: BaseAddress
 
-    /// Makes a manager and starts its engine.
+    /// Creates a manager and starts its engine.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` or
-    ///   ``NetworkError/Kind/unsupported`` for a configuration that cannot work.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` or ``NetworkError/Kind/unsupported`` for invalid settings.
     public convenience init(configuration: Configuration = Configuration()) throws {
         if let transport = configuration.transport {
             self.init(configuration, .custom(transport))
@@ -73,22 +72,22 @@ public final class CentralRequestManager: Sendable {
         manager.value = self
     }
 
-    /// What paths are joined to. A change counts from the next call on.
+    /// The URL that paths are joined to. A change applies from the next call on.
     public var baseURL: String? {
         get { address.url }
         set { address.url = newValue }
     }
 
-    /// Ends all transfers, closes every connection and returns when the engine's thread is over. Later calls fail with
-    /// ``NetworkError/Kind/shutDown``. Never required. What waits for the cache is written, for five seconds at most.
+    /// Cancels all transfers, closes every connection, completes the cache's writes within five seconds, and returns
+    /// when the engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
     public func shutdown() async {
         await reachability.shutdown()
         await engine?.shutdown()
         await storage.shutdown()
     }
 
-    /// Runs tasks on the engine's own thread, so that their calls need no hop and no wake-up: the quickest way to make
-    /// many small calls. `nil` with a transport of the app's own.
+    /// An executor that runs tasks on the engine's own thread, so that their calls need no thread switch and no
+    /// wake-up: the fastest way to make many small calls. `nil` with a custom transport.
     ///
     /// ```swift
     /// await withTaskExecutorPreference(manager.executor) {
@@ -96,38 +95,38 @@ public final class CentralRequestManager: Sendable {
     /// }
     /// ```
     ///
-    /// All of the manager's transfers share that thread: **never block on it**. Decoding runs on it too. Code that waits
-    /// there for a call of the same manager by a semaphore waits for ever. A task whose manager is gone goes on elsewhere.
+    /// All of the manager's transfers share that thread, so **never block it**. Decoding runs on it too. Code that
+    /// blocks there on a call of the same manager waits forever. Tasks of a released manager continue elsewhere.
     public var executor: (any TaskExecutor)? { engine?.executor }
 
-    /// What is alive in the engine; `nil` with a transport of the app's own.
+    /// The numbers of live objects in the engine; `nil` with a custom transport.
     public var gauges: CurlTransport.Gauges? {
         get async { await engine?.gauges }
     }
 
     // MARK: Calls
 
-    /// Sends a call and collects its answer.
+    /// Sends a call and collects its response.
     ///
     /// ```swift
     /// let created = try await manager.startRequest("POST", "/orders", body: .json(order))
     /// ```
     ///
     /// - Parameters:
-    ///   - method: a method, the known ones in any case, others as given.
-    ///   - url: an absolute URL, or a path for the base URL.
-    ///   - parameters: in the query for `GET`, `HEAD`, `DELETE` and when a body is given; fields of a multipart body
-    ///     when files are; else the body.
+    ///   - method: the method; standard names in any case, others as given.
+    ///   - url: an absolute URL, or a path that is joined to the base URL.
+    ///   - parameters: sent in the query for `GET`, `HEAD`, `DELETE` and when there is a body; as fields of the
+    ///     multipart body when there are files; otherwise as the body.
     ///   - files: parts of a multipart body.
     ///   - body: the body itself.
     ///   - cache: the cache policy; `nil` for the manager's.
     ///   - timeout: the total timeout; `nil` for the manager's.
-    ///   - headers: laid over the manager's; `nil` values remove.
+    ///   - headers: override the manager's; a `nil` value removes a field.
     ///   - tag: names a group of calls for ``cancelRequests(_:)``.
-    ///   - progress: called where the manager's callbacks run, never after the call is over.
-    /// - Returns: a response of status 2xx, or 304.
-    /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status;
-    ///   `CancellationError` when the current task was cancelled.
+    ///   - progress: called on the manager's callback executor, never after the call has ended.
+    /// - Returns: a response with status 2xx or 304.
+    /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
+    ///   when the current task was cancelled.
     public func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
@@ -142,14 +141,14 @@ public final class CentralRequestManager: Sendable {
         return try await run(call, gate) { response, call in try Verdict.check(response, to: call.request) }
     }
 
-    /// Sends a call and calls back: exactly one of `success` and `failure`, once, always later.
+    /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
     ///
-    /// With ``CachePolicy/cacheThenNetwork`` there may be one call of `success` before, with what is cached: its
-    /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. When the network then
-    /// fails, ``RequestTask/hasDeliveredCachedReply`` tells that there was one.
+    /// With ``CachePolicy/cacheThenNetwork``, `success` may be called once before that with a cached response. That
+    /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. If the network then
+    /// fails, ``RequestTask/hasDeliveredCachedReply`` is `true`.
     ///
-    /// The closures run where ``Configuration/callbackExecutor`` says. The parameters are those of the asynchronous
-    /// form. The call goes on when the returned task, or the manager, is let go of.
+    /// The closures run on ``Configuration/callbackExecutor``. The parameters are those of the asynchronous form. The
+    /// call continues when the returned task, or the manager, is released.
     @discardableResult
     public func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
@@ -177,29 +176,29 @@ public final class CentralRequestManager: Sendable {
         }
     }
 
-    /// Sends a request as it is and gives any answer, whatever its status.
+    /// Sends a request as it is and returns the response, whatever its status.
     ///
-    /// - Throws: ``NetworkError`` when there is no answer; `CancellationError` when the current task was cancelled.
+    /// - Throws: ``NetworkError`` when there is no response; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         let call = makeCall(located(request))
         guard request.streamsBody else { return try await run(call, observed: false) { response, _ in response } }
         return try await runStream(call)
     }
 
-    /// Sends a call and gives its answer as soon as the head is there; the body is read from
-    /// ``HTTPResponse/body``, no faster than the reader takes it.
+    /// Sends a call and returns its response as soon as the head has arrived. The body is then read from
+    /// ``HTTPResponse/body``, with backpressure.
     ///
     /// ```swift
     /// for try await line in try await manager.stream("GET", url).body.lines { print(line) }
     /// ```
     ///
-    /// What the cache stores of it is stored while it is read, and counts when it was read to its end.
+    /// The cache stores the body while it is read, and keeps it only if it is read to its end.
     ///
-    /// There is no total timeout unless one is given; the idle timeout rules. Letting go of the response and its body
+    /// There is no total timeout unless one is given; the idle timeout applies. Releasing the response and its body
     /// cancels the transfer.
     ///
-    /// - Throws: as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)`` does; up to 1 MiB
-    ///   of an error's body is kept with the error.
+    /// - Throws: the same errors as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)``; an
+    ///   error keeps up to 1 MiB of the response's body.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,

@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 
 extension Corridor {
-    /// The corridor of a manager, furnished as its configuration says.
+    /// The chain of a manager, as its configuration says.
     convenience init(
         _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
         sender: RoomTable.Sender, scope: CredentialScope,
@@ -54,7 +54,7 @@ extension Corridor {
             .attempt: AttemptRoom(),
         ]
         var always: RoomSet = []
-        /// A room of those that a manager has or has not.
+        /// Adds a room that only some managers have.
         func furnish(_ place: Place, _ room: (any Room)?) {
             guard let room else { return }
             rooms[place] = room
@@ -109,7 +109,7 @@ extension TokenSource {
     }
 }
 
-/// What paths are joined to; changes at run time.
+/// The base URL of a manager, which may change at any time.
 final class BaseAddress: Sendable {
     private let value: Mutex<String?>
 
@@ -121,7 +121,7 @@ final class BaseAddress: Sendable {
     }
 }
 
-/// A manager as its own rooms know it: they do not keep it alive.
+/// A weak reference to the manager, for its own rooms.
 final class ManagerReference: Sendable {
     private struct Weak {
         weak var manager: CentralRequestManager?

@@ -2,26 +2,26 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// The way every request goes: through the rooms in the order of ``Place``, to the transport, and back.
+/// The chain that every request passes: the rooms in the order of ``Place``, then the transport, and back.
 ///
-/// Which rooms a call passes is known before it starts: those that the manager was furnished with, and those that the
-/// request's own settings ask for. A request that needs none but redirects goes straight to the transport.
+/// Which rooms a call passes is known before it starts: those of the manager, and those that the request's own settings
+/// ask for. A request that needs none but redirects goes straight to the transport.
 final class Corridor: Sendable {
     private let table: RoomTable
-    /// The rooms of a way that ends where the cache stands.
+    /// The rooms of a chain that ends at the cache instead of the transport.
     private let tableToCache: RoomTable
-    /// What the rooms of the cache do alike.
+    /// The operations that the cache's rooms share.
     let cacheOperations: CacheOperations
     /// The rooms of a request without settings of its own.
     private let standing: RoomSet
     private let furnished: Furniture
-    /// Whether the cache may hold what a request with effects makes wrong.
+    /// Whether the cache may hold entries that an unsafe request invalidates.
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
     private let redirect: RedirectRoom
 
-    /// What a manager's rooms do for requests that say nothing themselves.
+    /// The manager's settings, for requests that have none of their own.
     struct Furniture: Sendable {
         var retries = 0
         var waitsForConnectivity = false
@@ -59,7 +59,7 @@ final class Corridor: Sendable {
 
     var limits: TimeLimits { table.limits }
 
-    /// Sends a call's request down the corridor.
+    /// Sends a call's request along the chain.
     func send(_ call: Call) async throws -> HTTPResponse {
         let request = call.request
         let rooms = rooms(for: call, request)
@@ -69,19 +69,19 @@ final class Corridor: Sendable {
         return try await redirect.follow(response, to: request, Chain(call, table, []))
     }
 
-    /// The request of a call as it comes to the cache, put together by all that stands before: the app's interceptors,
-    /// authenticator and providers are asked. Nothing is sent.
+    /// Returns the request of a call as it reaches the cache, composed by everything before that: it calls the app's
+    /// interceptors, authenticator and providers. Nothing is sent.
     ///
-    /// - Throws: What they throw; ``NetworkError/Kind/cache`` where one of them answers by itself, and where the cache
-    ///   holds sealed messages.
+    /// - Throws: what they throw; ``NetworkError/Kind/cache`` where an interceptor answers the request itself, and
+    ///   where the cache holds sealed messages.
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
         let caches = RoomSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
         let all = rooms(for: call, call.request)
         guard !all.contains(.seal) || !furnished.cachesSealed else {
             throw NetworkError(
                 .cache,
-                message: "the cache keeps the answers to this request sealed (cachesSealed): they are found by the "
-                    + "sealed request alone, which is made when it is sent",
+                message: "the cache keeps the responses to this request sealed (cachesSealed) under a key "
+                    + "of the sealed request, which is made only when it is sent",
                 request: call.request)
         }
         var rooms = all.intersection(
@@ -93,7 +93,7 @@ final class Corridor: Sendable {
             return end.request
         }
         throw NetworkError(
-            .cache, message: "an interceptor of the app answers this request before the cache is asked",
+            .cache, message: "an interceptor answers this request before it reaches the cache",
             request: call.request)
     }
 
@@ -136,7 +136,7 @@ final class Corridor: Sendable {
         return rooms
     }
 
-    /// Whether a request makes wrong what may be stored, whatever its policy (RFC 9111 §4.4).
+    /// Whether a request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
     private func isInvalidating(_ request: HTTPRequest) -> Bool {
         request.method != .get && !request.method.isSafe && mayHoldEntries()
     }
@@ -154,13 +154,13 @@ final class Corridor: Sendable {
 struct InterceptorRoom: Room {
     let interceptors: [any Interceptor]
     let limits: TimeLimits
-    /// The request as the interceptors are shown it.
+    /// Returns the request as the interceptors see it.
     let shown: @Sendable (HTTPRequest) -> HTTPRequest
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = shown(request)
         guard chain.call.deadline != nil else { return try await intercept(request, interceptors[...], chain) }
-        // The deadline holds for an interceptor too that takes no notice of it.
+        // The deadline also ends the wait for an interceptor that ignores cancellation.
         return try await limits.run(for: chain.call) { try await intercept(request, interceptors[...], chain) }
     }
 
@@ -172,7 +172,7 @@ struct InterceptorRoom: Room {
     }
 }
 
-/// Tells the watchers of each attempt and hop, and gives it its span of the trace.
+/// Records each attempt and hop for the watchers, and gives it its span of the trace.
 struct AttemptRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         var attempt = request

@@ -1,11 +1,11 @@
 public import HTTPCore
 public import ResponseCache
 
-/// Ends a way at the place of the cache, with the request as it is there.
+/// Thrown where the chain would enter the cache; carries the request as it is there.
 struct CacheReached: Error {
     let request: HTTPRequest
 
-    /// Stands where the caches do.
+    /// Takes the place of the cache's rooms.
     private struct End: Room {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             throw CacheReached(request: request)
@@ -18,7 +18,7 @@ struct CacheReached: Error {
 }
 
 extension CacheOperations {
-    /// What the cache would do with a request that came to it.
+    /// Explains what the cache would do with a request that reaches it.
     ///
     /// - Throws: ``NetworkError`` when the store fails.
     func explain(
@@ -46,24 +46,24 @@ extension CacheOperations {
 }
 
 extension CentralRequestManager.Cache {
-    /// Tells what the cache would do with a GET of a URL now, and why.
+    /// Explains what the cache would do with a GET of a URL now, and why.
     ///
     /// ```swift
     /// print(try await manager.cache.explain("/cities"))
     /// ```
     ///
-    /// The request is put together as when it is sent: providers, authenticator and interceptors of the app are asked.
+    /// The request is composed as if it were sent: the app's providers, authenticator and interceptors are called.
     /// Nothing is sent, and nothing stored changes.
     ///
     /// - Parameter policy: the policy of the call; `nil`, the default, for the manager's.
-    /// - Throws: ``NetworkError`` when the store fails, or the request cannot be put together.
+    /// - Throws: ``NetworkError`` when the store fails, or the request cannot be composed.
     public func explain(_ url: String, cache policy: CachePolicy? = nil) async throws -> CacheExplanation {
         var request = HTTPRequest("GET", url)
         request.cachePolicy = policy
         return try await explain(request)
     }
 
-    /// Tells what the cache would do with a request now, and why. Its credentials and the fields that `Vary` names count.
+    /// Explains what the cache would do with a request now, and why. Its credentials and `Vary`'s fields count.
     public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
         let manager = try living()
         let call = manager.makeCall(manager.located(request))
@@ -72,7 +72,7 @@ extension CentralRequestManager.Cache {
 
     func living() throws -> CentralRequestManager {
         guard let manager = manager() else {
-            throw NetworkError(.cache, message: "the manager of this cache is gone; keep it for as long as its cache")
+            throw NetworkError(.cache, message: "this cache's manager was released; keep it for as long as its cache")
         }
         return manager
     }

@@ -3,10 +3,10 @@ public import HTTPCore
 import ResponseCache
 
 extension CacheOperations {
-    /// Stores an answer that did not come from the network.
+    /// Stores a response that did not come from the network.
     ///
-    /// - Returns: Whether it was stored: `false` where another one was in its place already and was to stay.
-    /// - Throws: ``NetworkError/Kind/cache`` for an answer that no policy would use, and when the store fails.
+    /// - Returns: whether it was stored; `false` when `onlyIfAbsent` is set and an entry exists.
+    /// - Throws: ``NetworkError/Kind/cache`` for a response that no policy would use, and when the store fails.
     func seed(
         _ response: HTTPResponse, _ body: Data, to request: HTTPRequest, _ call: Call, onlyIfAbsent: Bool
     ) async throws -> Bool {
@@ -14,7 +14,7 @@ extension CacheOperations {
         do throws(CacheRefusal) {
             (ticket, entry) = try await seed(response, to: request, call, byteCount: Int64(body.count))
         } catch {
-            throw NetworkError(.cache, message: "the answer is not stored: \(error)", request: request)
+            throw NetworkError(.cache, message: "the response is not stored: \(error)", request: request)
         }
         let store = try await storage.store()
         if ticket.identity.credentials != nil { storage.identityKey.save() }
@@ -46,7 +46,7 @@ extension CacheOperations {
 }
 
 extension CentralRequestManager.Cache {
-    /// Stores an answer to a GET of a URL by hand, from the app's bundle for one.
+    /// Stores a response to a GET of a URL by hand, for example one from the app's bundle.
     ///
     /// ```swift
     /// try await manager.cache.store(cities, for: "/cities", headers: ["Content-Type": "application/json"],
@@ -54,20 +54,21 @@ extension CentralRequestManager.Cache {
     /// let first = try await manager.startRequest("GET", "/cities", cache: .cacheOnly)
     /// ```
     ///
-    /// It is as if the server had answered so now: the app's own policies use it as they use any other, and ``CachePolicy/http``
-    /// for as long as its fields say (`Cache-Control: max-age=…`), or to ask by its `ETag`. The request is put together
-    /// as when it is sent (``explain(_:cache:)``): the credentials of manager and providers count, unless the answer says
-    /// `public`, and so do the partition and what `Vary` names.
+    /// The entry is the same as if the server had sent the response now. The app's own policies use it like any other;
+    /// ``CachePolicy/http`` uses it for as long as its fields say (`Cache-Control: max-age=…`), or revalidates it by
+    /// its `ETag`. The request is composed as if it were sent (``explain(_:cache:)``). Its key therefore includes the
+    /// credentials of manager and providers (unless the response is `public`), the partition, and the fields that
+    /// `Vary` names.
     ///
     /// - Parameters:
-    ///   - body: the body as it is read: without a coding.
+    ///   - body: the body without a content coding.
     ///   - url: a URL, or a path that is joined to the manager's base URL.
-    ///   - status: the status of the answer. Default: 200.
-    ///   - headers: the fields of the answer. Default: none.
-    ///   - onlyIfAbsent: whether what is stored already stays, however old. Default: `false`, it is replaced.
-    /// - Returns: Whether it was stored.
-    /// - Throws: ``NetworkError`` of kind `cache` for an answer that no policy would use, such as an error without
-    ///   freshness, and when the store fails or has no room.
+    ///   - status: the status of the response. Default: 200.
+    ///   - headers: the fields of the response. Default: none.
+    ///   - onlyIfAbsent: whether an existing entry stays, however old. Default: `false`, it is replaced.
+    /// - Returns: whether it was stored.
+    /// - Throws: ``NetworkError`` of kind `cache` for a response that no policy would use, such as an error without
+    ///   freshness, and when the store fails or is full.
     @discardableResult
     public func store(
         _ body: Data, for url: String, status: Int = 200, headers: HTTPHeaders = HTTPHeaders(),
@@ -77,8 +78,8 @@ extension CentralRequestManager.Cache {
             body, for: HTTPRequest("GET", url), status: status, headers: headers, onlyIfAbsent: onlyIfAbsent)
     }
 
-    /// Stores an answer to a request by hand; see ``store(_:for:status:headers:onlyIfAbsent:)``. Its method, fields,
-    /// credentials, partition and, where ``HTTPRequest/cachesUnsafeMethods`` is set, its body count.
+    /// Stores a response to a request by hand; see ``store(_:for:status:headers:onlyIfAbsent:)``. The key includes its
+    /// method, fields, credentials and partition, and its body where ``HTTPRequest/cachesUnsafeMethods`` is set.
     @discardableResult
     public func store(
         _ body: Data, for request: HTTPRequest, status: Int = 200, headers: HTTPHeaders = HTTPHeaders(),

@@ -3,18 +3,18 @@ import HTTPCore
 public import ResponseCache
 
 extension CentralRequestManager {
-    /// What the manager keeps of responses: to look at, to pin, to clear.
+    /// The responses that the manager stores, to inspect, pin and remove.
     ///
     /// ```swift
     /// try await manager.cache.usage()                              // entries and bytes
     /// try await manager.cache.pin("https://api.example.org/cities")
     /// try await manager.cache.remove(.domain("daxiang"))
     /// try await manager.cache.removeAll(olderThan: .seconds(7 * 86_400))
-    /// manager.cache.partition = user.id                            // what follows is that user's
+    /// manager.cache.partition = user.id                            // later calls are that user's
     /// ```
     public var cache: Cache { Cache(storage: storage) { [weak self] in self } }
 
-    /// Values of the app's own under names, beside the responses, in memory and on disk.
+    /// The app's own values by name, stored beside the responses in memory and on disk.
     ///
     /// ```swift
     /// try await manager.values.set(profile, for: "profile", expiresAfter: .seconds(3_600))
@@ -22,56 +22,55 @@ extension CentralRequestManager {
     /// ```
     public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.storeOfValues() } }
 
-    /// Values that never touch a disk and end with the manager, in a memory of their own: at most 16 MiB. Their names are
-    /// others than those of ``values``.
+    /// The app's own values by name, in memory only: at most 16 MiB, never on disk, gone with the manager. Their names
+    /// are independent of those of ``values``.
     public var memoryValues: ValueStore { ValueStore(now: storage.now) { [storage] in storage.memoryValues } }
 
-    /// The responses that a manager keeps.
+    /// The responses that a manager stores.
     ///
-    /// Every method that touches the store throws a ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the store
+    /// Every method that uses the store throws a ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the store
     /// fails. A URL may be a path, which is joined to the manager's base URL.
     public struct Cache: Sendable {
         let storage: CacheStorage
         let manager: @Sendable () -> CentralRequestManager?
 
-        /// The user whose responses are stored and found from the next call on; `nil` for everybody's.
+        /// The user whose responses are stored and found from the next call on; `nil` for those that all users share.
         public var partition: String? {
             get { storage.partition }
             nonmutating set { storage.partition = newValue }
         }
 
-        /// What the cache has done since the manager was made: hits, misses, what was stored, skipped and evicted.
+        /// Counts since the manager was created: hits, misses, and what was stored, skipped and evicted.
         public var statistics: CacheStatistics { storage.statistics }
 
-        /// How much is stored, values of ``CentralRequestManager/values`` included: they share the limits.
+        /// How much is stored, including ``CentralRequestManager/values``, which share the limits.
         public func usage() async throws -> CacheUsage { try await storage.store().inspected().usage() }
 
-        /// The entries that are selected, without an order.
+        /// Returns the selected entries, in no particular order.
         public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
             try await storage.store().inspected().entries(canonical(selection)).filter { !$0.isValue }
         }
 
-        /// The entries whose URLs begin so.
+        /// Returns the entries whose URLs start with a prefix.
         public func entries(withPrefix prefix: String) async throws -> [CacheEntry] {
             try await storage.store().inspected().entries(canonical(.urlPrefix(prefix)))
         }
 
-        /// Keeps the entries of a URL when room is made, until they are unpinned or removed.
+        /// Protects the entries of a URL from eviction, until they are unpinned or removed.
         ///
-        /// - Returns: how many there are.
+        /// - Returns: the number of entries.
         @discardableResult
         public func pin(_ url: String) async throws -> Int { try await setPinned(true, url) }
 
-        /// Lets the entries of a URL go again when room is made.
+        /// Lets the entries of a URL be evicted again.
         ///
-        /// - Returns: how many there are.
+        /// - Returns: the number of entries.
         @discardableResult
         public func unpin(_ url: String) async throws -> Int { try await setPinned(false, url) }
 
-        /// Notes that the entries of a URL were used now: sliding times to live begin anew, and room is made of others
-        /// first.
+        /// Marks the entries of a URL as used now: sliding lifetimes start anew, and other entries are evicted first.
         ///
-        /// - Returns: how many there are.
+        /// - Returns: the number of entries.
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
             let store = try await storage.store()
@@ -80,7 +79,7 @@ extension CentralRequestManager {
             return entries.count
         }
 
-        /// Removes the responses that are selected, pinned ones too, and says how much that was. Values stay.
+        /// Removes the selected responses, including pinned ones, and returns their number and size. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
             let store = try await storage.store()
@@ -94,22 +93,22 @@ extension CentralRequestManager {
             return removed
         }
 
-        /// Removes all responses.
+        /// Removes all responses, and returns their number and size.
         @discardableResult
         public func removeAll() async throws -> CacheUsage { try await remove(.all) }
 
-        /// Removes the responses that are older.
+        /// Removes the responses that were stored longer ago than an age, and returns their number and size.
         @discardableResult
         public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
             return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.seconds)))
         }
 
-        /// Makes room down to the limits and clears away what nobody refers to; says how much went.
+        /// Evicts entries down to the limits, deletes unreferenced data, and returns how much that was.
         @discardableResult
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
-        /// Returns when all that was kept would survive a loss of power. What waits to be written is written first: a
-        /// process that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last answers.
+        /// Returns when everything stored would survive a loss of power. Pending writes are completed first. A process
+        /// that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last responses.
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
@@ -122,7 +121,7 @@ extension CentralRequestManager {
             return entries.count
         }
 
-        /// URLs in the form in which entries have them.
+        /// Returns the selection with URLs in the form in which entries have them.
         private func canonical(_ selection: CacheSelection) -> CacheSelection {
             switch selection {
             case .url(let url): CacheSelection.url(CanonicalURL(absolute(url))?.text ?? url).withoutValues
@@ -139,12 +138,12 @@ extension CentralRequestManager {
 public enum CacheStorageKind: String, Hashable, Sendable {
     /// In the memory of the process.
     case memory
-    /// There, and on disk, where they outlive it.
+    /// In memory and on disk, where responses outlive the process.
     case memoryAndDisk
 }
 
 extension CacheStorage {
-    /// The storage of a manager, as its configuration says.
+    /// The storage that a manager's configuration describes.
     convenience init(_ configuration: CentralRequestManager.Configuration) {
         let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
         let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
@@ -161,7 +160,7 @@ extension CacheStorage {
         }
     }
 
-    /// The folder of a store; `nil` for one that is not on disk.
+    /// The directory of a store; `nil` for a store that is not on disk.
     private static func directory(of store: any CacheStore) -> String? {
         guard let tiers = store as? TieredStore else { return (store as? DiskStore)?.directory }
         return directory(of: tiers.upper) ?? directory(of: tiers.lower)
@@ -172,7 +171,7 @@ extension CacheStorage {
         environment: [String: String] = ProcessInfo.processInfo.environment,
         program: String = ProcessInfo.processInfo.processName
     ) -> String? {
-        // A path that is not absolute is to be ignored (XDG Base Directory Specification).
+        // A relative path must be ignored (XDG Base Directory Specification).
         let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? "\($0)/.cache" : nil }
         guard let base = base ?? home, !program.isEmpty else { return nil }

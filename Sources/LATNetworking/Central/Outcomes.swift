@@ -1,13 +1,12 @@
 public import HTTPCore
 
-/// How a call ended. The three are never mixed: an answer that is a success, an answer in which the server said no, and
-/// no usable answer.
+/// How a call ended: with success, with a failure that the server reported, or without a usable response.
 public enum CallOutcome: Sendable {
     /// The call succeeded.
     case success(HTTPResponse)
-    /// The server answered and said no: its envelope's code, or the judge.
+    /// The server answered and reported a failure, by its envelope's code or by the success judge.
     case failure(BusinessFailure, NetworkError)
-    /// Anything else: the network, the status, the decoding, a cancellation.
+    /// Any other failure: the network, the status, the decoding, a cancellation.
     case networkError(NetworkError)
 
     init(_ error: NetworkError) {
@@ -19,28 +18,29 @@ public enum CallOutcome: Sendable {
     }
 }
 
-/// Is told how calls ended, before their callers are: to note an expired token, an untrusted certificate. What is
-/// refused before there is a request, a name that the table does not have for one, comes with a request without a URL.
+/// Receives the outcome of each call before its caller does, for example to notice an expired token or an untrusted
+/// certificate. A call that fails before its request is made, for example because of a name that is not in the table,
+/// has a request without a URL.
 public typealias OutcomeObserver = @Sendable (_ outcome: CallOutcome, _ request: HTTPRequest) async -> Void
 
-/// Mends what made a call fail, and has it sent again.
+/// Fixes the cause of a call's failure, and has the call sent again.
 ///
 /// ```swift
 /// struct Relogin: FailureResolver {
 ///     func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
 ///         guard error.response?.status == 401 else { return .deliver }
 ///         try await session.renew()
-///         return .replay     // headers and common parameters are asked for anew
+///         return .replay     // the providers are called again
 ///     }
 /// }
 /// ```
 public protocol FailureResolver: Sendable {
-    /// Called before a failed call is delivered, at most ``CentralRequestManager/Configuration/maxReplays`` times for
-    /// each. What it throws is delivered in the failure's place.
+    /// Called before a failure is delivered, at most ``CentralRequestManager/Configuration/maxReplays`` times for each
+    /// call. An error that it throws is delivered instead of the failure.
     func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution
 }
 
-/// What a ``FailureResolver`` says.
+/// The decision of a ``FailureResolver``.
 public enum Resolution: Sendable {
     /// Send the request again.
     case replay

@@ -2,10 +2,10 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Is told how far a transfer is.
+/// Receives the progress of a transfer.
 public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> Void
 
-/// Passes progress on until the call it belongs to is over.
+/// Forwards progress until its call has ended.
 final class ProgressGate: Sendable {
     private let receiver: ProgressHandler
     private let callbacks: CallbackExecutor
@@ -17,7 +17,7 @@ final class ProgressGate: Sendable {
         self.callbacks = callbacks
     }
 
-    /// What the call reports to.
+    /// The handler that the call reports to.
     var handler: ProgressHandler {
         { [self] progress in
             guard filter.admits(progress) else { return }
@@ -27,7 +27,7 @@ final class ProgressGate: Sendable {
         }
     }
 
-    /// Returns when everything reported so far has been delivered; nothing is after it.
+    /// Returns when all progress reported so far has been delivered; later progress is dropped.
     func close(for call: Call) async throws {
         defer { shut() }
         let waiter = Waiter<Void>()
@@ -35,7 +35,7 @@ final class ProgressGate: Sendable {
         try await waiter.value(for: call)
     }
 
-    /// Nothing is delivered any more.
+    /// Drops all later progress.
     func shut() { isOpen.store(false, ordering: .releasing) }
 }
 
@@ -43,7 +43,7 @@ final class ProgressGate: Sendable {
 private final class ProgressFilter: Sendable {
     private let last = Mutex<TransferProgress?>(nil)
 
-    /// Whether an event is news. One of the other direction always is: after a 303 the answer is what is waited for.
+    /// Whether to forward an event. A change of direction always counts: after a 303 the response is of interest.
     func admits(_ event: TransferProgress) -> Bool {
         last.withLock { last in
             if let before = last, before.direction == event.direction, event.completed < before.completed {

@@ -1,46 +1,45 @@
 public import Dispatch
 import HTTPCore
 
-/// A call in closure form, under way: cancels it, holds it, lets it go on.
+/// The handle of a running call in closure form: cancels, suspends and resumes it.
 ///
 /// ```swift
 /// let task = manager.startRequest("GET", url, success: { _, response in … }, failure: { _, error in … })
-/// task.suspend()   // a running transfer stands still, one that has not begun does not begin
+/// task.suspend()   // a running transfer pauses, a waiting one does not start
 /// task.resume()
-/// task.cancel()    // the failure closure gets .cancelled, unless the call was over before
+/// task.cancel()    // the failure closure gets .cancelled, unless the call had ended before
 /// ```
 ///
-/// The call goes on when the task is let go of.
+/// The call continues when the task is released.
 public final class RequestTask: Sendable, Hashable {
     let call: Call
 
     init(_ call: Call) { self.call = call }
 
-    /// Names the call among all of the process.
+    /// Identifies the call within the process.
     public var key: String { call.key }
 
-    /// Ends the call with ``NetworkError/Kind/cancelled``, wherever it is. Once its terminal event is delivered this does
-    /// nothing.
+    /// Ends the call with ``NetworkError/Kind/cancelled``, whatever it waits for. No effect once ``isFinished``.
     public func cancel() { call.cancel() }
 
-    /// Holds the transfer: what runs stands still with its connection, what waits does not start. The total timeout
-    /// goes on, the idle one does not.
+    /// Suspends the transfer. A running one pauses and keeps its connection; a waiting one does not start. The total
+    /// timeout keeps running, the idle timeout does not.
     public func suspend() { call.setSuspended(true) }
 
-    /// Lets a suspended transfer go on.
+    /// Resumes a suspended transfer.
     public func resume() { call.setSuspended(false) }
 
     /// Whether the call was cancelled, here or by ``CentralRequestManager/cancelRequests(_:)``.
     public var isCancelled: Bool { call.isCancelled }
 
-    /// Whether the one terminal event has been delivered or is being.
+    /// Whether the terminal event has been delivered or is being delivered.
     public var isFinished: Bool { call.isFinished }
 
-    /// Whether a cached reply was delivered before the terminal event, as ``CachePolicy/cacheThenNetwork`` does. It tells
-    /// a failure after a cached reply from one that leaves nothing to show.
+    /// Whether a cached response was delivered before the terminal event, as ``CachePolicy/cacheThenNetwork`` does.
+    /// After a failure it tells whether there is a response to show.
     public var hasDeliveredCachedReply: Bool { call.hasDeliveredCachedReply }
 
-    /// Of the same call.
+    /// Whether both are handles of the same call.
     public static func == (lhs: RequestTask, rhs: RequestTask) -> Bool { lhs.call === rhs.call }
 
     /// Hashes the identity of the call.
@@ -49,12 +48,11 @@ public final class RequestTask: Sendable, Hashable {
 
 /// Where the closures of calls run.
 ///
-/// Never on the stack of the caller nor on the engine's thread: a closure may
-/// block or start further calls.
+/// Never on the caller's stack, nor on the engine's thread: a closure may block or start further calls.
 public struct CallbackExecutor: Sendable {
     private let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// Runs closures as the given function does. It has to return at once and to keep their order.
+    /// Creates an executor that passes closures to a function. The function has to return at once and keep their order.
     public init(_ enqueue: @escaping @Sendable (_ closure: @escaping @Sendable () -> Void) -> Void) {
         self.enqueue = enqueue
     }
@@ -64,13 +62,13 @@ public struct CallbackExecutor: Sendable {
         CallbackExecutor { closure in queue.async(execute: closure) }
     }
 
-    /// Runs closures on the main queue. A program that never pumps it, as most on Linux do not, waits for ever.
+    /// Runs closures on the main queue. Most Linux programs do not process that queue, so the closures never run there.
     public static var main: CallbackExecutor { .queue(.main) }
 
-    /// A serial queue of its own.
+    /// A serial queue of the manager.
     static func serial() -> CallbackExecutor { .queue(DispatchQueue(label: "LATNetworking.callbacks")) }
 
-    /// Runs closures at once, where the call has come to its end.
+    /// Runs closures at once, on the thread where the call ended.
     static let immediate = CallbackExecutor { closure in closure() }
 
     func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }

@@ -3,7 +3,7 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// A manager's table: kept as it is, or following its file.
+/// A manager's table: fixed, or following its file.
 final class TableSource: Sendable {
     private enum Storage: Sendable {
         case watched(DomainTableWatcher)
@@ -13,7 +13,7 @@ final class TableSource: Sendable {
     private let storage: Storage
     private let kept: Mutex<DomainTable?>
 
-    /// A table that was read from a file is watched. Where the system cannot, it stays as it is, and that is reported.
+    /// Watches the file of a table. If the system cannot, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
         let report = observer ?? Self.reportRejected
         kept = Mutex(table)
@@ -51,23 +51,23 @@ final class TableSource: Sendable {
 
     private static func reportRejected(_ event: DomainTableWatcher.Event) {
         guard case .rejected(let error) = event else { return }
-        let line = Array("LATNetworking: \(error.message); the table stays as it was\n".utf8)
+        let line = Array("LATNetworking: \(error.message); the table is unchanged\n".utf8)
         _ = write(STDERR_FILENO, line, line.count)
     }
 }
 
 extension CentralRequestManager {
-    /// The table as it is now; `nil` when the manager has none.
+    /// The current table; `nil` when the manager has none.
     public var domains: DomainTable? { tables.current }
 
-    /// Changes the table in code: switches an environment, a base URL, a row. Counts from the next request on, and stays
-    /// when the file is read again.
+    /// Changes the table in code: the environment, a base URL, a row. The change applies from the next request on, and
+    /// stays when the file is read again.
     ///
     /// ```swift
     /// try manager.updateDomains { $0.environment = "staging" }
     /// ```
     ///
-    /// - Throws: what the closure throws; the table is then as before.
+    /// - Throws: what the closure throws; the table is then unchanged.
     public func updateDomains(_ change: (inout DomainTable) throws(NetworkError) -> Void) throws(NetworkError) {
         try tables.update(change)
     }

@@ -1,18 +1,18 @@
 public import HTTPCore
 import Platform
 
-/// Puts a request together for one attempt: headers by precedence, common parameters.
+/// Composes a request for one attempt: headers by precedence, and common parameters.
 ///
-/// Headers, later wins, `nil` removes: the manager's < the domain's < the server row's < the provider's < the
-/// request's (an entity's, then its call's). Parameters: the provider's < the request's.
+/// Headers, where later ones win and `nil` removes: the manager's < the domain's < the server row's < the provider's <
+/// the request's (an entity's, then its call's). Parameters: the provider's < the request's.
 struct CompositionRoom: Room {
     let defaults: HTTPHeaders
     let immediateHeaderProvider: ImmediateHeaderProvider?
     let headerProvider: HeaderProvider?
     let parameterProvider: ParameterProvider?
-    /// Whether the app's interceptors have been shown the headers of manager and rows, so that the request has them.
+    /// Whether the request already has the headers of manager and rows, because the app's interceptors are shown them.
     let isShownBefore: Bool
-    /// The total timeout of a request that names none; no provider is waited for longer.
+    /// The total timeout of a request that sets none; it also limits each provider.
     let timeout: Duration?
     let limits: TimeLimits
     let scope: CredentialScope
@@ -49,19 +49,19 @@ struct CompositionRoom: Room {
         return try await chain.proceed(composed)
     }
 
-    /// What lies under the provider's headers and the request's own.
+    /// The headers that the provider's and the request's own override.
     static func base(_ defaults: HTTPHeaders, of request: HTTPRequest) -> HTTPHeaders {
         request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
     }
 
-    /// The provider's fields between the base and the request's own, where the request has both already: a field is the
-    /// base's as long as it is not the request's own and nobody has changed it.
+    /// Merges the provider's fields into headers that already have the base and the request's own. A provider's field
+    /// replaces an unchanged field of the base, but none that the request or an interceptor has set.
     static func laid(
         _ provided: HTTPHeaders, in headers: HTTPHeaders, base: HTTPHeaders, own: HTTPHeaders
     ) -> HTTPHeaders {
         var result = headers
         let ownNames = Set(own.fields.map { $0.name.lowercased() })
-        /// The lines of a field, its removal among them.
+        /// The lines of a field, including a removal.
         func lines(_ name: String, _ headers: HTTPHeaders) -> [String?] {
             headers.fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? .some($0.value) : nil }
         }
@@ -87,7 +87,7 @@ struct CompositionRoom: Room {
             request.url = call.details.addresses[index]
             return try RequestBuilder.put(all, into: &request)
         }
-        // An interceptor of the app has put another request in the place of the call's: what goes into a query is added.
+        // An interceptor has replaced the call's request: only parameters that go into a query are added.
         var missing = common
         for (name, _) in content.members?.object ?? [:] { missing.remove(name) }
         guard !missing.isEmpty, request.method.encodesParametersInQuery || request.body != nil else { return }
@@ -123,7 +123,7 @@ struct CompositionRoom: Room {
     private struct Late: Error {}
 }
 
-/// Shows the app's interceptors what is known of a request before the providers are asked.
+/// Shows the app's interceptors what is known of a request before the providers are called.
 extension CompositionRoom {
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
@@ -132,12 +132,12 @@ extension CompositionRoom {
     }
 }
 
-/// Gives headers for a request. Asked once for each attempt, so that a token or timestamp is fresh.
+/// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh.
 public typealias HeaderProvider = @Sendable (HTTPRequest) async throws -> HTTPHeaders
 
-/// Gives headers for a request without waiting for anything.
+/// Returns headers for a request synchronously.
 public typealias ImmediateHeaderProvider = @Sendable (HTTPRequest) throws -> HTTPHeaders
 
-/// Gives parameters that every request has in common; the request's own win. Asked once for each attempt, so that a
+/// Returns parameters that every request has in common; the request's own win. Called once for each attempt, so that a
 /// nonce or timestamp is fresh.
 public typealias ParameterProvider = @Sendable (HTTPRequest) async throws -> Parameters

@@ -1,7 +1,7 @@
 public import ResponseCache
 
 extension CentralRequestManager.Cache {
-    /// Tells what the cache would do with an entity's request now, and why; see ``explain(_:cache:)``.
+    /// Explains what the cache would do with an entity's request now, and why; see ``explain(_:cache:)``.
     public func explain(_ entity: some EntityRequest) async throws -> CacheExplanation {
         let manager = try living()
         let plan = try entity.call.plan()

@@ -2,7 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 
-/// One call of an entity, with what is special to it: a value, so that no call touches another.
+/// One call of an entity with its own settings. It is a value, so calls never affect each other.
 ///
 /// ```swift
 /// let reply = try await FetchUser(id: 42)
@@ -10,9 +10,9 @@ import HTTPCore
 ///     .reply()
 /// ```
 ///
-/// The entity is read when the call is made, by the first of these methods.
+/// The entity is read when the call is created; later changes of the entity do not affect the call.
 public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
-    /// What the entity said, or why it could not be read; thrown when the call is started.
+    /// The entity's request, or why it could not be read; that error is thrown when the call is started.
     private var content: Result<EntityContent, NetworkError>
     var options: RequestOptions
     var extraParameters: Parameters = [:]
@@ -24,7 +24,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
         options = entity.options
     }
 
-    /// This call as it is: what can be set on entities and calls is the same (``EntityRequest``).
+    /// This call itself.
     public var call: EntityCall { self }
 
     func with(_ change: (inout Self) -> Void) -> Self {
@@ -44,14 +44,14 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     }
 }
 
-/// What an entity says of its request, read once.
+/// An entity's description of its request, read once.
 struct EntityContent: Sendable {
     var route: Route
     var parameters: EncodedMembers
-    /// The encoded properties beside explicit parameters: they may fill the path.
+    /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
     var files: [UploadFile]
-    /// What entity it is, to cancel it by; `nil` for a call without one.
+    /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
     var reference: EntityReference?
 
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
@@ -71,13 +71,13 @@ struct EntityContent: Sendable {
     }
 }
 
-/// All a manager needs to send an entity's request.
+/// Everything a manager needs to send an entity's request.
 struct EntityPlan: Sendable {
     var content: EntityContent
     var options: RequestOptions
     var simulation: Simulation?
-    /// The total timeout where neither the call nor a row names one; `nil` for the manager's.
+    /// The total timeout where neither the call nor a row sets one; `nil` for the manager's.
     var standardTimeout: Duration?
-    /// Is told what is read of the files of an upload.
+    /// Receives the bytes that are read from the files of an upload.
     var bodyHandler: BodyHandler?
 }

@@ -2,10 +2,10 @@ import DomainTableFormat
 public import HTTPCore
 
 extension CentralRequestManager {
-    /// Makes the call of an entity: looks its route up, fills the address, puts parameters and files in.
+    /// Makes the call of an entity: resolves its route, fills the address, and adds parameters and files.
     ///
-    /// - Throws: ``NetworkError`` of kind `unknownName` for a name the table does not have, `invalidRequest` for a path
-    ///   parameter without a value, and for parameters and files that do not fit together.
+    /// - Throws: ``NetworkError`` of kind `unknownName` for a name that is not in the table, and `invalidRequest` for a
+    ///   path parameter without a value, or for parameters and files that cannot be combined.
     func call(
         _ entity: EntityPlan, progress: ProgressHandler? = nil,
         cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
@@ -54,7 +54,7 @@ extension CentralRequestManager {
         return makeCall(request, details, progress: progress)
     }
 
-    /// Sends an entity's request and decodes its answer.
+    /// Sends an entity's request and decodes its response.
     func reply<Model: Decodable & Sendable>(
         to entity: EntityPlan, as model: Model.Type, progress: ProgressHandler?,
         cached: (@Sendable (Reply<Model>) -> Void)? = nil
@@ -63,7 +63,7 @@ extension CentralRequestManager {
         var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
         if let cached {
             deliversCached = { response, call in
-                // An entry that no longer fits the model counts as none.
+                // An entry that no longer decodes counts as a miss.
                 if let reply = try? call.reply(model, from: response) { cached(reply) }
             }
         }
@@ -76,8 +76,8 @@ extension CentralRequestManager {
     /// Starts an entity's request in closure form.
     ///
     /// - Parameters:
-    ///   - refine: makes what is delivered of a decoded reply.
-    ///   - deliver: gets the end, and before it what is cached, where the policy says so.
+    ///   - refine: makes the delivered reply from the decoded one.
+    ///   - deliver: receives the end, and before it a cached reply where the policy asks for one.
     func start<Model: Decodable & Sendable>(
         _ entity: Result<EntityPlan, NetworkError>, as model: Model.Type, progress: ProgressHandler? = nil,
         on executor: CallbackExecutor? = nil,
@@ -101,7 +101,7 @@ extension CentralRequestManager {
 }
 
 extension Call {
-    /// Decodes an answer as the call's route says.
+    /// Decodes a response with the decoder of the call's route.
     fileprivate func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
@@ -110,29 +110,29 @@ extension Call {
 }
 
 extension CentralRequestManager {
-    /// Sends a call of the server table by its name alone, without a type of its own for it.
+    /// Sends a call of the server table by its name, without an entity type.
     ///
     /// ```swift
     /// let reply = try await manager.startRequest(server: "user.detail", parameters: ["id": 42])
     /// reply.model["name"].string
     /// ```
     ///
-    /// The row says method, path, headers and the rest, as for a ``RequestEntity``. An entity is the better choice
-    /// where the program knows what it calls: its parameters and its answer then have types.
+    /// The row sets method, path, headers and the rest, as for a ``RequestEntity``. Prefer an entity where the call is
+    /// known at compile time: its parameters and its response then have types.
     ///
     /// - Parameters:
-    ///   - server: the row.
-    ///   - parameters: those that the path names in braces go there, the others into query or body. Default none.
+    ///   - server: the name of the row.
+    ///   - parameters: fill the names in braces of the path; the others go into the query or the body. Default none.
     ///   - files: parts of a multipart body. Default none.
     ///   - cache: the cache policy; `nil`, the default, for the row's.
     ///   - timeout: the total timeout; `nil`, the default, for the row's.
-    ///   - headers: laid over the row's and the provider's; `nil` values remove. Default none.
+    ///   - headers: override the row's and the provider's; a `nil` value removes a field. Default none.
     ///   - tag: names a group of calls for ``cancelRequests(_:)``. Default `nil`.
-    ///   - model: what the answer is decoded to. Default ``JSONValue``.
-    ///   - progress: called where the manager's callbacks run, never after the call is over.
-    /// - Throws: ``NetworkError``: `unknownName` for a name the table does not have, `invalidRequest` for a path
-    ///   parameter without a value, `business` when the server answered and said no, `httpStatus`, `decoding` and the
-    ///   kinds of the network; `CancellationError` when the current task was cancelled.
+    ///   - model: the type that the response is decoded to. Default ``JSONValue``.
+    ///   - progress: called on the manager's callback executor, never after the call has ended.
+    /// - Throws: ``NetworkError``: `unknownName` for a name that is not in the table, `invalidRequest` for a path
+    ///   parameter without a value, `business` when the server answered and reported a failure, `httpStatus`,
+    ///   `decoding` and the network kinds; `CancellationError` when the current task was cancelled.
     public func startRequest<Model: Decodable & Sendable>(
         server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
@@ -147,9 +147,9 @@ extension CentralRequestManager {
 }
 
 extension EntityContent {
-    /// What is said of a request without an entity.
+    /// The content of a request without an entity.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter that does not encode.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter that cannot be encoded.
     init(route: Route, parameters: Parameters?, files: [UploadFile]) throws(NetworkError) {
         self.route = route
         self.parameters =

@@ -1,93 +1,93 @@
 public import FoundationEssentials
 public import HTTPCore
 
-/// What can be sent as an entity's request, and set on it first: a ``RequestEntity``, or a call of one.
+/// A request of an entity, with settings and ways to start it: a ``RequestEntity``, or a call of one.
 ///
 /// ```swift
 /// let reply = try await FetchUser(id: 42).timeout(.seconds(5)).header("User-Agent", "Demo/1").reply()
 /// ```
 ///
-/// Each setting gives a call, which is a value: the entity itself, and other calls of it, stay as they are.
+/// Each setting returns a call, which is a value: the entity itself, and its other calls, do not change.
 public protocol EntityRequest<Model> {
-    /// What the answer is decoded to.
+    /// The type that the response is decoded to.
     associatedtype Model: Decodable & Sendable
 
-    /// The call: of an entity, one of it as it is now.
+    /// The call. For an entity, a new call with the entity's current values.
     var call: EntityCall<Model> { get }
 }
 
 extension RequestEntity {
-    /// A call of this entity as it is now.
+    /// A call with the current values of this entity.
     public var call: EntityCall<Model> { EntityCall(self) }
 }
 
 // Settings of a call.
 extension EntityRequest {
-    /// The total timeout.
+    /// Sets the total timeout.
     public func timeout(_ timeout: Duration) -> EntityCall<Model> { call.with { $0.options.timeout = timeout } }
 
-    /// A header; `nil` removes what everybody else set.
+    /// Sets a header field; `nil` removes the field that the entity, the table, the provider or the manager set.
     public func header(_ name: String, _ value: String?) -> EntityCall<Model> {
         call.with { $0.options.headers[name] = value }
     }
 
-    /// Headers, laid over the entity's.
+    /// Sets header fields; they override the entity's.
     public func headers(_ headers: HTTPHeaders) -> EntityCall<Model> { call.with { $0.options.headers.merge(headers) } }
 
-    /// Sends the entity's and this call's headers only, as if nobody else had set any.
+    /// Sends only the entity's and this call's headers, not those of the manager, the table and the provider.
     public func replacingGlobalHeaders() -> EntityCall<Model> { call.with { $0.options.replacesGlobalHeaders = true } }
 
-    /// How a cache may take part.
+    /// Sets how the cache is used.
     public func cache(_ policy: CachePolicy) -> EntityCall<Model> { call.with { $0.options.cachePolicy = policy } }
 
-    /// The user whose answers are stored and found (``HTTPRequest/cachePartition``).
+    /// Sets the user whose responses are stored and found (``HTTPRequest/cachePartition``).
     public func cachePartition(_ partition: String) -> EntityCall<Model> {
         call.with { $0.options.cachePartition = partition }
     }
 
-    /// Stores and looks up the answer also when the method is not GET; its body is then part of the key.
+    /// Stores and looks up the response also when the method is not GET; the key then includes the request's body.
     public func cachesUnsafeMethods() -> EntityCall<Model> { call.with { $0.options.cachesUnsafeMethods = true } }
 
-    /// Parameters, laid over the entity's.
+    /// Sets parameters; they override the entity's.
     public func parameters(_ parameters: Parameters) -> EntityCall<Model> {
         call.with { $0.extraParameters.merge(parameters) { $1 } }
     }
 
-    /// How parameters become a body.
+    /// Sets how parameters are encoded as a body.
     public func parameterEncoding(_ encoding: ParameterEncoding) -> EntityCall<Model> {
         call.with { $0.options.parameterEncoding = encoding }
     }
 
-    /// How often the request is repeated after a failure of the network, when it is idempotent.
+    /// Sets how often an idempotent request is retried after a network failure.
     public func retries(_ count: Int) -> EntityCall<Model> { call.with { $0.options.retries = count } }
 
-    /// Whether redirects are followed.
+    /// Sets whether redirects are followed.
     public func redirects(_ policy: RedirectPolicy) -> EntityCall<Model> { call.with { $0.options.redirects = policy } }
 
-    /// Credentials.
+    /// Sets the credentials.
     public func authentication(_ authentication: Authentication) -> EntityCall<Model> {
         call.with { $0.options.authentication = authentication }
     }
 
-    /// Which request is started first when several wait.
+    /// Sets the priority: waiting requests of a higher priority start first.
     public func priority(_ priority: RequestPriority) -> EntityCall<Model> {
         call.with { $0.options.priority = priority }
     }
 
-    /// Whether the content is sealed, and by which sealer.
+    /// Sets whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.with { $0.options.sealing = policy } }
 
-    /// Whether the body is compressed with gzip.
+    /// Sets whether the body is compressed with gzip.
     public func compressingBody(_ compresses: Bool = true) -> EntityCall<Model> {
         call.with { $0.options.compressesBody = compresses }
     }
 
-    /// Fields that are sent after the body.
+    /// Sets the fields that are sent after the body.
     public func trailers(_ trailers: RequestTrailers) -> EntityCall<Model> {
         call.with { $0.options.trailers = trailers }
     }
 
-    /// The most bytes of bodies that are received and sent in a second; `nil` for no limit but the manager's.
+    /// Limits the bytes of bodies that are received and sent per second; `nil` for the manager's limit.
     public func maxRate(receive: Int64? = nil, send: Int64? = nil) -> EntityCall<Model> {
         call.with { ($0.options.maxReceiveRate, $0.options.maxSendRate) = (receive, send) }
     }
@@ -95,37 +95,37 @@ extension EntityRequest {
     /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together.
     public func tag(_ tag: String) -> EntityCall<Model> { call.with { $0.options.tag = tag } }
 
-    /// What happens when the same request is under way.
+    /// Sets what happens when an equal request is running.
     public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> {
         call.with { $0.options.duplicates = policy }
     }
 
-    /// When the request is repeated.
+    /// Sets when the request is retried.
     public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> {
         call.with { $0.options.retryPolicy = policy }
     }
 
-    /// The longest time of the whole call, repetitions and waits included.
+    /// Sets the time limit of the whole call, including retries and waits.
     public func deadline(_ deadline: Duration) -> EntityCall<Model> { call.with { $0.options.deadline = deadline } }
 
-    /// Tells the server that repetitions are one request.
+    /// Sets the `Idempotency-Key`, by which the server recognizes a retry as the same request.
     public func idempotencyKey(_ key: String) -> EntityCall<Model> { call.with { $0.options.idempotencyKey = key } }
 
-    /// Holds the calls that are started after this one until it is over.
+    /// Makes the calls that are started after this one wait until it has ended.
     public func asBarrier() -> EntityCall<Model> { call.with { $0.options.isBarrier = true } }
 
-    /// Goes past the manager's ``Authenticator``.
+    /// Bypasses the manager's ``Authenticator``.
     public func withoutAuthenticator() -> EntityCall<Model> { call.with { $0.options.authenticates = false } }
 
-    /// The trace the request belongs to.
+    /// Sets the trace that the request belongs to.
     public func traceParent(_ parent: TraceParent) -> EntityCall<Model> {
         call.with { $0.options.traceParent = parent }
     }
 
-    /// Answers from a fixture, a canned reply or another server instead of the domain's.
+    /// Uses a fixture, a canned response or another server instead of the domain's server.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
 
-    /// Called with the progress, where the manager's callbacks run.
+    /// Sets a handler of the progress, called on the manager's callback executor.
     public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> {
         call.with { $0.progressHandler = handler }
     }
@@ -133,18 +133,18 @@ extension EntityRequest {
 
 // Starting a call.
 extension EntityRequest {
-    /// Sends the request and decodes its answer.
+    /// Sends the request and decodes its response.
     ///
-    /// - Throws: ``NetworkError``: `business` when the server answered and said no, `httpStatus`, `decoding` and the
-    ///   kinds of the network; `CancellationError` when the current task was cancelled.
+    /// - Throws: ``NetworkError``: `business` when the server answered and reported a failure, `httpStatus`, `decoding`
+    ///   and the network kinds; `CancellationError` when the current task was cancelled.
     public func startRequest(
         on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Model {
         try await reply(on: manager).model
     }
 
-    /// Sends the request and gives the answer with all around it. With ``CachePolicy/cacheThenNetwork`` that is the
-    /// network's, or its failure; what is cached goes to ``replies(on:)`` and to closures only.
+    /// Sends the request and returns the model with its response and envelope. With ``CachePolicy/cacheThenNetwork``
+    /// this is the network's reply, or its failure; only ``replies(on:)`` and closures receive the cached one.
     ///
     /// - Throws: as ``startRequest(on:isolation:)``.
     public func reply(
@@ -154,10 +154,9 @@ extension EntityRequest {
         return try await manager.reply(to: try call.plan(), as: Model.self, progress: call.progressHandler)
     }
 
-    /// The replies as they come: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first
-    /// (``HTTPResponse/source`` tells).
+    /// The replies as they arrive: one, or two with ``CachePolicy/cacheThenNetwork``, the cached one first.
     ///
-    /// When the network fails after a cached reply, the sequence throws after it; without one it throws at once.
+    /// When the network fails after a cached reply, the sequence delivers that reply before it throws.
     public func replies(on manager: CentralRequestManager = .shared) -> AsyncThrowingStream<Reply<Model>, any Error> {
         let call = call
         return AsyncThrowingStream { continuation in
@@ -176,10 +175,10 @@ extension EntityRequest {
         }
     }
 
-    /// Sends the request and calls back once, later, where the manager's callbacks run: with data and model, or with
-    /// the error, and then with the data when there was an answer.
+    /// Sends the request and calls back once, never synchronously, on the manager's callback executor: with
+    /// data and model, or with the error and, if there was a response, its data.
     ///
-    /// With ``CachePolicy/cacheThenNetwork`` it may be called once before, with what is cached;
+    /// With ``CachePolicy/cacheThenNetwork`` it may be called once before that with a cached reply;
     /// ``RequestTask/isFinished`` is `false` then.
     @discardableResult
     public func startRequest(
@@ -198,15 +197,15 @@ extension EntityRequest {
 }
 
 extension RequestSelection {
-    /// The calls of a type of entity.
+    /// Selects the calls of a type of entity.
     public static func entity<Entity: RequestEntity>(_ type: Entity.Type) -> RequestSelection {
         RequestSelection(.entityType(ObjectIdentifier(type)))
     }
 
-    /// The calls of an entity of this type that says the same of its request: equal parameters and properties.
+    /// Selects the calls of equal entities: of the same type, with equal parameters and properties.
     public static func entity<Entity: RequestEntity>(_ entity: Entity) -> RequestSelection {
         guard let reference = try? EntityContent(entity).reference else {
-            // One that does not encode has no calls.
+            // An entity that cannot be encoded has no calls.
             return RequestSelection(.keys([]))
         }
         return RequestSelection(.entity(reference.identity))

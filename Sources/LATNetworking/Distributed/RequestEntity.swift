@@ -1,6 +1,6 @@
 public import HTTPCore
 
-/// A type that carries its own request and starts itself: any struct, class, enum or actor of the app.
+/// A type that describes its own request and can start it: any struct, class, enum or actor of the app.
 ///
 /// ```swift
 /// struct FetchUser: RequestEntity, Encodable {
@@ -11,17 +11,17 @@ public import HTTPCore
 /// let user = try await FetchUser(id: 42).startRequest()
 /// ```
 ///
-/// A type you already have becomes one by an extension. What is sent is taken from the entity when the request is
-/// started; what is changed in it later does not matter to that request. Starting an entity twice is two requests.
+/// An extension makes an existing type an entity. The entity is read when the request is started; later changes do not
+/// affect that request. Starting an entity twice sends two requests.
 public protocol RequestEntity: EntityRequest {
-    /// What the answer is decoded to. Default ``JSONValue``. Optional, or ``Empty``, when there may be no content.
+    /// The type that the response is decoded to. Default ``JSONValue``. An optional or ``Empty`` allows no content.
     associatedtype Model: Decodable & Sendable = JSONValue
 
-    /// Where the request goes.
+    /// Where the request goes: a row of the table, a domain with a path, or a URL.
     static var route: Route { get }
 
-    /// The parameters. Default `nil`: the encoded properties when the type is `Encodable`, else none. Numbers stay
-    /// numbers, `nil` is left out, nested values are kept.
+    /// The parameters. Default `nil`: the encoded properties when the type is `Encodable`, otherwise none. Numbers stay
+    /// numbers, `nil` properties are left out, nested values are kept.
     var parameters: Parameters? { get }
 
     /// Files of a multipart request. Default none.
@@ -36,70 +36,68 @@ public protocol RequestEntity: EntityRequest {
 }
 
 extension RequestEntity {
-    /// No parameters of its own: the encoded properties are.
+    /// `nil`: the encoded properties are the parameters.
     public var parameters: Parameters? { nil }
 
     /// No files.
     public var files: [UploadFile] { [] }
 
-    /// Nothing of its own.
+    /// No settings.
     public var options: RequestOptions { RequestOptions() }
 }
 
-/// Settings of one entity or one call; what is `nil` is taken from the rows of the table and the manager.
+/// The settings of one entity or one call; a setting that is `nil` comes from the rows of the table or the manager.
 public struct RequestOptions: Sendable {
-    /// The total timeout.
+    /// The total timeout. Default `nil`.
     public var timeout: Duration?
-    /// Headers; `nil` values remove what the table, the provider or the manager set.
+    /// Header fields; a `nil` value removes the field that the table, the provider or the manager set. Default none.
     public var headers: HTTPHeaders
-    /// How a cache may take part.
+    /// How the cache is used. Default `nil`.
     public var cachePolicy: CachePolicy?
-    /// Whether the answer is stored and looked up also when the method is not GET. Default `false`.
+    /// Whether the response is stored and looked up also when the method is not GET. Default `false`.
     public var cachesUnsafeMethods = false
-    /// The user whose answers are stored and found. Default `nil`: the row's or the manager's.
+    /// The user whose responses are stored and found. Default `nil`: the row's or the manager's.
     public var cachePartition: String?
-    /// How parameters become a body.
+    /// How parameters are encoded as a body. Default `nil`.
     public var parameterEncoding: ParameterEncoding?
-    /// How often an idempotent request is repeated after a failure of the network.
+    /// How often an idempotent request is retried after a network failure. Default `nil`.
     public var retries: Int?
-    /// Whether redirects are followed.
+    /// Whether redirects are followed. Default ``RedirectPolicy/automatic``.
     public var redirects: RedirectPolicy
-    /// Credentials.
+    /// The credentials. Default `nil`.
     public var authentication: Authentication?
-    /// Which request is started first when several wait.
+    /// The priority: waiting requests of a higher priority start first. Default ``RequestPriority/normal``.
     public var priority: RequestPriority
-    /// Whether the content is sealed, and by which sealer.
+    /// Whether the content is sealed, and by which sealer. Default ``SealingPolicy/automatic``.
     public var sealing: SealingPolicy
     /// Whether the body is compressed with gzip (``HTTPRequest/compressesBody``). Default `nil`: the row's choice.
     public var compressesBody: Bool?
     /// Fields that are sent after the body. Default `nil`.
     public var trailers: RequestTrailers?
-    /// The most bytes that are received in a second (``HTTPRequest/maxReceiveRate``). Default `nil`: no limit but the
-    /// manager's.
+    /// The most bytes received per second (``HTTPRequest/maxReceiveRate``). Default `nil`: the manager's limit.
     public var maxReceiveRate: Int64?
-    /// The most bytes that are sent in a second (``HTTPRequest/maxSendRate``). Default `nil`: no limit but the manager's.
+    /// The most bytes sent per second (``HTTPRequest/maxSendRate``). Default `nil`: the manager's limit.
     public var maxSendRate: Int64?
-    /// Whether the headers of the manager, the table and the provider are left out, so that only the entity's and the
-    /// call's are sent.
+    /// Whether the headers of manager, table and provider are left out of the request. Default `false`.
     public var replacesGlobalHeaders: Bool
-    /// Tells the server that repetitions are one request (`Idempotency-Key`). Default `nil`.
+    /// The `Idempotency-Key`, by which the server recognizes a retry as the same request. Default `nil`.
     public var idempotencyKey: String?
     /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together. Default `nil`.
     public var tag: String?
-    /// What happens when the same request is under way. Default `nil`: the manager's choice.
+    /// What happens when an equal request is running. Default `nil`: the manager's choice.
     public var duplicates: DuplicatePolicy?
-    /// When the request is repeated. Default `nil`: the manager's policy; ``retries`` changes the number alone.
+    /// When the request is retried. Default `nil`: the manager's policy; ``retries`` changes only the number.
     public var retryPolicy: RetryPolicy?
-    /// The longest time of the whole call, repetitions, waits and queues included. Default `nil`: the manager's.
+    /// The time limit of the whole call, including retries, waits and queues. Default `nil`: the manager's.
     public var deadline: Duration?
-    /// Whether the calls that are started after this one wait until it is over. Default `false`.
+    /// Whether the calls that are started after this one wait until it has ended. Default `false`.
     public var isBarrier = false
-    /// Whether the manager's ``Authenticator`` has a say. Default `true`.
+    /// Whether the manager's ``Authenticator`` is used. Default `true`.
     public var authenticates = true
-    /// The trace the calls belong to. Default `nil`: ``TraceParent/current``.
+    /// The trace that the calls belong to. Default `nil`: ``TraceParent/current``.
     public var traceParent: TraceParent?
 
-    /// Makes settings.
+    /// Creates settings.
     public init(
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), cachePolicy: CachePolicy? = nil,
         parameterEncoding: ParameterEncoding? = nil, retries: Int? = nil, redirects: RedirectPolicy = .automatic,
@@ -118,7 +116,7 @@ public struct RequestOptions: Sendable {
         self.replacesGlobalHeaders = replacesGlobalHeaders
     }
 
-    /// Lays these settings over those of the rows: what a call says always wins.
+    /// Applies these settings to a request; they override those of the rows.
     func apply(to request: inout HTTPRequest) {
         request.headers = headers
         if let timeout { request.timeout = timeout }

@@ -1,8 +1,8 @@
 public import HTTPCore
 import Synchronization
 
-/// The base class of an app's own requests, for those who like to inherit: a subclass says what is sent, ``start(on:_:)``
-/// sends it, and a closure, a delegate or both are told how it ended.
+/// The base class of an app's own requests, for apps that prefer inheritance: a subclass describes the request,
+/// ``start(on:_:)`` sends it, and a closure, a delegate or both receive the outcome.
 ///
 /// ```swift
 /// final class FetchUser: RequestModel<User> {
@@ -19,39 +19,40 @@ import Synchronization
 /// FetchUser(id: 42).start { call, outcome in
 ///     switch outcome {
 ///     case .success(let reply): show(reply.model)
-///     case .failure(let failure, _): show(failure.message)         // the server answered and said no
+///     case .failure(let failure, _): show(failure.message)         // the server reported a failure
 ///     case .networkError(let error) where error.kind == .connect: call.restart()
 ///     case .networkError(let error): show(error.message)
 ///     }
 /// }
 /// ```
 ///
-/// What is sent, and who the delegate is, is read when the call is started; what is changed later counts for the next
-/// start. Every start is one request with one outcome, and several may run at once.
+/// Starting a call reads the request and the delegate; later changes apply to the next start. Every start sends one
+/// request with one outcome, and several calls may run at once.
 ///
-/// A model may be let go of while its call is under way: the call goes on, the closure is called, and so is the delegate
-/// when there still is one. Nothing here keeps the delegate. The model itself is used by one thread or actor at a time,
-/// as any class that is not `Sendable`; closure and delegate, which run elsewhere, get the call, which is.
+/// A model may be released while its call is running: the call continues, and the outcome reaches the closure, and the
+/// delegate if that still exists. The delegate is referenced weakly. Like any class that is not `Sendable`, the model
+/// itself is used by one thread or actor at a time. Closure and delegate, which run elsewhere, receive the call, which
+/// is `Sendable`.
 ///
-/// Where a plain value will do, ``RequestEntity`` is the shorter way.
+/// Where a plain value is enough, ``RequestEntity`` is shorter.
 open class RequestModel<Model: Decodable & Sendable> {
-    /// Where the request goes.
+    /// Where the request goes: a row of the table, a domain with a path, or a URL.
     public var route: Route
 
-    /// Told of each outcome, after the closure. Not kept alive. Default `nil`.
+    /// Receives each outcome, after the closure. A weak reference. Default `nil`.
     public weak var delegate: (any RequestModelDelegate)?
 
     private let running = RunningCalls()
 
-    /// Makes a model.
+    /// Creates a model.
     public init(_ route: Route, delegate: (any RequestModelDelegate)? = nil) {
         self.route = route
         self.delegate = delegate
     }
 
-    // MARK: What a subclass says
+    // MARK: For subclasses to override
 
-    /// The parameters. Default `nil`: the encoded properties when the subclass is `Encodable`, else none.
+    /// The parameters. Default `nil`: the encoded properties when the subclass is `Encodable`, otherwise none.
     open var parameters: Parameters? { nil }
 
     /// Files of a multipart request. Default none.
@@ -60,25 +61,24 @@ open class RequestModel<Model: Decodable & Sendable> {
     /// The model's own settings: headers, timeout, cache policy and the rest. Default none.
     open var options: RequestOptions { RequestOptions() }
 
-    /// Makes what is delivered of what was decoded: fills in, sorts, checks. Default: the model as it was decoded.
+    /// Makes the delivered model from the decoded reply: completes, sorts or checks it. Default: the decoded model.
     ///
-    /// Runs before delivery, away from the caller. It belongs to the class and not to one object, because that one may be
-    /// changing, or gone, by then.
+    /// Runs before delivery, away from the caller. A class method, because the object may be changed or gone by then.
     ///
-    /// - Throws: anything; the outcome is then ``RequestModelOutcome/networkError(_:)``, with a ``NetworkError`` as it is
-    ///   and any other error as ``NetworkError/Kind/decoding(path:)``.
+    /// - Throws: any error; the outcome is then ``RequestModelOutcome/networkError(_:)``, with a ``NetworkError`` as it
+    ///   is and any other error as ``NetworkError/Kind/decoding(path:)``.
     open class func model(from reply: Reply<Model>) throws -> Model { reply.model }
 
     // MARK: Calls
 
     /// Sends the request.
     ///
-    /// The outcome is delivered once, later, where the manager's callbacks run: to the closure, then to the delegate.
-    /// What is wrong with the request itself is an outcome too. With ``CachePolicy/cacheThenNetwork`` both may be told of a
-    /// cached success before; the call's task is not finished then (``RequestTask/isFinished``).
+    /// The outcome is delivered once, never synchronously, on the manager's callback executor: to the closure, then to
+    /// the delegate. An invalid request is an outcome too. With ``CachePolicy/cacheThenNetwork`` both may receive a
+    /// cached success before that, while ``RequestTask/isFinished`` of the call's task is `false`.
     ///
     /// - Parameters:
-    ///   - manager: who sends it.
+    ///   - manager: sends the request.
     ///   - completion: called with the outcome. Default `nil`.
     @discardableResult
     public func start(
@@ -94,7 +94,7 @@ open class RequestModel<Model: Decodable & Sendable> {
         return blueprint.start()
     }
 
-    /// Cancels every call of this model that is under way, those started again by ``RequestModelCall/restart()`` too. Each
+    /// Cancels every running call of this model, including those started again by ``RequestModelCall/restart()``. Each
     /// ends with `.networkError` of kind ``NetworkError/Kind/cancelled``.
     public func cancel() { running.cancel() }
 
@@ -115,21 +115,21 @@ open class RequestModel<Model: Decodable & Sendable> {
                 throw error
             } catch {
                 throw NetworkError(
-                    .decoding(path: ""), message: "\(type).model(from:) refused the answer: \(error)",
+                    .decoding(path: ""), message: "\(type).model(from:) rejected the response: \(error)",
                     response: reply.response, underlying: error)
             }
         }
     }
 }
 
-/// How a call of a ``RequestModel`` ended. The three are never mixed.
+/// How a call of a ``RequestModel`` ended.
 public enum RequestModelOutcome<Model: Sendable>: Sendable {
-    /// The server answered, and the answer is a success.
+    /// The server reported success.
     case success(Reply<Model>)
-    /// The server answered and said no: its envelope's code, or the judge. The error holds the response.
+    /// The server reported a failure, by its envelope's code or by the success judge. The error holds the response.
     case failure(BusinessFailure, NetworkError)
-    /// Anything else: the network, the status, the decoding, a cancellation. The error holds the response when there
-    /// was one, its body included.
+    /// Any other failure: the network, the status, the decoding, a cancellation. The error holds the response,
+    /// including its body, if there was one.
     case networkError(NetworkError)
 
     init(_ result: Result<Reply<Model>, NetworkError>) {
@@ -144,8 +144,8 @@ public enum RequestModelOutcome<Model: Sendable>: Sendable {
     }
 }
 
-/// Is told how the calls of ``RequestModel``s ended. One delegate may serve models of any kind; ``RequestModelCall/route``
-/// tells them apart.
+/// Receives the outcomes of ``RequestModel`` calls. One delegate may serve models of any kind;
+/// ``RequestModelCall/route`` distinguishes them.
 ///
 /// ```swift
 /// func requestModel<Model>(_ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>) {
@@ -153,21 +153,21 @@ public enum RequestModelOutcome<Model: Sendable>: Sendable {
 /// }
 /// ```
 public protocol RequestModelDelegate: AnyObject, Sendable {
-    /// Called once for each call, after its closure, where the manager's callbacks run; before that once more where a
-    /// cached reply is delivered first.
+    /// Called once for each call, after its closure, on the manager's callback executor; called once more before that
+    /// when a cached reply is delivered first.
     func requestModel<Model: Decodable & Sendable>(
         _ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>)
 }
 
-/// One call of a ``RequestModel``, under way or over.
+/// One call of a ``RequestModel``, running or ended.
 public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
-    /// Gets the call and how it ended.
+    /// Receives the call and its outcome.
     public typealias Completion =
         @Sendable (
             _ call: RequestModelCall<Model>, _ outcome: RequestModelOutcome<Model>
         ) -> Void
 
-    /// Cancels, suspends and resumes this one call; names it by its key.
+    /// The handle of the call: cancels, suspends and resumes it, and identifies it by its key.
     public let task: RequestTask
 
     private let blueprint: Blueprint
@@ -175,15 +175,14 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
     /// Where the request goes.
     public var route: Route { blueprint.route }
 
-    /// Cancels this one call. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``, unless it is over.
+    /// Cancels this call, unless it has ended. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``.
     public func cancel() { task.cancel() }
 
-    /// Sends the same request once more, for the same closure and delegate: a call of its own, with its own outcome.
-    /// May be used from inside them.
+    /// Sends the same request once more, as a new call with its own outcome. Closure and delegate may call this.
     @discardableResult
     public func restart() -> RequestModelCall { blueprint.start() }
 
-    /// What it takes to start a call, and to start it again.
+    /// What is needed to start a call, and to start it again.
     struct Blueprint: Sendable {
         let route: Route
         let manager: CentralRequestManager
@@ -203,11 +202,11 @@ public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
     }
 }
 
-/// The calls of one model that are under way.
+/// The running calls of one model.
 final class RunningCalls: Sendable {
     private let tasks = Mutex<Set<RequestTask>>([])
 
-    /// A call may be over before it is added: it is then left out.
+    /// A call that has already ended is not added.
     func add(_ task: RequestTask) {
         tasks.withLock { tasks in
             if !task.isFinished { tasks.insert(task) }
@@ -224,7 +223,7 @@ final class RunningCalls: Sendable {
 extension EntityContent {
     /// The properties of a model as parameters.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they do not encode, or not to an object.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
     fileprivate init(
         route: Route, propertiesOf model: any Encodable, files: [UploadFile]
     ) throws(NetworkError) {

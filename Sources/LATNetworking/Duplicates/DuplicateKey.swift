@@ -1,22 +1,22 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What makes two requests the same: method, address, parameters, the headers of their own, the body, the settings that
-/// change the answer, and, for requests that share an answer, whose it is.
+/// The key by which two requests are equal: method, URL, parameters, their own headers, the body, the settings that
+/// affect the response, and, for requests that share a response, its credentials and partition.
 struct DuplicateKey: Hashable, Sendable {
     private let request: HTTPRequest
     private let simulation: Simulation?
     private var credentials: HTTPHeaders?
     private var partition: String?
-    /// The rows of the table, which say what is kept of an answer.
+    /// The rows of the table, which decide what is stored of a response.
     private var rows: [String?] = []
 
-    /// Fields that differ from one request to the next although the answer does not.
+    /// Fields that differ between requests although the response does not.
     private static let volatileFields: Set<String> = [
         "traceparent", "tracestate", "idempotency-key", "x-request-id", "date",
     ]
 
-    /// `nil` for a request whose body cannot be read twice, and so not be compared.
+    /// `nil` for a request whose body can be read only once, and so cannot be compared.
     init?(_ request: HTTPRequest, simulation: Simulation? = nil) {
         var compared = HTTPRequest(request.method.rawValue, request.url)
         compared.headers = Self.sorted(request.headers)
@@ -42,13 +42,13 @@ struct DuplicateKey: Hashable, Sendable {
         self.simulation = simulation
     }
 
-    /// The key of a call whose answer is shared: it counts whose answer it is.
+    /// The key of a call that shares its response, including credentials and partition.
     ///
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.
     ///   - secrets: the fields that hold credentials.
     init?(sharing call: Call, composed: HTTPRequest, secrets: SecretHeaders) {
-        // What is cached is delivered to each caller by itself, so such calls are not shared.
+        // Each caller gets its own cached response, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
         self.init(call.request, simulation: call.details.simulation)
         credentials = Self.sorted(
@@ -59,7 +59,7 @@ struct DuplicateKey: Hashable, Sendable {
         rows = [call.details.row?.domain, call.details.row?.server]
     }
 
-    /// By name alone: fields of one name keep their order, which matters.
+    /// Sorts by name only, because the order of fields with the same name matters.
     private static func sorted(_ headers: HTTPHeaders) -> HTTPHeaders {
         let fields = headers.fields.filter { !volatileFields.contains($0.name.lowercased()) }.enumerated()
             .sorted { ($0.element.name.lowercased(), $0.offset) < ($1.element.name.lowercased(), $1.offset) }

@@ -2,10 +2,10 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Refuses a call when the same one is under way (``DuplicatePolicy/reject``).
+/// Rejects a call when an equal one is running (``DuplicatePolicy/reject``).
 final class RejectionRoom: Room {
     private let sharing: SharingRoom
-    /// How many calls of a key are under way, of those that do not allow duplicates.
+    /// The number of running calls for each key, among those that do not allow duplicates.
     private let running = Mutex<[DuplicateKey: Int]>([:])
 
     init(_ sharing: SharingRoom) { self.sharing = sharing }
@@ -26,18 +26,18 @@ final class RejectionRoom: Room {
         }
         guard isFirst || sharing.policy(for: request) == .coalesce else {
             throw NetworkError(
-                .duplicate, message: "the same request is under way; wait for it, or allow duplicates",
+                .duplicate, message: "an equal request is running; wait for it, or allow duplicates",
                 request: request)
         }
         return try await chain.proceed(request)
     }
 }
 
-/// Lets requests that are the same share one answer (``DuplicatePolicy/coalesce``, ``SharedCalls``).
+/// Lets equal requests share one response (``DuplicatePolicy/coalesce``, ``SharedCalls``).
 ///
-/// The shared request is a call of its own in a task of its own, which outlives the caller who began it.
+/// The shared request is a call of its own in a task of its own, which outlives the caller that started it.
 final class SharingRoom: Room {
-    /// One request on behalf of several callers.
+    /// One request for several callers.
     private struct SharedCall: Sendable {
         let call: Call
         let progress: ProgressRelay
@@ -63,7 +63,7 @@ final class SharingRoom: Room {
         switch request.duplicates ?? standard {
         case .allow: .allow
         case .reject: .reject
-        // As the manager's setting it must not make one order of two.
+        // As the manager's setting it must not merge two unsafe requests, such as two orders.
         case .coalesce: request.streamsBody || request.duplicates == nil && !request.method.isSafe ? .allow : .coalesce
         }
     }
@@ -142,7 +142,7 @@ final class SharingRoom: Room {
     }
 }
 
-/// Tells several callers of one transfer's progress.
+/// Reports the progress of one transfer to several callers.
 private final class ProgressRelay: Sendable {
     private let handlers = Mutex<[UInt64: @Sendable (TransferProgress) -> Void]>([:])
 
@@ -157,7 +157,7 @@ private final class ProgressRelay: Sendable {
     }
 }
 
-/// Who shares which request. A pure state machine: it says what to do, the room does it.
+/// Decides which callers share which request. A pure state machine.
 struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable {
     private struct Call {
         let token: UInt64
@@ -165,19 +165,19 @@ struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable 
     }
 
     enum Entry: Hashable {
-        /// Nobody has sent it: the caller starts it, and ends it by this token.
+        /// No equal request is running: the caller starts it, and finishes it with this token.
         case lead(token: UInt64)
-        /// It is under way.
+        /// An equal request is running.
         case follow(token: UInt64)
     }
 
     private var calls: [Key: Call] = [:]
     private var tokens: UInt64 = 0
 
-    /// How many are under way.
+    /// The number of running requests.
     var count: Int { calls.count }
 
-    /// A caller comes.
+    /// Adds a caller.
     mutating func join(_ key: Key, _ id: ID) -> Entry {
         if let call = calls[key] {
             calls[key]?.members.insert(id)
@@ -188,11 +188,10 @@ struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable 
         return .lead(token: tokens)
     }
 
-    /// Whether the request is under way.
+    /// Whether the request is running.
     func isRunning(_ key: Key) -> Bool { calls[key] != nil }
 
-    /// A caller leaves before the end. Returns whether it was the last, so that the request is cancelled; who comes
-    /// later starts a new one.
+    /// Removes a caller before the end. Returns whether it was the last, so that the request is cancelled.
     mutating func leave(_ key: Key, _ id: ID, token: UInt64) -> Bool {
         guard calls[key]?.token == token, calls[key]?.members.remove(id) != nil, calls[key]?.members.isEmpty == true
         else { return false }
@@ -200,7 +199,7 @@ struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable 
         return true
     }
 
-    /// The request is over. Returns who gets its answer.
+    /// Ends the request. Returns the callers that get its response.
     mutating func finish(_ key: Key, token: UInt64) -> Set<ID> {
         guard let call = calls[key], call.token == token else { return [] }
         calls[key] = nil

@@ -2,10 +2,9 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// Goes to the next address of a domain when one cannot be connected to, remembers that for a while, and returns to the
-/// first when the while is over.
+/// Tries a domain's next address when connecting to one fails, and skips the failed one for a while.
 final class MirrorRoom: Room {
-    /// How long an address is passed over after no connection to it came about.
+    /// How long an address is skipped after connecting to it failed.
     private let memory: Duration
     private let clock = ContinuousClock()
     private let states = Mutex<[String: MirrorState]>([:])
@@ -14,7 +13,7 @@ final class MirrorRoom: Room {
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
-        // An interceptor of the app that names another address means that one.
+        // An interceptor that sets another URL overrides the mirrors.
         guard request.url == call.request.url else { return try await chain.proceed(request) }
         let key = call.details.row?.mirrorKey ?? ""
         let order = change(key) { $0.order(of: call.details.addresses.count, at: clock.now) }
@@ -52,41 +51,41 @@ final class MirrorRoom: Room {
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {
         states.withLock { states in
-            // Rows that were changed leave states behind that nobody asks for any more.
+            // Rows that were changed leave unused states behind.
             if states.count > 1_024 { states = states.filter { !$0.value.isIdle } }
             return change(&states[key, default: MirrorState(memory: memory)])
         }
     }
 }
 
-/// Which of a domain's base URLs do not answer just now, and so which to try first.
+/// Decides which of a domain's base URLs to try first, by those that failed recently.
 ///
-/// A base that no connection came about with is passed over for a while; then one call tries it again, and when it
-/// answers, all do. Decides only: the caller says what happened, and when.
+/// A base URL that could not be connected to is skipped for a while. Then one call tries it again, and when it answers,
+/// all calls use it. A pure value: the caller reports what happened, and when.
 ///
 /// ```swift
 /// for index in state.order(of: route.baseURLs.count, at: clock.now) {
-///     // send; on a connection that did not come about:  state.failed(index, at: clock.now), and go on with the next
-///     // on any answer:                                  state.succeeded(index)
+///     // send; when connecting fails:  state.failed(index, at: clock.now), and try the next
+///     // on any response:              state.succeeded(index)
 /// }
 /// ```
 struct MirrorState: Sendable {
-    /// How long a base is passed over after it failed.
+    /// How long a base URL is skipped after it failed.
     let memory: Duration
 
     private var failingUntil: [Int: ContinuousClock.Instant] = [:]
 
-    /// Whether nothing is remembered.
+    /// Whether no failure is remembered.
     var isIdle: Bool { failingUntil.isEmpty }
 
-    /// Every base is taken for good.
+    /// Creates a state without failures.
     init(memory: Duration = .seconds(30)) { self.memory = memory }
 
-    /// The numbers of the bases in the order to try them: those that are not passed over as they come, then the others,
-    /// the one that failed longest ago first, so that there is always one to try.
+    /// Returns the indices of the base URLs in the order to try them: those that are not skipped, in their order, then
+    /// the others, the one that failed longest ago first. So there is always one to try.
     ///
-    /// A base whose time is over comes in its old place again, for this caller alone: until it is known to answer,
-    /// others go on passing it over, rather than all wait for it together.
+    /// A base URL whose time is over returns to its place for this caller only. Others keep skipping it until it
+    /// answers, so that they do not all wait for a dead address.
     mutating func order(of count: Int, at now: ContinuousClock.Instant) -> [Int] {
         let bases = Array(0..<max(0, count))
         guard count > 1, !failingUntil.isEmpty else { return bases }
@@ -94,7 +93,7 @@ struct MirrorState: Sendable {
         var failing: [(base: Int, until: ContinuousClock.Instant)] = []
         for base in bases {
             guard let until = failingUntil[base], until > now else {
-                // Only the base this caller begins with is tried out by it.
+                // Only the base URL that this caller tries first is reserved for it.
                 if good.isEmpty, failingUntil[base] != nil { failingUntil[base] = now + memory }
                 good.append(base)
                 continue
@@ -104,15 +103,15 @@ struct MirrorState: Sendable {
         return good + failing.sorted { ($0.until, $0.base) < ($1.until, $1.base) }.map(\.base)
     }
 
-    /// No connection to this base came about.
+    /// Notes that connecting to a base URL failed.
     mutating func failed(_ base: Int, at now: ContinuousClock.Instant) { failingUntil[base] = now + memory }
 
-    /// This base has answered, whatever the answer.
+    /// Notes that a base URL answered, with whatever response.
     mutating func succeeded(_ base: Int) {
         if !failingUntil.isEmpty { failingUntil[base] = nil }
     }
 
-    /// Whether this base is passed over at this time.
+    /// Whether a base URL is skipped at this time.
     func isFailing(_ base: Int, at now: ContinuousClock.Instant) -> Bool {
         failingUntil[base].map { $0 > now } ?? false
     }

@@ -2,15 +2,15 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// Follows redirects, hop by hop, as ``RedirectRule`` says.
+/// Follows redirects, hop by hop, as ``RedirectRule`` decides.
 ///
-/// The engine gives it a redirect with its whole body when that is short and comes soon, so that the connection serves the
-/// next hop. Of any other the body is a stream, which is abandoned when the call goes on, and read when it does not.
+/// The engine collects a redirect's body when it is short and arrives soon, so that the connection can serve the next
+/// hop. Otherwise the body is a stream, which is abandoned when the redirect is followed, and read when it is not.
 struct RedirectRoom: Room {
     let policy: RedirectPolicy
     let rule: RedirectRule
     let handler: RedirectHandler?
-    /// The total timeout of a request that names none.
+    /// The total timeout of a request that sets none.
     let timeout: Duration?
     let limits: TimeLimits
 
@@ -19,10 +19,10 @@ struct RedirectRoom: Room {
         return mayFollow(response) ? try await follow(response, to: request, chain) : response
     }
 
-    /// Whether an answer can be a redirect at all.
+    /// Whether a response can be a redirect at all.
     func mayFollow(_ response: HTTPResponse) -> Bool { (300...399).contains(response.status) }
 
-    /// Goes on from an answer, hop by hop, to one that is no redirect.
+    /// Follows the redirects of a response to one that is not a redirect.
     func follow(_ first: HTTPResponse, to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         guard let limit = limit(for: request) else { return first }
         var response = first
@@ -34,7 +34,7 @@ struct RedirectRoom: Room {
         rule.secretHeaders = rule.secretHeaders.union(request.secretHeaders)
         do {
             while true {
-                // A body that did not come soon is none of what rule and handler look at, nor of an error.
+                // A body that has not been collected is hidden from the rule, the handler and errors.
                 var head = response
                 if head.body.isStream { head.body = .empty }
                 guard let proposed = try rule.next(after: head, to: request) else { break }
@@ -58,7 +58,7 @@ struct RedirectRoom: Room {
         return response
     }
 
-    /// Asks the handler. `nil` when the response shall be the answer.
+    /// Asks the handler. Returns `nil` when the call ends with this response.
     private func decide(
         _ next: HTTPRequest, _ rule: RedirectRule, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest,
         _ response: HTTPResponse, _ call: Call
@@ -82,8 +82,7 @@ struct RedirectRoom: Room {
         case .stop: return nil
         case .refuse(let reason): throw RedirectRule.refusal(reason, request, response)
         case .follow(var changed):
-            // What the handler adds for the origin it was told of is meant for it; an origin of its own choice gets
-            // none of what was meant for another.
+            // The handler's fields are meant for the origin of `next`; for another origin, secrets are removed.
             guard URLReference.origin(of: changed.url) != URLReference.origin(of: next.url) else { return changed }
             try rule.restrict(&changed, from: next.url, request, response)
             try rule.restrict(&changed, from: response.url, request, response)
@@ -106,14 +105,14 @@ struct RedirectRoom: Room {
         let way = hops.suffix(3).map { URLText.redacted($0.url) }.joined(separator: " → ")
         return NetworkError(
             .redirect,
-            message: (isLoop ? "the redirects go in a circle" : "there are more than \(limit) redirects")
+            message: (isLoop ? "the redirects form a loop" : "there are more than \(limit) redirects")
                 + (way.isEmpty ? "" : ": \(way)")
                 + "; raise the limit with redirects = .follow(limit:) or set .none to see the response itself",
             request: request, response: response)
     }
 }
 
-/// The time of a call that is left over several transfers. Waiting for a free connection does not count.
+/// The time that a call has left for several transfers. Waiting for a free connection does not count.
 struct TransferDeadline {
     private var left: Duration
 

@@ -1,22 +1,21 @@
 import CurlTransport
 public import HTTPCore
 
-/// What to do with a redirect: the rules of RFC 9110 §15.4 as a function of request and response, no I/O.
+/// Decides how to follow a redirect: the rules of RFC 9110 §15.4 as a function of request and response, without I/O.
 struct RedirectRule {
-    /// Fields that never reach another origin.
+    /// Fields that are never sent to another origin.
     var secretHeaders: SecretHeaders
     /// Whether a redirect from https to http is followed.
     var allowsInsecure = false
-    /// The address that a URL is asked at: the `https` one where the host is known to want that.
+    /// The URL that a request really goes to: `https` where the host requires it by HSTS.
     var effectiveURL: @Sendable (String) -> String = { $0 }
 
-    /// The request that follows a response.
+    /// Returns the request that follows a response.
     ///
-    /// - Returns: `nil` when the response is no redirect to follow, because its status or the lack of `Location` says
-    ///   so; it is the answer then.
-    /// - Throws: ``NetworkError/Kind/redirect`` for one that must not be followed.
+    /// - Returns: `nil` when the response is not a redirect to follow, by its status or for lack of `Location`.
+    /// - Throws: ``NetworkError/Kind/redirect`` for a redirect that must not be followed.
     func next(after response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPRequest? {
-        // Of several the first that says something, as curl takes it.
+        // The first non-empty field counts, as in curl.
         guard [301, 302, 303, 307, 308].contains(response.status),
             let location = response.headers[values: "Location"].first(where: { !$0.isEmpty })
         else { return nil }
@@ -24,7 +23,7 @@ struct RedirectRule {
             URLReference.origin(of: url) != nil
         else {
             throw Self.refusal(
-                "the Location of status \(response.status) is no http or https URL", request, response)
+                "the Location of status \(response.status) is not an http or https URL", request, response)
         }
         var next = request
         next.url = effectiveURL(url)
@@ -33,32 +32,32 @@ struct RedirectRule {
             Self.dropBody(&next)
         } else if let body = request.body, !body.isReplayable {
             throw Self.refusal(
-                "status \(response.status) wants the body again but its stream can be read only once; make it with the "
+                "status \(response.status) needs the body again, but its stream can be read only once; make it with the "
                     + "closure form of .stream, or send data or a file", request, response)
         }
         try restrict(&next, from: response.url, request, response)
         return next
     }
 
-    /// Takes secrets off a request that goes to another origin than `url`.
+    /// Removes secrets from a request that goes to another origin than `url`.
     ///
-    /// - Throws: ``NetworkError/Kind/redirect`` when that would be from https to http.
+    /// - Throws: ``NetworkError/Kind/redirect`` when it goes from https to http.
     func restrict(
         _ next: inout HTTPRequest, from url: String, _ request: HTTPRequest, _ response: HTTPResponse
     ) throws(NetworkError) {
         guard let origin = URLReference.origin(of: next.url), origin != URLReference.origin(of: url) else { return }
         if !allowsInsecure, origin.hasPrefix("http:"), url.lowercased().hasPrefix("https:") {
             throw Self.refusal(
-                "the server redirects from https to http (\(URLText.redacted(next.url))), where all could be read on the "
-                    + "way", request, response)
+                "the server redirects from https to http (\(URLText.redacted(next.url))), which is not "
+                    + "encrypted", request, response)
         }
         next.authentication = nil
-        next.pinnedPublicKeys = []  // they are those of the domain that redirected
+        next.pinnedPublicKeys = []  // they belong to the domain that redirected
         Self.removeHeaders(&next) { secretHeaders.contains($0) || $0.equalsIgnoringASCIICase("Host") }
     }
 
-    /// What `Location` is relative to: the address that answered, with the fragment that was asked for, which a
-    /// `Location` without one takes over (RFC 9110 §10.2.2).
+    /// The base URL of `Location`: the URL that answered, with the fragment of the request, which a `Location` without
+    /// a fragment inherits (RFC 9110 §10.2.2).
     private static func base(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
         guard let hash = request.url.utf8.firstIndex(of: UInt8(ascii: "#")), !response.url.contains("#") else {
             return response.url
@@ -66,7 +65,7 @@ struct RedirectRule {
         return response.url + request.url[hash...]
     }
 
-    /// 303 asks for GET; after 301 and 302 a POST becomes one, as all user agents do (RFC 9110 §15.4.2, §15.4.3).
+    /// 303 asks for GET; after 301 and 302 a POST becomes a GET, as in all user agents (RFC 9110 §15.4.2, §15.4.3).
     private static func changesToGet(_ status: Int, _ method: HTTPMethod) -> Bool {
         switch status {
         case 303: method != .get && method != .head
@@ -98,7 +97,7 @@ struct RedirectRule {
     }
 }
 
-/// Is asked before each hop of a redirect: may let it go, change it, stop there, or refuse it.
+/// Decides about each hop of a redirect before it is made: follows it, changes it, stops there, or refuses it.
 ///
 /// ```swift
 /// configuration.redirectHandler = { hop in
@@ -109,17 +108,17 @@ struct RedirectRule {
 /// }
 /// ```
 ///
-/// It is asked after the rules of ``RedirectPolicy``: of hops that they refuse it does not hear. What it throws fails the
-/// call, with ``NetworkError/Kind/provider``.
+/// Called after the rules of ``RedirectPolicy``, and not for hops that they refuse. An error that it throws fails the
+/// call with ``NetworkError/Kind/provider``.
 public typealias RedirectHandler = @Sendable (_ hop: RedirectHop) async throws -> RedirectDecision
 
-/// One hop that is about to be made.
+/// A hop that is about to be made.
 public struct RedirectHop: Sendable {
-    /// The request that was answered.
+    /// The request that was redirected.
     public let request: HTTPRequest
-    /// The answer: its status is 301, 302, 303, 307 or 308.
+    /// The redirect: its status is 301, 302, 303, 307 or 308.
     public let response: HTTPResponse
-    /// The request that will be sent: method and body by the status, secrets taken off when the origin changes.
+    /// The request that will be sent: method and body as the status requires, without secrets when the origin changes.
     public let next: HTTPRequest
     /// The hops made before this one.
     public let hops: [HTTPResponse.Redirect]
@@ -127,14 +126,14 @@ public struct RedirectHop: Sendable {
     public let changesOrigin: Bool
 }
 
-/// What a ``RedirectHandler`` says.
+/// The decision of a ``RedirectHandler``.
 public enum RedirectDecision: Sendable {
     /// Make the hop, with ``RedirectHop/next`` or a changed request.
     ///
-    /// An address of another origin than that of ``RedirectHop/next`` is held to the same rules: no secrets go there, and
-    /// not from https to http.
+    /// When the request goes to another origin than ``RedirectHop/next``, the same rules apply: secrets are removed,
+    /// and https to http is refused.
     case follow(HTTPRequest)
-    /// Make no hop: the redirect is the answer.
+    /// Make no hop: the call ends with the redirect as its response.
     case stop
     /// Fail with ``NetworkError/Kind/redirect`` and this reason.
     case refuse(String)

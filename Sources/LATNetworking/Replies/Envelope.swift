@@ -1,18 +1,18 @@
 public import HTTPCore
 
-/// What a server wraps its answers in: a code, a message, and the data itself.
+/// The wrapper that a server puts around its data: a code, a message, and the data itself.
 ///
 /// ```json
 /// { "status": 10001, "message": "please log in", "datas": null }
 /// ```
 public struct Envelope: Hashable, Sendable {
-    /// The code as it came: a number or a text; `nil` when the answer had none.
+    /// The code as received: a number or a text; `nil` when the response had none.
     public let code: JSONValue?
-    /// The text beside the code.
+    /// The message that goes with the code.
     public let message: String?
     private let content: Content
 
-    /// What the envelope holds; `nil` when it holds nothing. Made of the answer when it is asked for.
+    /// The data in the envelope; `nil` when it has none. Parsed from the response on access.
     public var data: JSONValue? {
         switch content {
         case .value(let value): value
@@ -22,11 +22,11 @@ public struct Envelope: Hashable, Sendable {
 
     private enum Content: Sendable {
         case value(JSONValue?)
-        /// Found in an answer, not yet made into a value.
+        /// Found in a response, not yet parsed into a value.
         case document(JSONDocument?)
     }
 
-    /// Makes an envelope.
+    /// Creates an envelope.
     public init(code: JSONValue?, message: String?, data: JSONValue?) {
         self.code = code
         self.message = message
@@ -39,12 +39,12 @@ public struct Envelope: Hashable, Sendable {
         content = .document(document)
     }
 
-    /// Equal when code, message and data are.
+    /// Whether code, message and data are equal.
     public static func == (lhs: Envelope, rhs: Envelope) -> Bool {
         lhs.code == rhs.code && lhs.message == rhs.message && lhs.data == rhs.data
     }
 
-    /// Hashes what is compared.
+    /// Hashes code, message and data.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(code)
         hasher.combine(message)
@@ -57,20 +57,20 @@ public struct Envelope: Hashable, Sendable {
     }
 }
 
-/// Where a domain's envelope has its parts, and which codes mean success.
+/// The places of an envelope's parts in a domain's responses, and the codes that mean success.
 public struct EnvelopeRule: Hashable, Sendable {
-    /// The key of the code; members of members with dots: `meta.status`.
+    /// The key of the code; dots separate nested keys: `meta.status`.
     public var code: String
-    /// The key of the message. Default `nil`: there is none.
+    /// The key of the message. Default `nil`: there is no message.
     public var message: String?
     /// The key of the data. Default `nil`: the whole document is the data.
     public var data: String?
-    /// The codes of success, as text. A number and the same number as text are one code.
+    /// The success codes, as text. A number matches its text.
     public var success: Set<String>
-    /// Messages by code, in place of the server's.
+    /// Messages by code that replace the server's. Default none.
     public var messages: [String: String]
 
-    /// Makes a rule.
+    /// Creates a rule.
     public init(
         code: String, message: String? = nil, data: String? = nil, success: Set<String>,
         messages: [String: String] = [:]
@@ -82,7 +82,7 @@ public struct EnvelopeRule: Hashable, Sendable {
         self.messages = messages
     }
 
-    /// The envelope that a document is, by this rule.
+    /// Returns the envelope that this rule finds in a document.
     public func envelope(in document: JSONValue) -> Envelope {
         Envelope(
             code: Self.value(at: code, in: document),
@@ -90,7 +90,7 @@ public struct EnvelopeRule: Hashable, Sendable {
             data: data.map { Self.value(at: $0, in: document) } ?? document)
     }
 
-    /// The same of a document that nothing was made of yet, and where its data is.
+    /// Returns the envelope of a document that is not parsed into values yet, and the data in it.
     func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
         let content = data.map { document[path: $0] } ?? document
         let envelope = Envelope(
@@ -99,7 +99,7 @@ public struct EnvelopeRule: Hashable, Sendable {
         return (envelope, content)
     }
 
-    /// Whether the envelope's code is one of success.
+    /// Whether the envelope's code is a success code.
     public func isSuccess(_ envelope: Envelope) -> Bool {
         envelope.codeText.map(success.contains) ?? false
     }
@@ -119,27 +119,27 @@ public struct EnvelopeRule: Hashable, Sendable {
     }
 }
 
-/// The server answered, and said no: its envelope's code is none of success, or the judge refused the answer.
+/// A failure that the server reported: no success code in its envelope, or a rejection by the success judge.
 public struct BusinessFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The code as text; empty when there was none.
+    /// The code as text; empty when the response had none.
     public let code: String
-    /// What the table says of the code, or else the server; `nil` when neither does.
+    /// The table's message for the code, otherwise the server's; `nil` when there is neither.
     public let message: String?
-    /// The envelope; without one its data is the whole answer.
+    /// The envelope. Without an envelope rule its data is the whole response.
     public let envelope: Envelope
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String {
         let code = code.isEmpty ? "no code" : "code \(code)"
         return message.map { "\(code): \($0)" } ?? code
     }
 }
 
-/// The model of an answer that has no content, or whose content nobody wants.
+/// The model of a response without content, or with content that the app ignores.
 public struct Empty: Codable, Hashable, Sendable {
-    /// Makes one.
+    /// Creates an empty model.
     public init() {}
 
-    /// Takes any content.
+    /// Accepts any content.
     public init(from decoder: any Decoder) throws {}
 }

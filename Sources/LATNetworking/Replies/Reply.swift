@@ -1,31 +1,30 @@
 import FoundationEssentials
 import HTTPCore
 
-/// The answer to an entity's request: the model, and all around it.
+/// The result of an entity's request: the model, its response and its envelope.
 public struct Reply<Model: Sendable>: Sendable {
-    /// The decoded answer.
+    /// The decoded model.
     public let model: Model
-    /// The response it came in.
+    /// The response that the model was decoded from.
     public let response: HTTPResponse
-    /// Code, message and data, when the domain wraps its answers.
+    /// Code, message and data, when the domain's responses have an envelope.
     public let envelope: Envelope?
 }
 
-/// Whether a response is what the caller of a centralized call wants: any status 2xx, and 304, which says that what the
-/// caller has is still right.
+/// Decides whether a response is a success: status 2xx, or 304, which confirms that the caller's copy is current.
 enum Verdict {
-    /// How much of an error's streamed body is kept with the error.
+    /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20
 
     static func isSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
 
-    /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is none.
+    /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
     static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {
         guard isSuccess(response) else { throw failure(response, to: request) }
         return response
     }
 
-    /// The first bytes of a body, as much as an error keeps.
+    /// The first bytes of a body, up to what an error keeps.
     static func beginning(of body: ResponseBody) async throws -> Data {
         var beginning = Data()
         do {
@@ -36,12 +35,12 @@ enum Verdict {
         } catch let error as CancellationError {
             throw error
         } catch {
-            // What came of it is what there is; the status is the news.
+            // An incomplete body is enough: the error reports the status.
         }
         return beginning
     }
 
-    /// The error for a response that is none.
+    /// The error for a response that is not a success.
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         return NetworkError(
@@ -53,13 +52,13 @@ enum Verdict {
         switch response.status {
         case 300...399: "follow it with redirects = .follow(limit:)"
         case 401: "give credentials, or renew the token"
-        case 403: "these credentials may not do this"
-        case 404: "look at the address"
-        case 405: "the address knows other methods: \(response.headers["Allow"] ?? "it does not say which")"
+        case 403: "the credentials do not permit this"
+        case 404: "check the address"
+        case 405: "use an allowed method: \(response.headers["Allow"] ?? "the server lists none")"
         case 408, 425, 429, 503:
-            "try again" + (response.headers["Retry-After"].map { " after \($0) (seconds, or that date)" } ?? " later")
-        case 500...599: "the fault is the server's; error.response holds what it said"
-        default: "error.response holds what it said"
+            "try again" + (response.headers["Retry-After"].map { " after \($0) (seconds or a date)" } ?? " later")
+        case 500...599: "the server failed; error.response holds its response"
+        default: "error.response holds the response"
         }
     }
 }

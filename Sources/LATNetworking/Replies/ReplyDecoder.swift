@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Says whether the server's answer is a success, and decodes it.
+/// Decides whether a response is a success, and decodes it.
 struct ReplyDecoder: Sendable {
     var envelope: EnvelopeRule?
     var judge: SuccessJudge?
@@ -24,7 +24,7 @@ struct ReplyDecoder: Sendable {
         return Reply(model: model, response: response, envelope: envelope)
     }
 
-    /// Whether a response is a success to the envelope and the judge, whatever it decodes to.
+    /// Whether the envelope and the judge accept a response, without decoding it.
     func accepts(_ response: HTTPResponse) -> Bool {
         guard Verdict.isSuccess(response) else { return false }
         let hasEnvelope = envelope != nil && !response.hasNoContent
@@ -44,14 +44,14 @@ struct ReplyDecoder: Sendable {
         throw Self.failure(envelope, nil, response, request)
     }
 
-    /// Without an envelope: the body is the model.
+    /// Decodes a response without an envelope: the body is the model.
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
         if type == Empty.self, let empty = Empty() as? Model { return empty }
         if response.hasNoContent {
             if let nothing = Nothing.value(of: type) { return nothing }
             throw NetworkError(
                 .decoding(path: ""),
-                message: "the answer has no content to make \(type) of; make the model optional, or Empty",
+                message: "the response has no content to decode \(type) from; make the model optional, or Empty",
                 response: response)
         }
         if type == String.self, (try? response.document()) == nil, let text = response.text as? Model { return text }
@@ -67,8 +67,8 @@ struct ReplyDecoder: Sendable {
             throw NetworkError(
                 .decoding(path: path ?? ""),
                 message:
-                    "the envelope has no \"\(path ?? "data")\" to make \(type) of; make the model optional if it may "
-                    + "be left out", response: response)
+                    "the envelope has no \"\(path ?? "data")\" to decode \(type) from; make the model optional if it may "
+                    + "be missing", response: response)
         }
         if type == JSONValue.self, let value = data.value as? Model { return value }
         do {
@@ -78,7 +78,7 @@ struct ReplyDecoder: Sendable {
             let full = [path ?? "", place.path].filter { !$0.isEmpty }.joined(separator: ".")
                 .replacing(".[", with: "[")
             throw NetworkError(
-                .decoding(path: full), message: "the answer is not \(type) at \(full): \(place.reason)",
+                .decoding(path: full), message: "the response is not \(type) at \(full): \(place.reason)",
                 response: response, underlying: error)
         }
     }
@@ -89,29 +89,29 @@ struct ReplyDecoder: Sendable {
         let code = envelope.codeText ?? ""
         let failure = BusinessFailure(
             code: code, message: rule?.messages[code] ?? envelope.message, envelope: envelope)
-        var message = "the server said no, \(failure)"
+        var message = "the server reported a failure, \(failure)"
         if let rule, envelope.codeText == nil {
-            message = "the answer has no code at \"\(rule.code)\"; look at the domain's envelope in the table"
+            message = "the response has no code at \"\(rule.code)\"; check the domain's envelope in the table"
         }
         return NetworkError(
             .business(code: code), message: message, request: request, response: response, underlying: failure)
     }
 }
 
-/// Whether an answer of status 2xx is a success; gets the response and its body as JSON, `null` when it is none.
+/// Decides whether a 2xx response is a success, from the response and its body as JSON (`null` when it is not JSON).
 public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document: JSONValue) -> Bool
 
 extension HTTPResponse {
-    /// Whether there is nothing to decode: the status has no content, or the body is empty or white space.
+    /// Whether there is nothing to decode: status 204 or 304, or a body that is empty or white space.
     var hasNoContent: Bool {
         status == 204 || status == 304 || data.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
     }
 }
 
-/// What a model is when there is no content.
+/// The model of a response without content.
 private enum Nothing {
     static func value<Model>(of type: Model.Type) -> Model? {
-        // Optional first: a value of what it wraps would be taken for one of it.
+        // Tests for an optional first, because a value casts to an optional of its type.
         if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
             return optional.init(nilLiteral: ()) as? Model
         }
@@ -121,6 +121,6 @@ private enum Nothing {
 }
 
 extension NetworkError {
-    /// What the server said, when it answered and said no (``Kind/business(code:)``).
+    /// The failure that the server reported, for an error of kind ``Kind/business(code:)``; otherwise `nil`.
     public var businessFailure: BusinessFailure? { underlying as? BusinessFailure }
 }

@@ -3,7 +3,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Repeats a request as its policy says (``RetryState``), and as long as the manager's budget lasts.
+/// Retries a request as its policy says (``RetryState``), as long as the manager's budget lasts.
 final class RetryRoom: Room {
     let policy: RetryPolicy
     private let budget: RetryBudget?
@@ -25,7 +25,7 @@ final class RetryRoom: Room {
         payIn()
         while true {
             let answer = try await answer(to: request, chain)
-            // A stale answer that stands in for a failure is delivered when the failure is not repeated.
+            // A stale response that stands in for a failure is delivered when the failure is not retried.
             let outcome: Result<HTTPResponse, NetworkError> =
                 if case .success(let response) = answer, let failure = response.standsInFor {
                     .failure(failure)
@@ -38,7 +38,7 @@ final class RetryRoom: Room {
                 at: clock.now(), date: Int64(Date.now.timeIntervalSince1970),
                 random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: payOut)
             guard case .retry(let wait) = action else {
-                // What might have been repeated is not the end of a call that was cancelled meanwhile.
+                // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
                 switch answer {
                 case .success(let response): return response
@@ -81,30 +81,29 @@ final class RetryRoom: Room {
     }
 }
 
-/// How many repetitions a manager spends on the whole: a share of its requests, so that a server in trouble is not
-/// flooded by clients that try again.
+/// The limit of all retries of a manager: a share of its requests, so that clients do not flood a failing server.
 ///
-/// Every request pays ``share`` of a repetition in; each repetition costs one. ``reserve`` may be spent by a manager
-/// that has sent little, and comes back at that many per second.
+/// Every request adds ``share`` to the budget, and each retry costs 1. ``reserve`` is also available to a manager that
+/// has sent few requests, and is refilled at that rate per second.
 public struct RetryBudget: Hashable, Sendable {
-    /// The repetitions per request. Default 0.2.
+    /// The retries per request. Default 0.2.
     public var share: Double
-    /// The repetitions that are always there, per second. Default 10.
+    /// The retries that are always available, per second. Default 10.
     public var reserve: Double
 
-    /// Makes a budget.
+    /// Creates a budget.
     public init(share: Double = 0.2, reserve: Double = 10) {
         self.share = share
         self.reserve = reserve
     }
 
     func bucket(at now: Duration) -> TokenBucket {
-        // What was paid in within ten seconds of full load is kept at most.
+        // Saves up the shares of at most 100 requests on top of the reserve.
         TokenBucket(perSecond: reserve, capacity: max(1, reserve) + 100 * share, at: now)
     }
 }
 
-/// Decides, attempt by attempt, whether a request is repeated. A pure value.
+/// Decides, attempt by attempt, whether a request is retried. A pure value.
 struct RetryState: Sendable {
     enum Action: Hashable {
         case deliver
@@ -112,9 +111,9 @@ struct RetryState: Sendable {
     }
 
     let policy: RetryPolicy
-    /// How often at most.
+    /// The most retries.
     let retries: Int
-    /// When all has to be over, on the clock of the caller; `nil` for no such time.
+    /// When the call must have ended, on the caller's clock; `nil` for no deadline.
     let deadline: Duration?
     private(set) var attempts = 1
 
@@ -124,14 +123,14 @@ struct RetryState: Sendable {
         self.deadline = deadline
     }
 
-    /// What to do after an answer, or none.
+    /// Decides what to do after a response or a failure.
     ///
     /// - Parameters:
-    ///   - isReplayable: whether all that is sent can be sent again.
+    ///   - isReplayable: whether everything that is sent can be sent again.
     ///   - now: the time on the clock of the deadline.
     ///   - date: the seconds since 1970, for a `Retry-After` that is a date.
-    ///   - random: a number from 0 to the one given.
-    ///   - mayRetry: whether the budget allows it; asked last, because asking is paying.
+    ///   - random: returns a number from 0 to its argument.
+    ///   - mayRetry: whether the budget allows a retry; called last, because it spends from the budget.
     mutating func next(
         after answer: Result<HTTPResponse, NetworkError>, to request: HTTPRequest, isReplayable: Bool,
         at now: Duration, date: Int64, random: (Int64) -> Int64, mayRetry: () -> Bool
@@ -140,7 +139,7 @@ struct RetryState: Sendable {
         var wait = Duration.milliseconds(random(range(beforeRetry: attempts).roundedUpMilliseconds))
         if let asked = retryAfter(answer, date: date) {
             guard asked <= policy.longestRetryAfter else { return .deliver }
-            // Those who were told the same moment come back spread over the first range.
+            // Spreads clients that were given the same time over the first range.
             wait = asked + .milliseconds(random(policy.firstWait.roundedUpMilliseconds))
         }
         if let deadline, now + wait >= deadline { return .deliver }
@@ -181,13 +180,13 @@ struct RetryState: Sendable {
 
 /// The field `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 enum RetryAfter {
-    /// How long to wait; zero for a moment that is over, `nil` for text that is neither.
+    /// How long to wait; zero for a time that has passed, `nil` for text that is neither.
     ///
     /// - Parameter now: the seconds since 1970.
     static func wait(_ text: String, now: Int64) -> Duration? {
         let text = text.trimmed
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-            // More digits than a number holds is for ever.
+            // A number too large for `Int64` counts as the longest wait.
             return .seconds(Int64(text).map { min($0, 1 << 40) } ?? 1 << 40)
         }
         return HTTPDate.parse(text).map { .seconds(max(0, Int64($0.timeIntervalSince1970) - now)) }
@@ -195,7 +194,7 @@ enum RetryAfter {
 }
 
 extension String {
-    /// Without spaces and tabs at its ends.
+    /// The text without spaces and tabs at its ends.
     fileprivate var trimmed: Substring {
         var text = self[...]
         while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }

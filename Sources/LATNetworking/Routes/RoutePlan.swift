@@ -2,17 +2,16 @@ import DomainTableFormat
 public import HTTPCore
 import Synchronization
 
-/// Where an entity's request goes: a row of the server table, or a domain and a path.
+/// Where an entity's request goes: a row of the server table, a domain and a path, or a URL.
 ///
 /// ```swift
-/// Route("GET", server: "user.detail")               // a row of the table says domain and path
-/// Route(server: "user.detail")                      // and the method
+/// Route("GET", server: "user.detail")               // domain and path from a row of the table
+/// Route(server: "user.detail")                      // and the method, too
 /// Route("GET", domain: "daxiang", path: "/v1/users/{id}")
 /// Route("GET", url: "https://example.org/users/{id}") // no table
 /// ```
 ///
-/// Names in braces in the path are filled with the parameters of that name, percent-encoded; those are then sent
-/// nowhere else.
+/// A name in braces in the path is replaced by the percent-encoded parameter of that name, which is not sent elsewhere.
 public struct Route: Hashable, Sendable {
     enum Target: Hashable, Sendable {
         case server(ServerName)
@@ -24,18 +23,18 @@ public struct Route: Hashable, Sendable {
     public let method: HTTPMethod?
     let target: Target
 
-    /// A row of the server table, and the method, which wins over the row's.
+    /// Creates a route to a row of the server table with a method, which overrides the row's.
     public init(_ method: String, server: ServerName) { self.init(HTTPMethod(method), .server(server)) }
 
-    /// A row of the server table, with its method.
+    /// Creates a route to a row of the server table, with the row's method.
     public init(server: ServerName) { self.init(nil, .server(server)) }
 
-    /// A domain of the table, and a path joined to its base URL.
+    /// Creates a route to a domain of the table, with a path that is joined to its base URL.
     public init(_ method: String, domain: DomainName, path: String) {
         self.init(HTTPMethod(method), .domain(domain, path: path))
     }
 
-    /// An address that no table knows: an absolute URL, or a path for the manager's base URL.
+    /// Creates a route without the table: to an absolute URL, or a path that is joined to the manager's base URL.
     public init(_ method: String, url: String) { self.init(HTTPMethod(method), .url(url)) }
 
     private init(_ method: HTTPMethod?, _ target: Target) {
@@ -44,21 +43,21 @@ public struct Route: Hashable, Sendable {
     }
 }
 
-/// What all calls of a route have in common, worked out once for each state of the table: the settings of the rows on a
-/// request that only wants its address and content, and how its answers are read.
+/// What all calls of a route have in common, computed once for each state of the table: a request with the settings of
+/// the rows, which lacks only address and content, and the decoder of its responses.
 final class RoutePlan: Sendable {
-    /// Method and settings; the address is filled in by each call.
+    /// Method and settings; each call fills in the address.
     let prototype: HTTPRequest
     let row: CallRow
     let simulation: Simulation?
     let encoding: ParameterEncoding
-    /// Parameters that the rows set, where a call does not.
+    /// The parameters that the rows set, for calls that do not set them.
     let parameters: EncodedMembers
     /// The names of the path's parameters.
     let pathParameters: [String]
     private let target: Target
 
-    /// What a manager says where the rows say nothing.
+    /// The manager's values, for settings that the rows leave unset.
     struct Standard: Sendable {
         var simulation: Simulation?
         var parameterEncoding: ParameterEncoding
@@ -67,12 +66,12 @@ final class RoutePlan: Sendable {
 
     private enum Target: Sendable {
         case route(ResolvedRoute)
-        /// An address that no table knows, and the base it is joined to.
+        /// A URL outside the table, joined to the base URL.
         case url(PathTemplate)
     }
 
-    /// - Throws: ``NetworkError`` of kind `unknownName` for a name the table does not have, `invalidRequest` for a path
-    ///   that cannot be used, and when nobody names the method.
+    /// - Throws: ``NetworkError`` of kind `unknownName` for a name that is not in the table, and `invalidRequest` for
+    ///   an invalid path or a missing method.
     init(
         _ route: Route, in table: DomainTable?, baseURL: String?, _ standard: Standard
     ) throws(NetworkError) {
@@ -104,7 +103,7 @@ final class RoutePlan: Sendable {
         target = .url(template)
     }
 
-    /// The addresses that may be asked, the preferred one first, and what comes after their base, for a stand-in.
+    /// Returns the addresses to try, the preferred one first, and, for a simulation, the filled path alone.
     func addresses(
         _ values: PathValues, isSimulated: Bool
     ) throws(NetworkError) -> (addresses: [String], filledPath: String?) {
@@ -126,12 +125,12 @@ final class RoutePlan: Sendable {
         guard let table else {
             throw NetworkError(
                 .unknownName,
-                message: "the route is a row of a table but the manager has none; set configuration.domains")
+                message: "the route names a row of a table, but the manager has no table; set configuration.domains")
         }
         switch target {
         case .server(let name): return try table.resolve(server: name)
         case .domain(let name, let path): return try table.resolve(domain: name, path: path)
-        case .url: throw .invalidRequest("a URL is no row of a table")
+        case .url: throw .invalidRequest("a URL is not a row of a table")
         }
     }
 
@@ -174,7 +173,7 @@ final class RoutePlan: Sendable {
     }
 }
 
-/// The plans of a manager, by route, for the present state of its table.
+/// The route plans of a manager, for the current state of its table.
 final class RoutePlanCache: Sendable {
     private struct State {
         var snapshot: TableSnapshot?
@@ -187,7 +186,7 @@ final class RoutePlanCache: Sendable {
 
     init(_ standard: RoutePlan.Standard) { self.standard = standard }
 
-    /// - Throws: what ``RoutePlan/init(_:in:baseURL:_:)`` throws.
+    /// - Throws: the errors of ``RoutePlan/init(_:in:baseURL:_:)``.
     func plan(for route: Route, in table: DomainTable?, baseURL: String?) throws(NetworkError) -> RoutePlan {
         let known = state.withLock { state -> RoutePlan? in
             if state.snapshot !== table?.current || state.baseURL != baseURL {
@@ -199,7 +198,7 @@ final class RoutePlanCache: Sendable {
         let plan = try RoutePlan(route, in: table, baseURL: baseURL, standard)
         state.withLock { state in
             guard state.snapshot === table?.current, state.baseURL == baseURL else { return }
-            // Paths made at run time must not fill the memory.
+            // Bounds the memory that paths made at run time take.
             if state.plans.count >= 1_024 { state.plans = [:] }
             state.plans[route] = plan
         }
@@ -208,7 +207,7 @@ final class RoutePlanCache: Sendable {
 }
 
 extension PathTemplate {
-    /// The template of a whole URL. One without braces is taken as it is: it is checked when it is sent.
+    /// The template of a whole URL. A URL without braces is not parsed here; it is checked when it is sent.
     static func ofURL(_ url: String) throws(NetworkError) -> PathTemplate {
         guard url.utf8.contains(UInt8(ascii: "{")) else { return PathTemplate(literal: url) }
         do throws(Problem) {

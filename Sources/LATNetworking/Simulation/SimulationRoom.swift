@@ -3,17 +3,17 @@ import HTTPCore
 import Platform
 
 extension Simulation {
-    /// The address at a server that stands in for the real one; `nil` when there is no such server.
+    /// The URL at the server that replaces the real one; `nil` when there is no such server.
     ///
     /// - Parameters:
-    ///   - path: what comes after the base URL, where that is known.
-    ///   - url: the real address.
+    ///   - path: the path after the base URL, where it is known.
+    ///   - url: the real URL.
     func address(path: String?, of url: String) -> String? {
         guard case .server(let baseURL, _) = kind else { return nil }
         return RequestBuilder.join(baseURL, path ?? Self.path(of: url, withQuery: true))
     }
 
-    /// What comes after the authority of a URL.
+    /// The part of a URL after the authority.
     static func path(of url: String, withQuery: Bool) -> String {
         var rest = Substring(url.prefix { $0 != "#" })
         if let slashes = rest.firstRange(of: "://") {
@@ -23,8 +23,8 @@ extension Simulation {
     }
 }
 
-/// Answers in a server's place, or after a delay, as the call's ``Simulation`` says. The address of a server that stands
-/// in is the call's own from the beginning.
+/// Answers in place of the server, or after a delay, as the call's ``Simulation`` says. For a replacement server the
+/// call has had its URL from the start.
 struct SimulationRoom: Room {
     let clock: CallClock
 
@@ -68,16 +68,16 @@ struct SimulationRoom: Room {
         }
         throw NetworkError(
             .simulation,
-            message: "no fixture in \(directory) for \(request.method) \(paths.first ?? ""); make one of "
+            message: "no fixture in \(directory) for \(request.method) \(paths.first ?? ""); create one of "
                 + tried.joined(separator: ", "), request: request)
     }
 
-    /// The delay of a simulated server, which may be longer than the caller waits.
+    /// Waits for the delay of a simulated server, which may exceed the timeout.
     private func wait(_ delay: Duration, for request: HTTPRequest, _ call: Call) async throws {
         guard let timeout = request.timeout, timeout <= delay else { return try await clock.wait(delay, for: call) }
         try await clock.wait(timeout, for: call)
         throw NetworkError(
-            .timeout(.total), message: "the simulated answer takes \(delay), longer than the timeout of \(timeout)",
+            .timeout(.total), message: "the simulated response takes \(delay), longer than the timeout of \(timeout)",
             request: request)
     }
 }

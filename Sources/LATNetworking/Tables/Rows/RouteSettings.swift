@@ -1,51 +1,51 @@
 public import HTTPCore
 
-/// The settings a row of the table may have. `defaults`, a domain and a server each have their own; a request takes, for
-/// each setting, the last of the three that sets it. What none of them sets is the manager's.
+/// The settings of a row of the table. `defaults`, a domain and a server each have their own; a request takes each
+/// setting from the last of the three that sets it, and from the manager when none does.
 public struct RouteSettings: Sendable {
-    /// The total timeout.
+    /// The total timeout. Default `nil`, as for all settings: not set here.
     @Tracked public var timeout: Duration?
-    /// The longest time until a connection stands.
+    /// The time limit for connecting.
     @Tracked public var connectTimeout: Duration?
-    /// The longest silence on a standing connection.
+    /// The longest time without data on an open connection.
     @Tracked public var idleTimeout: Duration?
-    /// The most connections to one host. Of `defaults` and domains.
+    /// The most connections to one host. For `defaults` and domains only.
     @Tracked public var maxConnectionsPerHost: Int?
-    /// How often an idempotent request is repeated after a failure of the network.
+    /// How often an idempotent request is retried after a network failure.
     @Tracked public var retries: Int?
     /// The cache policy, without its time to live.
     @Tracked public var cache: CacheChoice?
-    /// How long a stored reply may be used.
+    /// How long a stored response may be used.
     @Tracked public var ttl: CachePolicy.TimeToLive?
-    /// How parameters become a body.
+    /// How parameters are encoded as a body.
     @Tracked public var parameterEncoding: ParameterEncoding?
-    /// The proxy. Of `defaults` and domains.
+    /// The proxy. For `defaults` and domains only.
     @Tracked public var proxy: ProxyPolicy?
     /// Whether redirects are followed.
     @Tracked public var redirects: RedirectPolicy?
-    /// Whether answers come from somewhere else than the server.
+    /// Whether responses come from a source other than the server.
     @Tracked public var simulation: SimulationRule?
-    /// Where a response's own verdict stands.
+    /// The envelope around the data in responses, with its success codes.
     @Tracked public var envelope: EnvelopeChoice?
-    /// Parameters that do not count when a cached reply is looked up: timestamps, nonces.
+    /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
     @Tracked public var volatileParameters: [String]?
-    /// Whose answers are stored and found (``HTTPRequest/cachePartition``).
+    /// The user whose responses are stored and found (``HTTPRequest/cachePartition``).
     @Tracked public var cachePartition: String?
     /// Whether the content is sealed, and by which of the manager's sealers.
     @Tracked public var sealing: SealingPolicy?
     /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
     @Tracked public var compressesBody: Bool?
-    /// Header fields that hold secrets, besides those of every manager. Of `defaults` and domains; they add up.
+    /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both apply.
     @Tracked public var secretHeaders: [String]?
-    /// Header fields; a `nil` removes what a row above has set. Laid over each other field by field.
+    /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets.
     public var headers = HTTPHeaders()
-    /// Parameters that every call sends unless it sets them itself. Laid over each other one by one.
+    /// Parameters that every call sends unless it sets them itself, merged one by one.
     public var parameters: [String: JSONValue] = [:]
 
     var headerOrigins = OriginMap<String?>()
     var parameterOrigins = OriginMap<JSONValue>()
 
-    /// Nothing is set.
+    /// Creates settings in which nothing is set.
     public init() {}
 
     /// The words of `cache` in the table.
@@ -66,8 +66,8 @@ public struct RouteSettings: Sendable {
         case http
     }
 
-    /// The cache policy with its time to live; `nil` when the rows set none. ``CacheChoice/cacheElseNetwork`` without
-    /// a time to live keeps replies for ever.
+    /// The cache policy with its time to live; `nil` when no row sets one. ``CacheChoice/cacheElseNetwork`` without a
+    /// time to live keeps responses forever.
     public var cachePolicy: CachePolicy? {
         switch cache {
         case nil: nil
@@ -81,7 +81,7 @@ public struct RouteSettings: Sendable {
         }
     }
 
-    /// These settings laid over others.
+    /// Returns these settings over others: a setting that is unset here comes from the other.
     func over(_ other: RouteSettings) -> RouteSettings {
         var merged = RouteSettings()
         merged.$timeout = $timeout.over(other.$timeout)
@@ -120,20 +120,20 @@ public struct RouteSettings: Sendable {
     }
 }
 
-/// Whether a response carries a verdict of its own: `envelope` of the table.
+/// Whether responses have an envelope with a success code: `envelope` of the table.
 public enum EnvelopeChoice: Hashable, Sendable {
-    /// There is no envelope, whatever the rows above say, and every 2xx is a success: `envelope: null`.
+    /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
     case none
     /// An envelope with these parts.
     case rule(EnvelopeRule)
 }
 
-/// Answers from somewhere else than the server: `simulate` of the table.
+/// A source of responses other than the server: `simulate` of the table.
 public enum SimulationRule: Hashable, Sendable {
-    /// From the server, whatever the rows above say: `simulate: null`.
+    /// The server, whatever the broader rows say: `simulate: null`.
     case off
-    /// From files of a folder, after a delay.
+    /// Files of a directory, after a delay.
     case directory(String, delay: Duration?)
-    /// From another base URL, after a delay.
+    /// Another base URL, after a delay.
     case baseURL(String, delay: Duration?)
 }

@@ -3,7 +3,7 @@ import DomainTableFormat
 import HTTPCore
 
 extension DomainRow {
-    /// A row as the file has it. Folders of `simulate` are relative to `folder`.
+    /// A row as the file has it. Directories of `simulate` are relative to `folder`.
     init(_ entry: DomainEntry, folder: String?) {
         self.init()
         $baseURL = Tracked(entry.baseURL)
@@ -97,7 +97,7 @@ extension EnvelopeRule {
     fileprivate init(_ entry: EnvelopeEntry) {
         let codes = entry.success.map { code in
             switch code {
-            // As a reply's number is written: 10000 for 1e4 and 0x2710 too.
+            // In the same form as the number in a response: 10000 also for 1e4 and 0x2710.
             case .number(let number): JSONValue(number).description
             case .text(let text): text
             }

@@ -1,45 +1,43 @@
 public import HTTPCore
 
-/// A row of `domains`: a base URL, its stand-ins, and the settings of all calls to it.
+/// A row of `domains`: a base URL, its mirrors, and the settings of all calls to it.
 public struct DomainRow: Sendable {
-    /// What paths are joined to. Its own path and query are kept.
+    /// The URL that paths are joined to. Its own path and query are kept.
     @Tracked public var baseURL: String?
-    /// For each environment its base URL, then its mirrors. An environment that is not named here has ``baseURL`` and
-    /// ``mirrors``.
+    /// The URLs of each environment, the base URL first. Other environments use ``baseURL`` and ``mirrors``.
     public var environments: [String: [String]] = [:] {
         didSet { environmentOrigins = environmentOrigins.filter { environments[$0.key] == oldValue[$0.key] } }
     }
-    /// Stand-ins for ``baseURL``, tried in order when no connection comes about. They do not stand in for the URL of an
-    /// environment, so that tests never reach the real server; an environment names its own.
+    /// Alternatives to ``baseURL``, tried in order when no connection can be made. They are not used with the URL of an
+    /// environment, so that tests never reach the real server; an environment has mirrors of its own.
     @Tracked public var mirrors: [String]?
-    /// Pins of public keys, `sha256//…` (`CURLOPT_PINNEDPUBLICKEY`).
+    /// Pins of public keys, `sha256//…` (`CURLOPT_PINNEDPUBLICKEY`). Default `nil`: none.
     @Tracked public var pins: [String]?
     /// The settings of all calls to this domain.
     public var settings = RouteSettings()
 
     var environmentOrigins: [String: SettingOrigin] = [:]
 
-    /// Makes a row.
+    /// Creates a row.
     public init(baseURL: String) { self.baseURL = baseURL }
 
     init() {}
 }
 
-/// A row of `servers`: one call, by its domain and path.
+/// A row of `servers`: one API call, with its domain and path.
 public struct ServerRow: Sendable {
     /// The domain.
     @Tracked public var domain: DomainName?
     /// The path with its parameters, `v1/users/{id}`.
     @Tracked public var path: String?
-    /// The method, for calls that name none. Default `nil`.
+    /// The method, for routes that set none. Default `nil`.
     @Tracked public var method: HTTPMethod?
-    /// Whether ``path`` may be an absolute URL, which then leaves the domain and takes its headers with it. Default
-    /// `nil`, which is no.
+    /// Whether ``path`` may be an absolute URL, which then gets the domain's headers. Default `nil`, which means no.
     @Tracked public var allowsAbsolute: Bool?
     /// The settings of this call.
     public var settings = RouteSettings()
 
-    /// Makes a row.
+    /// Creates a row.
     public init(domain: DomainName, path: String, method: HTTPMethod? = nil) {
         self.domain = domain
         self.path = path
@@ -51,13 +49,13 @@ public struct ServerRow: Sendable {
 
 /// The name of a row of `domains` in the table.
 ///
-/// The build plugin makes a member for each row (`DomainName.daxiang`), so that a typing mistake does not compile; a
-/// literal or ``init(_:)`` takes any text, checked when it is looked up.
+/// The build plugin generates a member for each row (`DomainName.daxiang`), so that a typo does not compile. A literal
+/// or ``init(_:)`` accepts any text, which is checked when the name is looked up.
 public struct DomainName: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The name as in the table.
+    /// The name as it is in the table.
     public let rawValue: String
 
-    /// Takes any text.
+    /// Creates a name from any text.
     public init(_ text: String) { rawValue = text }
     /// The same as ``init(_:)``; never fails.
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -68,14 +66,14 @@ public struct DomainName: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public var description: String { rawValue }
 }
 
-/// The name of a row of `servers` in the table: one call of an app's server, `user.detail`.
+/// The name of a row of `servers` in the table: one API call, such as `user.detail`.
 ///
-/// The build plugin makes a member for each row (`ServerName.userDetail`); see ``DomainName``.
+/// The build plugin generates a member for each row (`ServerName.userDetail`); see ``DomainName``.
 public struct ServerName: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The name as in the table.
+    /// The name as it is in the table.
     public let rawValue: String
 
-    /// Takes any text.
+    /// Creates a name from any text.
     public init(_ text: String) { rawValue = text }
     /// The same as ``init(_:)``; never fails.
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -86,13 +84,13 @@ public struct ServerName: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public var description: String { rawValue }
 }
 
-/// What set a value of the table.
+/// The source of a value of the table.
 public enum SettingOrigin: Hashable, Sendable, CustomStringConvertible {
-    /// A place of the file.
+    /// A position in the file.
     case file(SourcePosition)
     /// The program, at run time.
     case code
-    /// A variable of the process's environment, `LAT_ENVIRONMENT`.
+    /// An environment variable of the process, `LAT_ENVIRONMENT`.
     case variable(String)
 
     /// `file:line`, `code`, or the variable's name.
@@ -105,7 +103,7 @@ public enum SettingOrigin: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A value that may be unset, and what set it. Setting it in code makes ``SettingOrigin/code`` the origin.
+/// A value that may be unset, and its source. Setting it in code changes the source to ``SettingOrigin/code``.
 ///
 /// ```swift
 /// row.settings.timeout = .seconds(5)
@@ -113,20 +111,20 @@ public enum SettingOrigin: Hashable, Sendable, CustomStringConvertible {
 /// ```
 @propertyWrapper
 public struct Tracked<Value: Sendable>: Sendable {
-    /// The value, `nil` when nothing set it.
+    /// The value; `nil` when nothing set it.
     public var wrappedValue: Value? {
         didSet { origin = wrappedValue == nil ? nil : .code }
     }
-    /// What set the value, `nil` when nothing did.
+    /// The source of the value; `nil` when nothing set it.
     public private(set) var origin: SettingOrigin?
 
-    /// A value set in code, or none.
+    /// Creates a value that is set in code, or an unset one.
     public init(wrappedValue: Value?) {
         self.wrappedValue = wrappedValue
         origin = wrappedValue == nil ? nil : .code
     }
 
-    /// A value with its origin.
+    /// Creates a value with its origin.
     package init(_ value: Value?, from origin: SettingOrigin?) {
         wrappedValue = value
         self.origin = value == nil ? nil : origin
@@ -138,11 +136,11 @@ public struct Tracked<Value: Sendable>: Sendable {
         set { self = newValue }
     }
 
-    /// This one, or the other when this one is unset.
+    /// This value, or the other when this one is unset.
     func over(_ other: Tracked) -> Tracked { wrappedValue == nil ? other : self }
 }
 
-/// Where the values of a dictionary came from. A value that was changed since came from code.
+/// The origins of a dictionary's values. A value that was changed later has the origin `code`.
 struct OriginMap<Value: Equatable & Sendable>: Sendable {
     private var entries: [String: (value: Value, origin: SettingOrigin)] = [:]
 

@@ -1,22 +1,22 @@
 import DomainTableFormat
 public import HTTPCore
 
-/// Rows set by the program. They stand over the file's, also when the file changes, until they are taken back.
+/// Rows that the program sets. They override the file's rows, also when the file changes, until they are discarded.
 extension DomainTable {
-    /// Sends all calls to a domain to another base URL, whatever the environment; the row's mirrors do not stand in
-    /// for it. `nil` goes back to what the file says.
+    /// Sends all calls to a domain to another base URL, whatever the environment; the row's mirrors are then not used.
+    /// `nil` restores the file's URL.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not there, ``NetworkError/Kind/invalidRequest``
-    ///   for a text that is no base URL. The table is then as before.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not in the table,
+    ///   ``NetworkError/Kind/invalidRequest`` for an invalid base URL. The table is then unchanged.
     public mutating func setBaseURL(_ url: String?, forDomain name: DomainName) throws(NetworkError) {
         _ = try domain(name)
         if let url { try Self.checkAddress(url, "the base URL of \"\(name)\"") }
         change { $0.baseURLs[name] = url }
     }
 
-    /// Puts a row of `domains` in, or in the place of the one with this name.
+    /// Adds a row of `domains`, or replaces the one of this name.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an address that is none. The table is then as before.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an invalid address, pin or header; nothing changes then.
     public mutating func setDomain(_ name: DomainName, _ row: DomainRow) throws(NetworkError) {
         guard let base = row.baseURL else {
             throw .invalidRequest("the domain \"\(name)\" has no base URL; set row.baseURL")
@@ -40,10 +40,10 @@ extension DomainTable {
         }
     }
 
-    /// Puts a row of `servers` in, or in the place of the one with this name.
+    /// Adds a row of `servers`, or replaces the one of this name.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not there, ``NetworkError/Kind/invalidRequest``
-    ///   for a path or method that cannot be used. The table is then as before.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not in the table,
+    ///   ``NetworkError/Kind/invalidRequest`` for an invalid path, method or header. The table is then unchanged.
     public mutating func setServer(_ name: ServerName, _ row: ServerRow) throws(NetworkError) {
         guard let domain = row.domain, let path = row.path else {
             throw .invalidRequest("the server \"\(name)\" needs a domain and a path; set row.domain and row.path")
@@ -63,7 +63,7 @@ extension DomainTable {
             try Self.checkAddress(String(path.prefix { $0 != "{" }), "the path of \"\(name)\"")
         }
         if let method = row.method, !method.isToken {
-            throw .invalidRequest("the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is no token")
+            throw .invalidRequest("the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a valid token")
         }
         try Self.checkHeaders(row.settings.headers, of: "the server \"\(name)\"")
         change { contents in
@@ -72,7 +72,7 @@ extension DomainTable {
         }
     }
 
-    /// Takes a row of `domains` away. Its servers stay, and throw ``NetworkError/Kind/unknownName`` when resolved.
+    /// Removes a row of `domains`. Its servers stay, and throw ``NetworkError/Kind/unknownName`` when resolved.
     public mutating func removeDomain(_ name: DomainName) {
         change { contents in
             contents.domains.removeAll { $0.name == name }
@@ -81,7 +81,7 @@ extension DomainTable {
         }
     }
 
-    /// Takes a row of `servers` away.
+    /// Removes a row of `servers`.
     public mutating func removeServer(_ name: ServerName) {
         change { contents in
             contents.servers.removeAll { $0.name == name }
@@ -89,13 +89,13 @@ extension DomainTable {
         }
     }
 
-    /// The settings of all rows: `defaults` of the file, until set.
+    /// The settings of all rows: those of the file's `defaults`, until set.
     public var defaults: RouteSettings {
         get { current.defaults }
         set { change { $0.defaults = newValue } }
     }
 
-    /// Takes back everything that was set in code, the environment too.
+    /// Discards everything that was set in code, including the environment.
     public mutating func discardChanges() {
         change { contents in
             contents.defaults = nil

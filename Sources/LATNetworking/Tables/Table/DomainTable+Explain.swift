@@ -1,13 +1,13 @@
 import DomainTableFormat
 public import HTTPCore
 
-/// One value of a route and what set it.
+/// One value of a route, and its source.
 public struct Explanation: Hashable, Sendable, CustomStringConvertible {
-    /// The key of the table, `timeout`, or `headers.X-App` for one of several.
+    /// The key in the table, such as `timeout`, or `headers.X-App` for one of the headers.
     public var setting: String
-    /// The value as the table writes it; secrets are not shown.
+    /// The value as the table writes it; secrets are masked.
     public var value: String
-    /// What set it: a line of the file, or code.
+    /// The source of the value: a line of the file, code, or an environment variable.
     public var origin: SettingOrigin
 
     /// `timeout = 5s (Config/domains.json5:12)`.
@@ -15,7 +15,7 @@ public struct Explanation: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension DomainTable {
-    /// Tells which line set each value of a call, as text.
+    /// Explains which line set each value of a call, as text.
     ///
     /// ```
     /// user.detail  GET https://app.example.org/api/v1/users/{id}
@@ -24,8 +24,8 @@ extension DomainTable {
     ///   timeout        60s                           Config/domains.json5:4
     /// ```
     ///
-    /// - Parameter name: the name of a server or a domain, or a URL, for which the row is looked up that it belongs to.
-    /// - Returns: The text; for a name that is not there, the sentence that says so.
+    /// - Parameter name: the name of a server or a domain, or a URL, whose row is then looked up.
+    /// - Returns: the text; for an unknown name, the error's message.
     public func explain(_ name: String) -> String {
         do throws(NetworkError) {
             let route = try route(for: name)
@@ -46,10 +46,11 @@ extension DomainTable {
         }
     }
 
-    /// The values of a call, each with what set it. Values that no row sets are the manager's and not listed.
+    /// Returns the values of a call, each with its source. Values that no row sets are the manager's, and not listed.
     ///
     /// - Parameter name: as in ``explain(_:)``.
-    /// - Throws: ``NetworkError/Kind/unknownName`` for a name that is not there, and a URL that belongs to no domain.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for an unknown name, and for a URL that belongs to no domain;
+    ///   ``NetworkError/Kind/invalidRequest`` for an invalid URL.
     public func explanations(of name: String) throws(NetworkError) -> [Explanation] {
         Self.explanations(of: try route(for: name), contents.environment)
     }
@@ -81,7 +82,7 @@ extension DomainTable {
         return try resolve(domain: domain, path: "")
     }
 
-    /// The domain with the longest base that a URL begins with, and what follows the base.
+    /// The domain with the longest base URL that is a prefix of a URL, and the rest of the URL's path.
     private func owner(of address: HTTPAddress) -> (DomainName, String)? {
         var best: (domain: DomainName, length: Int, rest: String)?
         for name in domainNames {
@@ -98,7 +99,7 @@ extension DomainTable {
         return best.map { ($0.domain, $0.rest) }
     }
 
-    /// How many segments of a route's path are the URL's, letter for letter; `nil` when it is another path.
+    /// How many segments of a route's path equal the URL's exactly; `nil` when the paths do not match.
     private static func literals(of route: ResolvedRoute, matching rest: String, _ url: String) -> Int? {
         let segments = { (path: String) in path.prefix { $0 != "?" && $0 != "#" }.split(separator: "/") }
         let own = segments(route.path)
@@ -113,7 +114,7 @@ extension DomainTable {
         return literals
     }
 
-    // MARK: Telling
+    // MARK: Explanations
 
     private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>) -> [Explanation] {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])

@@ -2,8 +2,7 @@ import DomainTableFormat
 import FoundationEssentials
 public import HTTPCore
 
-/// The table of an app's servers: which base URLs there are, and which calls, with what settings. People edit it as a
-/// file, `Config/domains.json5`.
+/// The domains and API calls of an app, with their URLs and settings, usually read from `Config/domains.json5`.
 ///
 /// ```swift
 /// var table = try DomainTable(contentsOf: "Config/domains.json5")
@@ -13,16 +12,16 @@ public import HTTPCore
 /// print(table.explain("user.detail"))         // which line set which value
 /// ```
 ///
-/// A table is a value: a change made to one copy is made to no other. Copies are cheap. To follow the changes of the
-/// file while the program runs, see ``DomainTableWatcher``.
+/// A table is a value: changing a copy changes no other. Copies are cheap. To follow changes of the file while the
+/// program runs, see ``DomainTableWatcher``.
 public struct DomainTable: Sendable {
-    /// The variable that names the environment when the program does not.
+    /// The environment variable that names the environment when the program does not.
     public static let environmentVariable = "LAT_ENVIRONMENT"
 
-    /// One reference, so that a copy costs next to nothing.
+    /// One reference, so that copies are cheap.
     private var snapshot: TableSnapshot
 
-    /// A table without rows, to be filled in code.
+    /// Creates a table without rows, to be filled in code.
     public init() {
         self.init(TableContents(name: "the table"))
     }
@@ -30,11 +29,10 @@ public struct DomainTable: Sendable {
     /// Reads a file.
     ///
     /// - Parameters:
-    ///   - path: the file; messages name it so.
-    ///   - environment: the environment; `nil` for none. Default: what `LAT_ENVIRONMENT` says.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be read or is wrong, with a
-    ///   ``DomainTableError`` as ``NetworkError/underlying`` that lists all that is wrong;
-    ///   ``NetworkError/Kind/unknownName`` for an environment that no row has.
+    ///   - path: the file; messages name it as given.
+    ///   - environment: the environment; `nil` for none. Default: the value of `LAT_ENVIRONMENT`.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an unreadable or invalid file, with a ``DomainTableError`` as
+    ///   its ``NetworkError/underlying`` error; ``NetworkError/Kind/unknownName`` for an environment that no row has.
     public init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess
     ) throws(NetworkError) {
@@ -61,7 +59,7 @@ public struct DomainTable: Sendable {
     ///
     /// - Parameters:
     ///   - json5: the text of a table file.
-    ///   - name: what messages call it.
+    ///   - name: the table's name in messages.
     ///   - environment: as in ``init(contentsOf:environment:)``.
     /// - Throws: as ``init(contentsOf:environment:)``.
     public init(
@@ -73,18 +71,18 @@ public struct DomainTable: Sendable {
 
     private init(_ contents: TableContents) { snapshot = TableSnapshot(contents) }
 
-    /// What `LAT_ENVIRONMENT` says; `nil` when it is unset or empty.
+    /// The value of `LAT_ENVIRONMENT`; `nil` when it is unset or empty.
     public static var environmentOfProcess: String? {
         ProcessInfo.processInfo.environment[environmentVariable].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The file it was read from; `nil` for a table made of text or in code.
+    /// The file that the table was read from; `nil` for a table made from text or in code.
     public var path: String? { contents.path }
 
-    /// What the table is called in messages: the path of its file.
+    /// The table's name in messages: the path of its file.
     public var name: String { contents.name }
 
-    /// What is likely not meant as it stands, though the table works.
+    /// Likely mistakes in the file that do not prevent its use.
     public var warnings: [TableDiagnostic] { contents.warnings }
 
     /// The names of all domains, in the order of the file.
@@ -93,12 +91,12 @@ public struct DomainTable: Sendable {
     /// The names of all servers, in the order of the file.
     public var serverNames: [ServerName] { snapshot.servers.names }
 
-    /// The environments that rows name, sorted.
+    /// The names of all environments in the rows, sorted.
     public var environmentNames: [String] { snapshot.environmentNames }
 
-    /// The environment whose base URLs are used; `nil` for none. A domain that does not name it keeps its `baseURL`.
+    /// The environment whose base URLs are used; `nil` for none. A domain without that environment uses its `baseURL`.
     ///
-    /// A name that no row has makes every later look-up of an address throw ``NetworkError/Kind/unknownName``.
+    /// With a name that no row has, every later look-up of an address throws ``NetworkError/Kind/unknownName``.
     public var environment: String? {
         get { contents.environment.wrappedValue }
         set { change { $0.environment = Tracked(wrappedValue: newValue.flatMap { $0.isEmpty ? nil : $0 }) } }
@@ -106,7 +104,7 @@ public struct DomainTable: Sendable {
 
     // MARK: Rows
 
-    /// A row of `domains`.
+    /// Returns a row of `domains`.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName``, with the nearest name.
     public func domain(_ name: DomainName) throws(NetworkError) -> DomainRow {
@@ -116,7 +114,7 @@ public struct DomainTable: Sendable {
         return row
     }
 
-    /// A row of `servers`.
+    /// Returns a row of `servers`.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName``, with the nearest name.
     public func server(_ name: ServerName) throws(NetworkError) -> ServerRow {
@@ -128,24 +126,24 @@ public struct DomainTable: Sendable {
 
     // MARK: Routes
 
-    /// Where and how a call of the server table goes.
+    /// Resolves a row of `servers` to its addresses and settings.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` for a server, domain or environment that is not there.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a server, domain or environment that is not in the table.
     public func resolve(server name: ServerName) throws(NetworkError) -> ResolvedRoute {
         try checkEnvironment()
         if let route = snapshot.routes[name] { return route }
         let row = try server(name)
         let domain = row.domain ?? ""
         _ = try self.domain(domain)
-        // Every row whose domain is there has a route.
+        // Every valid row whose domain exists has a route.
         throw NetworkError.invalidRequest("the server \"\(name)\" in \(self.name) has a path that cannot be used")
     }
 
-    /// Where and how a call to a domain goes that has no row of its own.
+    /// Resolves a path of a domain, without a row of `servers`, to its addresses and settings.
     ///
-    /// - Parameter path: a path, with parameters like `{id}`; an absolute URL is refused.
-    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain or environment that is not there,
-    ///   ``NetworkError/Kind/invalidRequest`` for a path that cannot be used.
+    /// - Parameter path: a path, with parameters such as `{id}`; an absolute URL is an error.
+    /// - Throws: ``NetworkError/Kind/unknownName`` for a domain or environment that is not in the table,
+    ///   ``NetworkError/Kind/invalidRequest`` for an invalid path.
     public func resolve(domain name: DomainName, path: String) throws(NetworkError) -> ResolvedRoute {
         try checkEnvironment()
         _ = try domain(name)
@@ -187,10 +185,9 @@ public struct DomainTable: Sendable {
         snapshot = TableSnapshot(contents)
     }
 
-    /// Takes the rows of a newly read file; what was set in code stays set.
+    /// Takes over the rows of a newly read file; what was set in code is kept.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer knows the environment. The table is then as
-    ///   before.
+    /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
     mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
         var copy = self
         copy.change { contents in

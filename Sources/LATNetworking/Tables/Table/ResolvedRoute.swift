@@ -1,7 +1,7 @@
 import DomainTableFormat
 public import HTTPCore
 
-/// Where and how a call goes: the addresses to try, the path, and the settings of all rows laid over each other.
+/// The route of a call: the addresses to try, the path, and the merged settings of all rows.
 ///
 /// ```swift
 /// let route = try table.resolve(server: "user.detail")
@@ -20,7 +20,7 @@ public struct ResolvedRoute: Sendable {
         let bases: [RouteBase]
         let settings: RouteSettings
         let pins: Tracked<[String]>
-        /// For each base the whole URL with its parameters.
+        /// For each base URL, the whole URL with its parameters.
         let templates: [PathTemplate]
         let pathParameters: [String]
         let isAbsolute: Bool
@@ -58,7 +58,7 @@ public struct ResolvedRoute: Sendable {
             server: server, domain: domain, row: row, bases: bases, settings: settings, pins: pins)
     }
 
-    /// The server; `nil` for a call that names only its domain.
+    /// The server; `nil` for a route made from a domain and a path.
     public var server: ServerName? { storage.server }
     /// The domain.
     public var domain: DomainName { storage.domain }
@@ -66,35 +66,35 @@ public struct ResolvedRoute: Sendable {
     public var method: HTTPMethod? { storage.row.method }
     /// The path with its parameters, `v1/users/{id}`.
     public var path: String { storage.path }
-    /// The names of the path's parameters, in order, each once.
+    /// The names of the path's parameters, in order, without duplicates.
     public var pathParameters: [String] { storage.pathParameters }
-    /// The URLs the path is joined to, in the order to try them: the base, then its mirrors. For a path that is an
-    /// absolute URL, that URL alone.
+    /// The URLs that the path is joined to, in the order in which they are tried: the base URL, then its mirrors. For a
+    /// path that is an absolute URL, only that URL.
     public var baseURLs: [String] { storage.bases.map(\.url) }
-    /// The settings of the three rows, each with its origin.
+    /// The merged settings of `defaults`, domain and server, each with its origin.
     public var settings: RouteSettings { storage.settings }
     /// The pins of the domain; empty for none.
     public var pins: [String] { storage.pins.wrappedValue ?? [] }
     /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
     public var isAbsolute: Bool { storage.isAbsolute }
 
-    /// The domain and its base URLs in one text: what is remembered of mirrors ends when the row is changed.
+    /// The domain and its base URLs in one text, so that failed addresses are forgotten when the row changes.
     var key: String { storage.key }
 
     var bases: [RouteBase] { storage.bases }
     var row: ServerRow { storage.row }
     var trackedPins: Tracked<[String]> { storage.pins }
 
-    /// The whole address.
+    /// Returns the whole URL.
     ///
     /// - Parameters:
-    ///   - parameters: the values of the path's parameters, not escaped; others are ignored.
-    ///   - index: which of ``baseURLs``. Default 0.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter without a value, with an empty one, and for
-    ///   values that would make a segment `.` or `..`, which walks up the path.
+    ///   - parameters: the unescaped values of the path's parameters; others are ignored.
+    ///   - index: the index in ``baseURLs``. Default 0.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter with a missing or empty value, for values that
+    ///   would make a segment `.` or `..`, and for an index out of range.
     public func url(_ parameters: [String: String] = [:], base index: Int = 0) throws(NetworkError) -> String {
         guard storage.templates.indices.contains(index) else {
-            throw .invalidRequest("\(subject) has \(storage.templates.count) base URLs, there is no number \(index)")
+            throw .invalidRequest("\(subject) has \(storage.templates.count) base URLs; index \(index) is out of range")
         }
         return try storage.templates[index].filled(with: PathValues(parameters), of: subject)
     }
@@ -109,11 +109,11 @@ public struct ResolvedRoute: Sendable {
 }
 
 extension PathTemplate {
-    /// The text with its parameters filled, percent-encoded.
+    /// Returns the text with its parameters filled in, percent-encoded.
     ///
-    /// - Parameter subject: what has the path, for messages; `nil` for what cannot be named.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter without a value, with an empty one, and for
-    ///   values that would make a segment `.` or `..`, which walks up the path.
+    /// - Parameter subject: the owner of the path, for messages; `nil` when it has no name.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter with a missing or empty value, and for values
+    ///   that would make a segment `.` or `..`.
     func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String {
         if pieces.count == 1, case .literal(let text) = pieces[0] { return text }
         var text = ""
@@ -137,7 +137,7 @@ extension PathTemplate {
                 text += value.percentEncodedComponent
             }
         }
-        // A template has no such segment by itself, and an escaped dot in a value is escaped once more.
+        // A template itself has no such segment, and the percent sign of an escaped dot in a value is escaped.
         guard !mayBeDots || Self.dotSegment(Array(text.utf8)) == nil else {
             throw .invalidRequest(
                 "the values of the path parameters\(Self.owner(subject())) make the segment \"..\" or \".\", which walks out of the path; "
@@ -149,7 +149,7 @@ extension PathTemplate {
     private static func owner(_ subject: String?) -> String { subject.map { " of \($0)" } ?? "" }
 }
 
-/// The values of a path's parameters by name, as text, not escaped.
+/// The unescaped values of a path's parameters, by name.
 struct PathValues: Sendable {
     private(set) var list: [(name: String, value: String)] = []
 
@@ -159,9 +159,9 @@ struct PathValues: Sendable {
 
     subscript(name: String) -> String? { list.first { $0.name == name }?.value }
 
-    /// Takes the values of a path's parameters out of the others.
+    /// Removes the values of a path's parameters from the members.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for one that is no text, number or Boolean.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that is not a text, number or Boolean.
     init(_ names: [String], from members: inout EncodedMembers) throws(NetworkError) {
         for name in names {
             guard let value = members.remove(name) else { continue }

@@ -1,17 +1,17 @@
 import DomainTableFormat
 import HTTPCore
 
-/// What a table is made of: the rows of the file, what was set in code over them, and the environment.
+/// The parts of a table: the rows of the file, the changes made in code, and the environment.
 struct TableContents: Sendable {
     var name: String
-    /// The file it was read from; `nil` for a table made of text or in code.
+    /// The file that the table was read from; `nil` for a table made from text or in code.
     var path: String?
     var warnings: [TableDiagnostic] = []
     var fileDefaults = RouteSettings()
     var fileDomains = RowList<DomainName, DomainRow>()
     var fileServers = RowList<ServerName, ServerRow>()
 
-    // Set in code, and kept when the file is read again. A `nil` row is one taken away.
+    // Set in code, and kept when the file is read again. A `nil` row is a removed one.
     var defaults: RouteSettings?
     var domains: [(name: DomainName, row: DomainRow?)] = []
     var servers: [(name: ServerName, row: ServerRow?)] = []
@@ -20,7 +20,7 @@ struct TableContents: Sendable {
 
     init(name: String) { self.name = name }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when anything is wrong with the file.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when the file has an error.
     init(_ bytes: [UInt8], name: String, folder: String?) throws(NetworkError) {
         let reading = DomainTableFile.read(bytes, name: name)
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
@@ -42,7 +42,7 @@ struct TableContents: Sendable {
 struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
     private(set) var names: [Name] = []
     private var rows: [Name: Row] = [:]
-    /// Where the rows of a file begin.
+    /// The positions of the file's rows.
     var positions: [Name: SourcePosition] = [:]
 
     subscript(name: Name) -> Row? { rows[name] }
@@ -63,11 +63,11 @@ struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
     }
 }
 
-/// All that is wrong with a table file; what ``NetworkError/underlying`` is when a table cannot be read.
+/// All problems of a table file: the ``NetworkError/underlying`` error of a table that cannot be read.
 public struct DomainTableError: Error, Sendable, CustomStringConvertible {
-    /// The file, as it was named.
+    /// The path of the file, as it was given.
     public var file: String
-    /// What is wrong, in the order of the file, warnings included. Empty when the file could not be read at all.
+    /// The problems, in the order of the file, including warnings. Empty when the file could not be read at all.
     public var diagnostics: [TableDiagnostic]
     private var reason: String
 

@@ -1,7 +1,7 @@
 import DomainTableFormat
 import HTTPCore
 
-/// A table with its rows laid over each other, so that a look-up only looks up. Made anew at every change.
+/// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
 final class TableSnapshot: Sendable {
     let contents: TableContents
     let defaults: RouteSettings
@@ -53,10 +53,10 @@ final class TableSnapshot: Sendable {
         isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
     }
 
-    /// The addresses of all domains, mirrors among them.
+    /// The base URLs of all domains, including mirrors.
     var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
 
-    /// The domain must be there.
+    /// Requires that the domain exists.
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> ResolvedRoute {
         let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults, pins: Tracked(wrappedValue: nil))
         return try ResolvedRoute(
@@ -64,7 +64,7 @@ final class TableSnapshot: Sendable {
             settings: shared.settings, pins: shared.pins)
     }
 
-    /// What was set in code, else what the environment says, else the row's base and mirrors.
+    /// The URL set in code, else those of the environment, else the row's base URL and mirrors.
     private static func bases(_ row: DomainRow, environment: String?, override: String?) -> [RouteBase] {
         if let override { return [RouteBase(url: override, role: .base, origin: .code)] }
         if let environment, let urls = row.environments[environment] {
@@ -81,7 +81,7 @@ final class TableSnapshot: Sendable {
     }
 }
 
-/// One of the URLs a domain's paths may be joined to.
+/// One of the URLs that a domain's paths can be joined to.
 struct RouteBase: Sendable {
     enum Role: Hashable, Sendable {
         case base

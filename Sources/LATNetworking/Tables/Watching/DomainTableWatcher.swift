@@ -8,26 +8,25 @@ import Synchronization
 ///
 /// ```swift
 /// let watcher = try DomainTableWatcher(contentsOf: "Config/domains.json5") { event in
-///     if case .rejected(let error) = event { log(error.message) }    // the table from before goes on
+///     if case .rejected(let error) = event { log(error.message) }    // the previous table stays in use
 /// }
 /// let route = try watcher.current.resolve(server: "user.detail")
 /// watcher.update { $0.environment = "dev" }
 /// ```
 ///
-/// The file may be written in place, replaced by a rename, reached through links that are switched (a mounted config
-/// map), deleted and brought back. A new version is read and checked as a whole, then takes the place of the old one at
-/// once, for whoever asks next. A version that is wrong is reported, and the old one stays. What the program has set in
-/// the table stays set.
+/// The file may be written in place, replaced by a rename, reached through symbolic links that change (a mounted config
+/// map), or deleted and restored. A new version is read and checked as a whole, then replaces the old one atomically.
+/// An invalid version is reported, and the old one stays. What the program has set in the table is kept.
 ///
-/// One thread waits for the system to tell of changes (`inotify(7)`), which file systems of other machines do not.
-/// It ends, with its descriptors, when the watcher is let go of. A folder above the file's own that is renamed as a whole
-/// is noticed with the next change of the file.
+/// One thread waits for the kernel's file events (`inotify(7)`), which network file systems do not send for changes
+/// made on other machines. The thread ends, and its descriptors are closed, when the watcher is released. A rename of a
+/// directory above the file's own is noticed at the next change of the file.
 public final class DomainTableWatcher: Sendable {
-    /// What has come of a change of the file.
+    /// The result of a change of the file.
     public enum Event: Sendable {
         /// The table was replaced by this one.
         case reloaded(DomainTable)
-        /// The file is wrong or away, as the error says; the table stays as it was.
+        /// The file is invalid or missing, as the error says; the table is unchanged.
         case rejected(NetworkError)
     }
 
@@ -38,14 +37,14 @@ public final class DomainTableWatcher: Sendable {
     /// Ends the thread.
     private let over: WakeUp
 
-    /// Reads the file and begins to watch it.
+    /// Reads the file and starts watching it.
     ///
     /// - Parameters:
     ///   - path: the file.
     ///   - environment: as in ``DomainTable/init(contentsOf:environment:)``.
-    ///   - onEvent: told of each change, one after the other, on the watcher's thread. It must not wait for long.
+    ///   - onEvent: called for each change, one at a time, on the watcher's thread. It must not block for long.
     /// - Throws: as ``DomainTable/init(contentsOf:environment:)``; ``NetworkError/Kind/other`` when the system has no
-    ///   more watches or threads.
+    ///   more watches, descriptors or threads.
     public convenience init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess,
         onEvent: (@Sendable (Event) -> Void)? = nil
@@ -55,7 +54,7 @@ public final class DomainTableWatcher: Sendable {
         }
     }
 
-    /// Begins to watch the file a table was read from. What was set in it in code stays.
+    /// Starts watching the file that a table was read from. Changes made to the table in code are kept.
     convenience init(
         following table: DomainTable, at path: String, onEvent: (@Sendable (Event) -> Void)?
     ) throws(NetworkError) {
@@ -74,7 +73,7 @@ public final class DomainTableWatcher: Sendable {
             throw Self.systemError(
                 "inotify_init1", "raise fs.inotify.max_user_instances, or read the table without watching")
         }
-        // Watched before it is read, so that no change falls between.
+        // Watched before it is read, so that no change is missed in between.
         let bytes = try DomainTable.bytes(of: path)
         let table = try makeTable(bytes)
         let state = WatchState(table, onEvent: onEvent)
@@ -92,14 +91,14 @@ public final class DomainTableWatcher: Sendable {
 
     deinit { stop() }
 
-    /// The table as it is now. Cheap.
+    /// The current table. Cheap.
     public var current: DomainTable { state.current }
 
-    /// Changes the table in code, at once for whoever asks next. The changes stay when the file is read again. The
+    /// Changes the table in code, at once for all later reads. The changes are kept when the file is read again. The
     /// closure must not call this method.
     ///
-    /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws; the table is then as before.
+    /// - Returns: what the closure returns.
+    /// - Throws: what the closure throws; the table is then unchanged.
     @discardableResult
     public func update<Result: Sendable, Failure: Error>(
         _ change: (inout DomainTable) throws(Failure) -> Result
@@ -107,10 +106,10 @@ public final class DomainTableWatcher: Sendable {
         try state.update(change)
     }
 
-    /// What comes of the changes from now on. Each call gives a stream of its own; it ends with the watching.
+    /// The results of changes from now on. Each access returns a stream of its own, which ends when the watching ends.
     public var events: AsyncStream<Event> { state.events() }
 
-    /// Ends the watching; ``current`` stays as it is. Not needed: letting go of the watcher does the same.
+    /// Stops watching; ``current`` stays as it is. Optional: releasing the watcher does the same.
     public func stop() { over.signal() }
 
     private static func systemError(_ call: String, _ advice: String) -> NetworkError {
@@ -118,10 +117,10 @@ public final class DomainTableWatcher: Sendable {
     }
 }
 
-/// What the watcher and its thread share.
+/// The state that the watcher and its thread share.
 final class WatchState: Sendable {
     private let table: Mutex<DomainTable>
-    /// Held while a changed table is made, so that no change is lost; readers do not wait for it.
+    /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
     private let changes = Mutex<Void>(())
     private let onEvent: (@Sendable (DomainTableWatcher.Event) -> Void)?
     private let hub = EventHub<DomainTableWatcher.Event>()

@@ -3,18 +3,18 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// What the watcher's thread does: wait, read, check, swap.
+/// The work of the watcher's thread: waits, reads, checks, replaces the table.
 ///
-/// `@unchecked Sendable`: made on one thread and handed to the watcher's own, which alone uses it from then on.
+/// `@unchecked Sendable`: created on one thread and handed to the watcher's thread, which alone uses it from then on.
 final class WatchLoop: @unchecked Sendable {
     private let path: String
     private let state: WatchState
     private let over: WakeUp
     private var watch: FileWatch
     private var schedule = ReloadSchedule()
-    /// What was read last, so that a file that is touched but not changed makes no noise.
+    /// The bytes read last, so that touching the file without changing it reports nothing.
     private var bytes: [UInt8]
-    /// What the last report was about.
+    /// What was reported last.
     private var standing = Standing.accepted
 
     private enum Standing: Equatable {
@@ -40,7 +40,7 @@ final class WatchLoop: @unchecked Sendable {
         }
     }
 
-    /// Waits for a change or for the time to read. `false` when the watcher is gone.
+    /// Waits for a change or for the time to read. Returns `false` when the watcher is gone.
     private func wait() -> Bool {
         var milliseconds: Int32 = -1
         if let due = schedule.due {
@@ -51,12 +51,12 @@ final class WatchLoop: @unchecked Sendable {
     }
 
     private func reload() {
-        // From here on changes of what is on the way now are told.
+        // Armed before the file is read, so that changes during the read are noticed.
         watch.arm()
         let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: path) }
         let changes = watch.takeChanges()
         guard !changes.contains(.written) else {
-            // What was read may be half old and half new.
+            // What was read may mix old and new bytes.
             schedule.note(changes, at: .now)
             return
         }
@@ -67,7 +67,7 @@ final class WatchLoop: @unchecked Sendable {
             } else {
                 schedule.didRead()
             }
-            // Said once, however often something happens around the place where the file was.
+            // Reported once, however many events follow in the file's directory.
             guard standing != .unreadable(error.message) else { break }
             standing = .unreadable(error.message)
             state.report(.rejected(error))
@@ -96,7 +96,8 @@ final class WatchLoop: @unchecked Sendable {
             standing = .accepted
             state.report(.reloaded(table))
         } catch {
-            // Half a file is wrong; a whole one that does not fit the environment is past doubt.
+            // An invalid file may be incomplete, and is reported only if it stays so. A complete file that lacks the
+            // environment is reported at once.
             guard bytes == read || schedule.didDoubt(at: .now) else { return }
             bytes = read
             standing = .broken
@@ -105,16 +106,16 @@ final class WatchLoop: @unchecked Sendable {
     }
 }
 
-/// When a file that changes is to be read: soon after the last of a burst of changes, not while it is being written.
+/// Decides when to read a changed file: soon after the last of a burst of changes, but not while it is written.
 struct ReloadSchedule {
-    /// So long nothing may happen before the file is read…
+    /// The time without changes after which the file is read.
     static let quiet = Duration.milliseconds(10)
-    /// …but after so long it is read all the same.
+    /// The time after the first change when the file is read at the latest.
     static let patience = Duration.milliseconds(100)
-    /// Who has written and has not closed the file for so long is taken to be done.
+    /// A writer that has neither written nor closed the file for this long is considered done.
     static let silentWriter = Duration.milliseconds(500)
-    /// So long a file must have been away or wrong before that is reported: editors take a file away and write it anew,
-    /// and what a writer has just done can be seen a moment before the system tells of it.
+    /// The time a file must be missing or invalid before that is reported. Editors delete a file and write it anew, and
+    /// a change can be visible shortly before its inotify event arrives.
     static let doubt = Duration.milliseconds(150)
 
     private var first: ContinuousClock.Instant?
@@ -126,24 +127,24 @@ struct ReloadSchedule {
         guard !changes.isEmpty else { return }
         first = first ?? now
         last = now
-        // A state that something has changed since has not lasted.
+        // A change restarts the wait before a missing or invalid file is reported.
         doubtfulSince = nil
         isBeingWritten = changes.contains(.unfinished)
     }
 
-    /// When to read the file; `nil` for not until something happens.
+    /// When to read the file; `nil` until the next change.
     var due: ContinuousClock.Instant? {
         guard let first, let last else { return doubtfulSince.map { $0 + Self.doubt } }
         if isBeingWritten { return last + Self.silentWriter }
         return min(last + Self.quiet, first + Self.patience)
     }
 
-    /// The file has been read.
+    /// Notes that the file has been read.
     mutating func didRead() { self = ReloadSchedule() }
 
-    /// The file is away or wrong.
+    /// Notes that the file is missing or invalid.
     ///
-    /// - Returns: Whether it has been so, and nothing has happened, for so long that it is to be reported.
+    /// - Returns: whether it has been so for ``doubt`` without a change, so that it is to be reported.
     mutating func didDoubt(at now: ContinuousClock.Instant) -> Bool {
         let since = doubtfulSince ?? now
         self = ReloadSchedule()
