@@ -53,7 +53,7 @@ struct CacheOperations: Sendable {
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
         guard isSafe || storesUnsafe(request) else { throw .method(counted.rawValue) }
-        // A GET with a body has the body in its key. The body of a POST whose response answers later GETs is left out.
+        // The body of a GET is part of its key. That of a POST whose response serves later GETs is not.
         if !isSafe || request.body != nil && method != .get {
             guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
@@ -249,7 +249,7 @@ struct CacheOperations: Sendable {
     /// - Parameters:
     ///   - policy: The cache policy of the request.
     ///   - candidate: The entry that was revalidated. If another response has replaced it since, that one stays.
-    /// - Returns: The response to hand on, and whether a look-up already finds it.
+    /// - Returns: The response to return, and whether a look-up already finds it.
     func store(
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
         replacing candidate: CacheEntry? = nil, varyFields: [String], requestTime: Date, responseTime: Date

@@ -13,7 +13,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     let id: UInt64
     /// The request before any room changes it. Errors of the call hold it, so that the app can send it again.
     let request: HTTPRequest
-    /// What the call knows about its request that is not sent.
+    /// Details of the call that are not part of the request.
     let details: CallDetails
     let progressHandler: (@Sendable (TransferProgress) -> Void)?
     var bodyHandler: BodyHandler? { details.bodyHandler }
@@ -191,7 +191,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// Whether a cached reply was delivered before the terminal event.
     var hasDeliveredCachedReply: Bool { state.withLock(\.hasDeliveredCachedReply) }
 
-    /// Records that a cached reply is about to be delivered. Returns `false` when it must no longer be.
+    /// Records that a cached reply is about to be delivered. Returns `false` if one was, or if the call has ended.
     func noteCachedReply() -> Bool {
         guard !isFinished, !isCancelled else { return false }
         return state.withLock { state in
@@ -229,15 +229,15 @@ extension NetworkError {
     }
 }
 
-/// What a call knows about its request that is not sent.
+/// Details of a call that are not part of its request.
 struct CallDetails: Sendable {
-    /// What the call's route determines; `nil` for a call that was made without a route.
+    /// What the call's route determines; `nil` for a call without a route.
     var row: CallRow?
     /// The possible addresses, the preferred one first, without the call's own parameters.
     var addresses: [String] = []
     /// Parameters, files and body, to encode them again for another address or with common parameters.
     var content: RequestContent?
-    /// Answers instead of the server.
+    /// The simulation that responds instead of the server.
     var simulation: Simulation?
     /// The path with its parameters filled in and without the base URL, to look fixtures up.
     var filledPath: String?
@@ -251,7 +251,7 @@ struct CallDetails: Sendable {
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
 }
 
-/// What a route determines for its calls beside the request and its settings.
+/// What a route determines for its calls, apart from the request and its settings.
 final class CallRow: Sendable {
     let domain: String?
     let server: String?

@@ -4,7 +4,7 @@ import Platform
 
 /// The position of a call in the corridor, and the rooms that are left.
 ///
-/// A room gets the request and the chain. It may change the request, answer by itself, read the response, or proceed
+/// A room gets the request and the chain. It may change the request, respond by itself, read the response, or proceed
 /// more than once. Through `call` it sees what has been sent.
 struct Chain: Sendable {
     let call: Call
@@ -39,14 +39,14 @@ struct Chain: Sendable {
     func on(_ call: Call) -> Chain { Chain(call, table, rooms) }
 }
 
-/// One step of the corridor: an interceptor of the SDK's own.
+/// A built-in interceptor: one step of the corridor.
 protocol Room: Sendable {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse
 }
 
 /// The rooms of a manager, and the sender at their end.
 final class RoomTable: Sendable {
-    /// Sends the requests: the engine, or a transport of the app, which knows no calls.
+    /// Sends the requests: the engine, or a transport of the app, which does not know calls.
     enum Sender: Sendable {
         case engine(CurlTransport)
         case custom(any Transport)
@@ -78,13 +78,13 @@ final class RoomTable: Sendable {
         }
     }
 
-    /// Sends a request without recording it in the call.
+    /// Sends a request without recording it, for a call that nothing sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
         case .engine(let engine):
             return try await engine.send(request, for: call)
         case .custom(let transport):
-            // The transport knows no calls, so it runs in a task of its own that is cancelled with the call.
+            // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
             return try await limits.run(for: call) { try await transport.send(request) }
         }
     }
@@ -118,7 +118,7 @@ enum Place: UInt32, CaseIterable {
     /// Lets equal requests share one response. It is inside `barrier` and `authentication`, so that no call waits for
     /// one that waits for it, and inside `composition`, because credentials are part of what makes requests equal.
     case sharing
-    /// Answers instead of the server.
+    /// Responds instead of the server, for simulated calls.
     case simulation
     /// The app's cache policies. The response to the call is stored, whichever redirects led to it.
     case cache
@@ -163,7 +163,7 @@ struct RoomSet: OptionSet, Sendable {
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
-/// What the current task is busy with, so that requests it makes meanwhile do not wait for that task.
+/// What the current task is doing, so that requests it makes for that purpose do not wait for it.
 enum CallScope {
     /// The authentication rooms whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []

@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// When requests to a host that fails repeatedly are stopped for a while.
+/// A policy that stops requests to a host for a while after repeated failures.
 ///
 /// ```swift
 /// configuration.circuitBreaker = CircuitBreakerPolicy(failures: 5, pause: .seconds(30))

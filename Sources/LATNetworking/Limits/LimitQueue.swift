@@ -11,13 +11,13 @@ import HTTPCore
 /// of equal priority in their order. A request holds no slot while it waits for a retry or a new token. A streamed one
 /// holds it until its head has arrived.
 public struct RequestLimits: Hashable, Sendable {
-    /// The maximum number of concurrent requests. Default `nil`: the engine's connections.
+    /// The maximum number of concurrent requests. Default `nil`: only the engine's limits apply.
     public var maxConcurrentRequests: Int?
-    /// The maximum number of concurrent requests to one host and port. Default `nil`: the engine's connections.
+    /// The maximum number of concurrent requests to one host and port. Default `nil`: only the engine's limits apply.
     public var maxConcurrentRequestsPerHost: Int?
-    /// The maximum rate at which requests are started. Default `nil`: none.
+    /// The maximum rate at which requests are started. Default `nil`: unlimited.
     public var rate: RateLimit?
-    /// The maximum rate at which requests to one host and port are started. Default `nil`: none.
+    /// The maximum rate at which requests to one host and port are started. Default `nil`: unlimited.
     public var ratePerHost: RateLimit?
 
     /// Creates limits that allow everything.

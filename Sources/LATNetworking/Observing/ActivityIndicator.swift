@@ -11,8 +11,7 @@ public protocol ActivityPresenter: Sendable {
     func dismiss()
 }
 
-/// Shows that calls are running, without flicker: short work is not shown at all, and what is shown stays for a minimum
-/// time.
+/// Shows that calls are running, without flicker: short work is not shown, and what is shown stays for a minimum time.
 ///
 /// ```swift
 /// let indicator = ActivityIndicator(TerminalSpinner())

@@ -22,8 +22,7 @@ public struct CallEvent: Sendable {
         case started
         /// The call waits for something else.
         case waiting(Wait)
-        /// An attempt is sent, with all its headers. The first one is number 1. The hops of a redirect belong to the
-        /// same attempt.
+        /// An attempt is sent, with all its headers. The first one is number 1. Redirects belong to their attempt.
         case sending(attempt: Int, HTTPRequest)
         /// An attempt received a response, with any status.
         case answered(attempt: Int, HTTPResponse)
@@ -102,7 +101,7 @@ extension RequestAccessory {
 /// }
 /// ```
 ///
-/// Events are collected from the creation of an iterator on. A slow reader loses the oldest events, but never delays a call.
+/// Events are collected once an iterator exists. A slow reader loses the oldest events, but never delays a call.
 public struct CallEvents: AsyncSequence, Sendable {
     /// An event of one of the calls.
     public typealias Element = CallEvent

@@ -87,8 +87,7 @@ public struct ReachabilityConfiguration: Sendable {
     public var check: AnswerCheck?
     /// Checks for domains of the table, instead of ``check``. Default none.
     public var checks: [String: AnswerCheck] = [:]
-    /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`: they
-    /// fail at once.
+    /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
     public var waitsForConnectivity = false
     /// The maximum time that a call waits for the network, outside of its own timeout. Default 60 s.
     public var connectivityTimeout: Duration = .seconds(60)
@@ -96,8 +95,7 @@ public struct ReachabilityConfiguration: Sendable {
     /// Creates settings with the default values.
     public init() {}
 
-    /// An HTTP request, and the response that only the real server gives. Any other response is taken for a captive
-    /// portal's.
+    /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
     ///
     /// ```swift
     /// configuration.reachability.checks["daxiang"] = AnswerCheck(path: "/health", status: 200, contains: "ok")

@@ -30,8 +30,7 @@ public struct AWSSigner: RequestSigner {
     ///   - sessionToken: The token of temporary credentials. Default `nil`: the credentials are permanent.
     ///   - region: The region, such as `eu-central-1`.
     ///   - service: The service, such as `s3` or `execute-api`.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for a value that is empty or not allowed
-    ///   in a header.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an empty or unusable value.
     public init(
         accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil, region: String, service: String
     ) throws(NetworkError) {

@@ -25,7 +25,7 @@ final class DownloadJob: Sendable {
     private let meter = Mutex(DownloadMeter())
     private let progress: LatestValue<DownloadProgress>
     private let clock = ContinuousClock.now
-    /// Set after the job's initialization, because it takes the journal from the job.
+    /// Set after the job's initialisation, because it takes the journal from the job.
     private let checkpointing = Mutex<Checkpoints?>(nil)
 
     /// Opens the `.part` file and reads the journal.
