@@ -83,7 +83,7 @@ import Testing
         let skipped = try await download("--existing", "skip", "--format", "json").result
         #expect(skipped.exitCode == 0 && skipped.text.contains("\"skipped\":true"))
         let failed = try await download("--existing", "fail").result
-        #expect(failed.exitCode == 2 && failed.err.contains("is there already"))
+        #expect(failed.exitCode == 2 && failed.err.contains("exists already"))
         #expect(server.requestCount == 0 && directory.read("f") == Data("old".utf8))
     }
 

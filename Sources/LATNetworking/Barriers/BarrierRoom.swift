@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Holds requests while a barrier is under way (``BarrierState``).
+/// Holds requests while a barrier is running (``BarrierState``).
 final class BarrierRoom: Room {
     private struct State {
         var gate = BarrierState<UInt64>()
@@ -11,13 +11,13 @@ final class BarrierRoom: Room {
     }
 
     private let state = Mutex(State())
-    /// A look without the lock, for the many requests that meet no barrier.
+    /// Lets requests check for a barrier without taking the lock.
     private let isClosed = Atomic(false)
 
     func concerns(_ request: HTTPRequest) -> Bool { isClosed.load(ordering: .acquiring) || request.isBarrier }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
-        // What a barrier asks for itself, and a new token, do not wait for the barrier.
+        // Requests of the barrier itself, and the renewal of a token, do not wait for the barrier.
         guard !CallScope.closing.contains(ObjectIdentifier(self)), CallScope.renewing.isEmpty else {
             return try await chain.proceed(request)
         }
@@ -44,7 +44,7 @@ final class BarrierRoom: Room {
         do {
             try await waiter.value(for: call)
         } catch {
-            // Passes its turn on when it has come meanwhile.
+            // Passes the turn on if it came before the cancellation.
             leave(id)
             throw error
         }
@@ -62,19 +62,19 @@ final class BarrierRoom: Room {
     }
 }
 
-/// Who waits for a barrier. A pure state machine: a barrier lets those go on that have begun, and holds those that come
-/// after it until it is over; a barrier that comes meanwhile waits like them.
+/// Decides which requests wait for a barrier. A pure state machine: requests that have started continue, and later ones
+/// wait until the barrier ends. A second barrier waits like any request.
 struct BarrierState<ID: Hashable & Sendable>: Sendable {
     private var active: ID?
     private var waiting: [(id: ID, isBarrier: Bool)] = []
 
-    /// Whether somebody has to wait.
+    /// Whether new requests have to wait.
     var isClosed: Bool { active != nil }
 
-    /// How many wait.
+    /// The number of waiting requests.
     var waitingCount: Int { waiting.count }
 
-    /// A request comes. Returns whether it may go on; else ``leave(_:)`` names it later.
+    /// Adds a request. Returns whether it may proceed; if not, a later ``leave(_:)`` returns it.
     mutating func enter(_ id: ID, isBarrier: Bool) -> Bool {
         guard active == nil else {
             waiting.append((id, isBarrier))
@@ -84,7 +84,7 @@ struct BarrierState<ID: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// A barrier is over, or a request that waits goes away. Returns those that may go on.
+    /// Ends a barrier, or removes a waiting request. Returns the requests that may proceed.
     mutating func leave(_ id: ID) -> [ID] {
         guard active == id else {
             waiting.removeAll { $0.id == id }

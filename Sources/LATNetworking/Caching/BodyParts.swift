@@ -3,21 +3,21 @@ import HTTPCore
 import Synchronization
 
 extension ResponseBody {
-    /// A part of a body; `nil` when a collected one does not have it.
+    /// A part of the body; `nil` when a collected body is too short for it.
     ///
-    /// - Parameter readsOn: whether a stream is read to its end when the part is over, for whoever stores it.
+    /// - Parameter readsOn: Whether to read a stream to its end after the part, so that it is stored completely.
     func part(_ part: Range<Int64>, readsOn: Bool = false) -> ResponseBody? {
         guard let data else { return ResponseBody(BodyPart(self, part, readsOn: readsOn)) }
         guard Int64(data.count) >= part.upperBound else { return nil }
         return ResponseBody(Data(data.dropFirst(Int(part.lowerBound)).prefix(part.count)))
     }
 
-    /// Bodies one after the other: a stream when one of them is.
+    /// Joins bodies in order. The result is a stream if one of them is.
     ///
     /// - Parameters:
-    ///   - byteCount: the bytes that there have to be.
-    ///   - mismatch: what a stream with fewer or more breaks off with.
-    /// - Returns: `nil` for collected ones with fewer or more.
+    ///   - byteCount: The expected number of bytes.
+    ///   - mismatch: The error that a stream with another number of bytes throws.
+    /// - Returns: `nil` if collected bodies have another number of bytes.
     static func joining(
         _ bodies: [ResponseBody], byteCount: Int64, else mismatch: NetworkError = partMismatch
     ) -> ResponseBody? {
@@ -50,7 +50,7 @@ final class BodyPart: AbandonableBodySource {
     }
 
     func next() async throws -> Data? {
-        // The iterator of a stream holds nothing of its own.
+        // A stream's iterator has no state of its own.
         var iterator = body.makeAsyncIterator()
         while state.withLock({ $0.left }) > 0 {
             guard let chunk = try await iterator.next() else { return nil }
@@ -68,7 +68,7 @@ final class BodyPart: AbandonableBodySource {
                 defer { state.isOver = true }; return state.isOver
             })
         else { return nil }
-        // The part is there, whatever becomes of the rest.
+        // The part is complete, so an error in the rest is ignored.
         while let _ = try? await iterator.next() {}
         return nil
     }
@@ -76,7 +76,7 @@ final class BodyPart: AbandonableBodySource {
     func abandon() { body.abandon() }
 }
 
-/// Several bodies one after the other.
+/// Several bodies, one after the other.
 private final class JoinedBody: AbandonableBodySource {
     private struct State {
         var rest: [ResponseBody]
@@ -97,7 +97,7 @@ private final class JoinedBody: AbandonableBodySource {
         while let body = state.withLock({ $0.rest.first }) {
             var iterator = body.makeAsyncIterator()
             let chunk = try await iterator.next()
-            // A collected body is one chunk, each time.
+            // The iterator of a collected body always returns the whole body.
             if chunk == nil || !body.isStream { state.withLock { _ = $0.rest.removeFirst() } }
             guard let chunk else { continue }
             try take(Int64(chunk.count))

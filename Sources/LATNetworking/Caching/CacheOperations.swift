@@ -3,49 +3,49 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// What both rooms of the cache do alike: keys, look-ups, answers, storing.
+/// The operations that both cache rooms share: keys, look-ups, responses, storing.
 struct CacheOperations: Sendable {
     let storage: CacheStorage
-    /// Names of parameters that do not count for keys, beside those of a request's rows.
+    /// Names of parameters that are not part of cache keys, in addition to those of the request's rows.
     let volatileParameters: Set<String>
-    /// The app's version of what it stores.
+    /// The app's version of its stored content.
     let version: Int
-    /// Whether responses to other methods than GET and HEAD are stored without being asked for.
+    /// Whether responses to other methods than GET and HEAD are stored by default.
     let cachesUnsafeMethods: Bool
     /// The fields that hold credentials.
     let secretFields: SecretHeaders
-    /// The cookies that are put on requests; `nil` when none are kept.
+    /// The jar whose cookies are added to requests; `nil` when cookies are not kept.
     let cookies: CookieJar?
-    /// The most bytes of a collected body.
+    /// The maximum number of bytes of a collected body.
     let maxBodySize: Int64
-    /// Whether a stale answer stands in whenever the network fails (RFC 9111 §4.2.4).
+    /// Whether a stale response may replace any network failure (RFC 9111 §4.2.4).
     let servesStaleWhenDisconnected: Bool
-    /// Whether several users share the cache.
+    /// Whether the cache is shared by several users.
     let mode: CacheMode
     let flights = FlightTable()
 
-    /// A request's place in the store.
+    /// The key of a request in the store, with the identity of its sender.
     struct Ticket: Sendable {
         let url: CanonicalURL
         let primary: String
         let identity: RequestIdentity
-        /// Under which its answer is fetched.
+        /// The lease under which the response is fetched.
         var lease: CacheLease?
 
-        /// Names the request that others may wait for.
+        /// The key of the request that equal ones may wait for.
         var flight: String { identity.credentials.map { primary + $0 } ?? primary }
     }
 
-    /// Where a request's answer would be.
+    /// The ticket of a request.
     ///
-    /// - Parameter method: the method whose answer is meant; `nil` for the request's own.
-    /// - Returns: `nil` for what is never stored: other methods when nobody asked for them, bodies that can be told
-    ///   apart only by sending them.
+    /// - Parameter method: The method whose response is looked up; `nil` for the request's own.
+    /// - Returns: `nil` if the response is never stored: for a method that is not cached, or a body whose bytes are not
+    ///   known before it is sent.
     func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) async -> Ticket? {
         try? await place(of: request, call, method: method)
     }
 
-    /// ``ticket(for:_:method:)``, or why there is none.
+    /// As ``ticket(for:_:method:)``, but throws the reason when there is none.
     func place(
         of request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil
     ) async throws(CacheRefusal) -> Ticket {
@@ -53,7 +53,7 @@ struct CacheOperations: Sendable {
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
         guard isSafe || storesUnsafe(request) else { throw .method(counted.rawValue) }
-        // Some ask by GET with a body; it tells their requests apart. That of a POST that answers GETs does not.
+        // The body of a GET is part of its key. That of a POST whose response serves later GETs is not.
         if !isSafe || request.body != nil && method != .get {
             guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
@@ -66,10 +66,10 @@ struct CacheOperations: Sendable {
         return Ticket(url: url, primary: primary, identity: identity)
     }
 
-    /// All cookies that the jar may put on a request, whatever their paths.
+    /// All cookies that the jar may add to a request, whatever their paths.
     private func cookieText(for request: HTTPRequest, _ url: CanonicalURL) async -> String? {
         guard let cookies,
-            // `Cookie: nil` keeps them all back.
+            // `Cookie: nil` suppresses the jar's cookies.
             !request.headers.fields.contains(where: { $0.value == nil && $0.name.equalsIgnoringASCIICase("Cookie") }),
             let all = try? await cookies.all()
         else { return nil }
@@ -78,8 +78,8 @@ struct CacheOperations: Sendable {
         return own.map { "\($0.domain)\($0.path);\($0.name)=\($0.value)" }.sorted().joined(separator: "\n")
     }
 
-    /// Whether the answer to a method that is not GET or HEAD is to be stored. Those that change what is there
-    /// (RFC 9110 §9.3.4, §9.3.5) have to reach the server each time.
+    /// Whether the response to a method other than GET and HEAD is to be stored. PUT, PATCH and DELETE change the
+    /// resource (RFC 9110 §9.3.4, §9.3.5), so they always go to the server.
     func storesUnsafe(_ request: HTTPRequest) -> Bool {
         switch request.method {
         case .get, .head, .put, .patch, .delete: false
@@ -109,27 +109,27 @@ struct CacheOperations: Sendable {
         let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
         let areCredible = found.indices.allSatisfy { found[$0].isCredible(for: ticket.primary) }
         guard !areCredible else { return found }
-        storage.report(Self.lie("an entry of another key, or a body that is not as long as it says"), "believe")
+        storage.report(Self.lie("an entry with another key, or a body of the wrong length"), "believe")
         return found.filter { $0.isCredible(for: ticket.primary) }
     }
 
     private static func lie(_ what: String) -> NetworkError {
         NetworkError(
             .cache,
-            message: "the response cache's store gave \(what); it is not used: run the store through "
+            message: "the response cache's store returned \(what), which is ignored; test the store with "
                 + "CacheStoreConformance of LATTesting")
     }
 
-    /// The body of an entry as the request wants it: collected, or as a stream. `nil` when it is gone.
+    /// The body of an entry in the form the request wants, collected or as a stream; `nil` when it is gone.
     ///
-    /// - Throws: ``NetworkError/Kind/bodyTooLarge`` for one that the request would not take from the network either.
+    /// - Throws: ``NetworkError/Kind/bodyTooLarge`` if it exceeds the limit that applies to a body from the network.
     func body(of entry: CacheEntry, for request: HTTPRequest, part: Range<Int64>? = nil) async throws -> ResponseBody? {
         let limit = request.maxBodySize ?? (request.streamsBody ? Int64.max : maxBodySize)
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
         guard let stored = await storage.behind?.body(of: entry),
-            // What came with the look-up was measured there.
+            // A body attached to the entry was checked by the look-up.
             var body = entry.attachedBody == nil ? measured(stored, of: entry) : stored
         else { return nil }
         if let part {
@@ -147,10 +147,10 @@ struct CacheOperations: Sendable {
         }
     }
 
-    /// A stored body that has as many bytes as it is to have: a store of somebody else's may lose its end. A stream breaks off
-    /// when it does not; `nil` for a collected one.
+    /// Checks the length of a stored body, because a store of the app may truncate it. If it is wrong, a stream throws,
+    /// and a collected body gives `nil`.
     private func measured(_ body: ResponseBody, of entry: CacheEntry) -> ResponseBody? {
-        let mismatch = Self.lie("another number of bytes than the \(entry.bodyByteCount) of a stored body")
+        let mismatch = Self.lie("a body with another number of bytes than the \(entry.bodyByteCount) stored")
         if let measured = ResponseBody.joining([body], byteCount: entry.bodyByteCount, else: mismatch) {
             return measured
         }
@@ -158,9 +158,9 @@ struct CacheOperations: Sendable {
         return nil
     }
 
-    /// A stored success as an answer; `nil` when its body is gone.
+    /// A stored success as a response; `nil` when its body is gone.
     ///
-    /// - Parameter timeToLive: how long it lives, where the app says so.
+    /// - Parameter timeToLive: The app's lifetime for the entry, if it sets one.
     func response(
         _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil
     ) async throws -> HTTPResponse? {
@@ -174,12 +174,12 @@ struct CacheOperations: Sendable {
 
     func source(of entry: CacheEntry) -> HTTPResponse.Source { entry.tier == .memory ? .memoryCache : .diskCache }
 
-    /// Notes a use.
+    /// Records a use.
     func touch(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive? = nil) {
         storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
     }
 
-    /// Notes a use where the time of the last one does not count, as with ``CachePolicy/http``: now and then is enough.
+    /// Records a use now and then, where the time of the last use does not matter, as with ``CachePolicy/http``.
     func touchRarely(_ entry: CacheEntry) {
         guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
         touch(entry)
@@ -187,12 +187,12 @@ struct CacheOperations: Sendable {
 
     // MARK: Fetching
 
-    /// Fetches the answer of a look-up that has found none, once for all that ask meanwhile: here, and in other processes
-    /// where the store gives leases.
+    /// Fetches the response after a look-up found none, once for all concurrent requests with the same key. That
+    /// includes other processes if the store grants leases.
     ///
     /// - Parameters:
-    ///   - flight: those who wait here; `nil` for none.
-    ///   - look: looks once more, after somebody else has fetched.
+    ///   - flight: The flight that requests of this process wait for; `nil` for none.
+    ///   - look: Repeats the look-up after another lease holder has fetched.
     func lead(
         _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
         fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)
@@ -212,7 +212,7 @@ struct CacheOperations: Sendable {
 
     // MARK: Counting
 
-    /// Fetches the answer of a look-up, and counts what became of it.
+    /// Fetches the response after a look-up and counts the outcome.
     func counted(
         _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
@@ -232,7 +232,7 @@ struct CacheOperations: Sendable {
         await storage.behind?.update(entry)
     }
 
-    /// Notes that an entry was found expired, so that a clock that is put back does not make it good again.
+    /// Marks an entry as expired, so that it stays expired when the clock is set back.
     func markExpired(_ entry: CacheEntry) async {
         guard !entry.isExpired else { return }
         var expired = entry
@@ -244,12 +244,12 @@ struct CacheOperations: Sendable {
         await storage.behind?.remove(selection)
     }
 
-    /// Stores an answer, behind: nothing waits for the store. A stream is stored while it is read.
+    /// Stores a response without waiting for the store. A stream is stored while it is read.
     ///
     /// - Parameters:
-    ///   - policy: by which it was asked for.
-    ///   - candidate: the entry that the server was asked about. What somebody else has stored in its place since stays.
-    /// - Returns: the response to hand on, and whether it is found already.
+    ///   - policy: The cache policy of the request.
+    ///   - candidate: The entry that was revalidated. If another response has replaced it since, that one stays.
+    /// - Returns: The response to return, and whether a look-up already finds it.
     func store(
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
         replacing candidate: CacheEntry? = nil, varyFields: [String], requestTime: Date, responseTime: Date
@@ -285,14 +285,14 @@ struct CacheOperations: Sendable {
         return (response, false)
     }
 
-    /// Why the call's envelope and judge do not take an answer for a success. A stream cannot be asked, and is not stored.
+    /// The refusal if the call's envelope or judge rejects the response. A stream cannot be judged and is refused.
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
         guard let verdict = call.details.row?.verdict, response.isSuccess else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure
     }
 
-    /// Removes what an answer has made wrong (RFC 9111 §4.4).
+    /// Removes the entries that a response invalidates (RFC 9111 §4.4).
     func invalidate(after response: HTTPResponse, to request: HTTPRequest, _ call: Call) async {
         guard InvalidationRule.invalidates(response, to: request) else { return }
         var urls = [request.url]
@@ -305,7 +305,7 @@ struct CacheOperations: Sendable {
         }
         for url in Set(urls.compactMap { CanonicalURL($0) }) {
             var selections = [CacheSelection.url(url.text)]
-            // By key too: the same parameters in another order are the same entry.
+            // Also by key, because the same parameters in another order have the same entry.
             selections += [HTTPMethod.get, .head].compactMap { primary($0, url, call, nil) }.map { .primaryKey($0) }
             for selection in selections { await remove(selection) }
         }
@@ -323,7 +323,7 @@ struct CacheOperations: Sendable {
 }
 
 extension Cookie {
-    /// Whether it is for a host, or for a domain that the host is in.
+    /// Whether the cookie's domain is the host, or includes it as a subdomain.
     fileprivate func mayReach(_ host: String) -> Bool {
         let domain = domain.lowercased()
         return host == domain || includesSubdomains && host.hasSuffix("." + domain)

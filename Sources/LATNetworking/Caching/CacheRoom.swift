@@ -4,14 +4,14 @@ import Platform
 import ResponseCache
 import Synchronization
 
-/// The cache by the app's own policies: all but ``CachePolicy/http``, which is ``HTTPCacheRoom``'s.
+/// The cache room for the app's own policies: all but ``CachePolicy/http``, which ``HTTPCacheRoom`` implements.
 ///
-/// It stands outside the redirects: what is stored is the answer to the call, whatever way led to it, so that a call that
-/// is answered from the cache makes no request at all. The server's fields do not count here, but for `Vary`.
+/// It is outside the redirects: it stores the response to the call, whichever redirects led to it, so that a call
+/// answered from the cache makes no request at all. Of the server's fields only `Vary` counts.
 struct CacheRoom: Room {
     let standard: CachePolicy
     let operations: CacheOperations
-    /// The total timeout of a request that names none.
+    /// The total timeout of a request that sets none.
     let timeout: Duration?
 
     let limits: TimeLimits
@@ -80,7 +80,7 @@ struct CacheRoom: Room {
         }
     }
 
-    /// What is stored and has not expired.
+    /// The stored response, if it has not expired.
     private func usable(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive
     ) async throws -> HTTPResponse? {
@@ -107,7 +107,7 @@ struct CacheRoom: Room {
             return try await standIn(request, ticket) ?? response
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
             guard let stored = try await standIn(request, ticket) else { throw error }
-            // There may be other addresses and attempts; when all have failed, this is the answer.
+            // Other addresses or attempts may still succeed. If all fail, this response is used.
             var answer = stored
             answer.standsInFor = error
             return answer
@@ -116,7 +116,7 @@ struct CacheRoom: Room {
 
     // MARK: Acting
 
-    /// What is stored, in place of an error.
+    /// The stored response, to replace an error.
     private func standIn(_ request: HTTPRequest, _ ticket: CacheOperations.Ticket) async throws -> HTTPResponse? {
         let stored = try await stored(request, ticket, .only, isStale: true)
         operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
@@ -127,7 +127,7 @@ struct CacheRoom: Room {
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ urgency: WriteBehind.Urgency = .alternative,
         isStale: Bool
     ) async throws -> HTTPResponse? {
-        // Between look-up and body another answer may be stored in its place.
+        // Another response may be stored between the look-up and the reading of the body.
         for _ in 0..<2 {
             let entries = await operations.entries(ticket, urgency)
             guard
@@ -156,10 +156,10 @@ struct CacheRoom: Room {
 }
 
 extension FlightTable {
-    /// Waits for somebody else's request.
+    /// Waits for another request with the same key.
     ///
-    /// - Returns: whether another one may be waited for after this.
-    /// - Throws: ``NetworkError/Kind/timeout(_:)`` when the request's own time is over before.
+    /// - Returns: Whether the request may wait for yet another one afterwards.
+    /// - Throws: ``NetworkError/Kind/timeout(_:)`` if the request's own timeout passes first.
     static func follow(
         _ flight: Flight, _ request: HTTPRequest, _ call: Call, _ timeout: Duration?, _ limits: TimeLimits
     ) async throws -> Bool {
@@ -170,14 +170,14 @@ extension FlightTable {
                 NetworkError(
                     .timeout(.total),
                     message:
-                        "an equal request, whose answer this one waited for, took longer than \(timeout ?? .zero)",
+                        "an equal request whose response this one waited for took longer than \(timeout ?? .zero)",
                     request: request)
             }
         ) { try await flight.value() }
         return outcome == .abandoned
     }
 
-    /// What an error of the one that leads means to the others: one that was cancelled says nothing of the server.
+    /// What the leader's error means to the followers. A cancellation says nothing about the server.
     static func ending(of error: any Error) -> Ending {
         if error is CancellationError || Task.isCancelled { return .abandoned }
         if let error = error as? NetworkError, error.kind == .cancelled { return .abandoned }
@@ -185,27 +185,27 @@ extension FlightTable {
     }
 }
 
-/// Requests on their way whose answers others wait for: one for each key.
+/// Requests in flight whose responses others wait for, at most one for each key.
 final class FlightTable: Sendable {
-    /// How a request ended for those that waited for it.
+    /// How a flight ended for its followers.
     enum Ending: Sendable {
-        /// Its answer is stored: look again.
+        /// The response is stored: look it up again.
         case stored
-        /// There is nothing to share: go yourself.
+        /// There is no response to share: send your own request.
         case notStored
-        /// It was given up: somebody else may lead.
+        /// The flight was cancelled: another request may lead.
         case abandoned
     }
 
-    /// What somebody who needs an answer is to do.
+    /// The role of a request that needs a response.
     enum Role: Sendable {
-        /// Fetch it, and say how it ended.
+        /// Fetch it, and report how that ended.
         case lead(Flight)
-        /// Wait for it.
+        /// Wait for the leader.
         case follow(Flight)
-        /// One has come meanwhile: look again.
+        /// A flight has ended since the look-up: look again.
         case lookAgain
-        /// Fetch it for itself: the last answer could not be stored, so there is nothing to wait for.
+        /// Fetch it for this request only. The last response could not be stored, so there is nothing to wait for.
         case alone
     }
 
@@ -215,15 +215,15 @@ final class FlightTable: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Changed behind the lock only.
+    /// Changed only under the lock.
     private let ended = Atomic<UInt64>(0)
 
-    /// How many flights have ended. Who looks into the store remembers it, to see whether one has ended since.
+    /// The number of flights that have ended. It is read before a look-up, to see later whether one has ended since.
     var endedCount: UInt64 { ended.load(ordering: .acquiring) }
 
     /// Joins the flight of a key.
     ///
-    /// - Parameter endedCount: what it was before the store was looked into. `nil`: it does not matter.
+    /// - Parameter endedCount: Its value before the look-up; `nil` to ignore the flights that have ended since.
     func join(_ key: String, since endedCount: UInt64?) -> Role {
         state.withLock { state in
             if let flight = state.flights[key] { return .follow(flight) }
@@ -235,9 +235,9 @@ final class FlightTable: Sendable {
         }
     }
 
-    /// Fetches the answer that others wait for, and tells them how that ended.
+    /// Fetches the response that others wait for, and reports the outcome to them.
     ///
-    /// - Parameter flight: `nil` when nobody waits.
+    /// - Parameter flight: `nil` when no other request waits.
     func lead(
         _ key: String, _ flight: Flight?, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
     ) async throws -> HTTPResponse {
@@ -258,7 +258,7 @@ final class FlightTable: Sendable {
         }
     }
 
-    /// Ends a flight and lets those that wait go on.
+    /// Ends a flight and wakes its followers.
     func end(_ key: String, _ flight: Flight, _ ending: Ending) {
         state.withLock { state in
             ended.wrappingAdd(1, ordering: .releasing)
@@ -268,5 +268,5 @@ final class FlightTable: Sendable {
     }
 }
 
-/// A request on its way, and those that wait for it.
+/// A request in flight, and its followers.
 typealias Flight = Outcome<FlightTable.Ending>

@@ -4,7 +4,7 @@ public import HTTPCore
 import ResponseCache
 import Synchronization
 
-/// A manager's store: made when it is first needed, its faults reported and kept from the requests.
+/// A manager's store. It is made on first use, and its failures are reported but never fail a request.
 final class CacheStorage: Sendable {
     private struct State {
         var isMissing = false
@@ -13,21 +13,21 @@ final class CacheStorage: Sendable {
         var memoryValues: MemoryStore?
     }
 
-    /// What the cache did, and why answers were not stored.
+    /// What the cache did, and why it did not store responses.
     let ledger: CacheLedger
-    /// What tells answers of one sender from those of another.
+    /// The secret that separates the entries of different senders.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
-    /// Whether an earlier process has left something.
+    /// Whether an earlier process has left entries.
     private let isThere: @Sendable () -> Bool
 
     private let makeStore: @Sendable () throws -> any CacheStore
     private let settings: WriteBehind.Settings
     private let observer: CacheObserver?
     private let state: Mutex<State>
-    /// Set once, so that no request takes a lock to have it.
+    /// Set once, so that requests read it without a lock.
     private let made = AtomicLazyReference<WriteBehind>()
-    /// The time, by the wall clock.
+    /// The wall-clock time.
     let now: @Sendable () -> Date
 
     init(
@@ -45,7 +45,7 @@ final class CacheStorage: Sendable {
         isThere = { directory.map(DiskStore.hasEntries) ?? false }
     }
 
-    /// The user whose entries are read and written by the calls that begin now.
+    /// The cache partition that new calls use; `nil` for the common one.
     var partition: String? {
         get { isPartitioned.load(ordering: .relaxed) ? state.withLock { $0.partition } : nil }
         set {
@@ -56,22 +56,22 @@ final class CacheStorage: Sendable {
         }
     }
 
-    /// Whether there can be an entry that a request makes wrong.
+    /// Whether there can be entries that a request might invalidate.
     var mayHoldEntries: Bool { made.load() != nil || isThere() }
 
-    /// The store as it is, once all that was to be stored until now is there.
+    /// The store, after everything that was to be stored so far has been written.
     ///
-    /// - Throws: what making it threw, each time.
+    /// - Throws: The error of making the store, each time it fails.
     func store() async throws -> any CacheStore {
         let behind = try make()
         await behind.settle()
         return behind.store
     }
 
-    /// The store as it is now, whatever waits to be written of responses: for values, which do not wait.
+    /// The store without waiting for pending writes of responses. For stored values, which are not written behind.
     func storeOfValues() throws -> any CacheStore { try make().store }
 
-    /// Holds values that never touch a disk.
+    /// The store for values that are never written to disk.
     var memoryValues: MemoryStore {
         state.withLock { state in
             let store = state.memoryValues ?? MemoryStore(byteLimit: 16 << 20)
@@ -80,10 +80,10 @@ final class CacheStorage: Sendable {
         }
     }
 
-    /// What was counted so far. Makes no store.
+    /// The counters so far. Does not make the store.
     var statistics: CacheStatistics { ledger.counters.statistics(of: made.load()?.store) }
 
-    /// The store, as requests use it; `nil` when it could not be made, which is reported and not tried for each request.
+    /// The store as requests use it; `nil` if it could not be made. That is reported once and not tried again.
     var behind: WriteBehind? {
         if let behind = made.load() { return behind }
         guard state.withLock({ !$0.isMissing }) else { return nil }
@@ -106,12 +106,12 @@ final class CacheStorage: Sendable {
         }
     }
 
-    /// Writes what waits, for some seconds at most.
+    /// Writes what is pending, but takes five seconds at most.
     func shutdown() async { await made.load()?.settle(within: .seconds(5)) }
 
-    /// Tells of a fault the first time that it happens to an operation.
+    /// Reports a failure of the store, once for each operation.
     func report(_ error: any Error, _ operation: String) {
-        // An entry that no store of this size would take is no fault.
+        // An entry that is too large for the store is not a failure.
         if (error as? NetworkError)?.underlying is CacheEntryTooLarge { return }
         guard !(error is CancellationError), state.withLock({ $0.reported.insert(operation).inserted }) else { return }
         let fault =
@@ -127,5 +127,5 @@ final class CacheStorage: Sendable {
     }
 }
 
-/// Is told of a fault of the cache's store, once for each kind of operation.
+/// Receives failures of the cache's store, once for each kind of operation.
 public typealias CacheObserver = @Sendable (_ fault: NetworkError) -> Void

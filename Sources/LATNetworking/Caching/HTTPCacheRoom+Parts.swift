@@ -3,10 +3,10 @@ import HTTPCore
 import ResponseCache
 
 extension HTTPCacheRoom {
-    /// The answer with a part that the server has sent (RFC 9111 §3.4): what is kept of the rest is put to it, for the
-    /// reader who asked for more, and for the store.
+    /// Handles a partial response (RFC 9111 §3.4): combines it with the stored bytes, for a caller who asked for more
+    /// and for the store.
     ///
-    /// - Returns: `nil` when the server has sent something else than what was missing.
+    /// - Returns: `nil` if the server has sent something other than the missing part.
     func take(
         part response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ ticket: CacheOperations.Ticket, _ chain: Chain, _ requestTime: Date, _ responseTime: Date
@@ -40,7 +40,7 @@ extension HTTPCacheRoom {
             return (answer, kept.isStored)
         }
         guard isStorable else { return (response, false) }
-        // Others may have stored something meanwhile.
+        // Another request may have stored something since.
         let entry = CacheStrategy.stored(request, ticket.identity, among: await operations.entries(ticket))
         guard var joined = JoinedParts(response, kept: entry, at: responseTime) else { return (response, false) }
         var body: ResponseBody?
@@ -58,12 +58,12 @@ extension HTTPCacheRoom {
         return (answer, kept.isStored)
     }
 
-    /// The body of a part together with the kept bytes around it; `nil` when those are gone.
+    /// The part's body with the stored bytes around it; `nil` when those are gone.
     private func body(
         _ joined: JoinedParts, _ entry: CacheEntry, _ request: HTTPRequest
     ) async throws -> ResponseBody? {
         var reading = request
-        // What the reader may have at most was looked at before; the rest is for the store.
+        // The reader's limit was checked before; the other bytes are for the store.
         reading.maxBodySize = .max
         var bodies: [ResponseBody] = []
         for place in [joined.before, joined.after] {

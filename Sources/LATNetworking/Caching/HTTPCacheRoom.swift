@@ -4,17 +4,17 @@ import HTTPCore
 import Platform
 import ResponseCache
 
-/// The policy ``CachePolicy/http``: a cache by RFC 9111 and RFC 5861.
+/// The cache room for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
 ///
-/// It stands inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
-/// has it: a permanent redirect may be kept for long while what it leads to changes every minute. ``CacheStrategy``
-/// decides; this acts.
+/// It is inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
+/// requires. A permanent redirect may stay fresh for long while its target changes every minute. ``CacheStrategy``
+/// decides, and this room acts.
 ///
-/// Under any other policy it is passed by requests with effects alone, which make wrong what is stored (RFC 9111 §4.4).
+/// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
 struct HTTPCacheRoom: Room {
     let standard: CachePolicy
     let operations: CacheOperations
-    /// The total timeout of a request that names none.
+    /// The total timeout of a request that sets none.
     let timeout: Duration?
     let limits: TimeLimits
 
@@ -30,8 +30,7 @@ struct HTTPCacheRoom: Room {
         return try await serve(request, ticket, chain)
     }
 
-    /// The method whose answers are meant, where it is not the request's own: a HEAD is answered from what a GET has
-    /// brought.
+    /// The method whose response is looked up, if not the request's own: a HEAD is answered from the entry of a GET.
     static func method(of request: HTTPRequest) -> HTTPMethod? {
         request.method == .head && request.body == nil ? .get : nil
     }
@@ -39,7 +38,7 @@ struct HTTPCacheRoom: Room {
     private func serve(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse {
-        // Streams are not waited for: their reader decides when they end.
+        // Streams are not waited for, because their reader decides when they end.
         var mayWait =
             request.method == .get && !request.streamsBody && !request.headers.contains("Range")
             && !ValidationRule.hasConditions(request)
@@ -57,8 +56,8 @@ struct HTTPCacheRoom: Room {
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request, ticket, chain) { return response }
-                // Its body is gone: another answer has been stored in its place, or it is lost, and there is nothing to
-                // ask about.
+                // The body is gone. Another response may have been stored in its place, so look up once more. If it is
+                // lost again, there is nothing to revalidate.
                 guard hasLostBody else {
                     hasLostBody = true
                     continue
@@ -92,7 +91,7 @@ struct HTTPCacheRoom: Room {
         }
     }
 
-    /// A request that is never answered from the cache: it may make what is there wrong.
+    /// Sends a request that is never answered from the cache, and invalidates what it may have changed.
     private func pass(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
@@ -111,7 +110,7 @@ struct HTTPCacheRoom: Room {
 
     // MARK: Answers
 
-    /// What is stored by now, where it is an answer.
+    /// The stored response, if a new look-up finds a usable one.
     private func answer(
         to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
@@ -123,7 +122,7 @@ struct HTTPCacheRoom: Room {
         return try await response(answer, to: request, ticket, chain)
     }
 
-    /// An answer of the rules, counted, and refreshed where they say so; `nil` when its body is gone.
+    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says; `nil` if its body is gone.
     private func response(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
@@ -149,7 +148,7 @@ struct HTTPCacheRoom: Room {
         return response
     }
 
-    /// A stale response in place of an error; `nil` when it may not stand in, or is gone.
+    /// A stale response to replace an error; `nil` if that is not allowed or its body is gone.
     private func standIn(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, isDisconnected: Bool = false
     ) async throws -> HTTPResponse? {
@@ -168,7 +167,7 @@ struct HTTPCacheRoom: Room {
 
     // MARK: The network
 
-    /// Sends a request, asks about a stored response if there is one, and takes the answer in.
+    /// Sends a request, as a revalidation if there is a candidate, and stores or updates by the response.
     private func exchange(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
@@ -178,7 +177,7 @@ struct HTTPCacheRoom: Room {
             response = try await chain.proceed(forward.request)
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
             guard let stale = try await standIn(forward, request, isDisconnected: true) else { throw error }
-            // There may be other addresses and attempts; when all have failed, this is the answer.
+            // Other addresses or attempts may still succeed. If all fail, this response is used.
             var answer = stale
             answer.standsInFor = error
             return (answer, false)
@@ -194,7 +193,7 @@ struct HTTPCacheRoom: Room {
         {
             return answer
         }
-        // The answer to a question for the rest is no answer to the request: ask for all of it.
+        // A failed request for the missing part does not answer the caller's request, so request the whole.
         if forward.completion != nil, [206, 304, 412, 416].contains(response.status) {
             response.body.abandon()
             return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
@@ -203,7 +202,7 @@ struct HTTPCacheRoom: Room {
             if let confirmed = try await confirmed(entry, by: response, forward, request, requestTime, responseTime) {
                 return (confirmed, true)
             }
-            // The store has lost the body that the server confirmed, or it has confirmed another one: fetch it.
+            // The store lost the body that the server confirmed, or the server confirmed another entry: fetch it again.
             return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
         }
         if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
@@ -213,7 +212,7 @@ struct HTTPCacheRoom: Room {
             of: response, to: request, storesUnsafe: operations.storesUnsafe(request), operations.mode)
         {
             if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
-            // What is there now may not be kept, or nothing is: what was there before is wrong.
+            // The entry is outdated: the current response may not be stored, or says that there is no content.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")
             {
@@ -226,8 +225,8 @@ struct HTTPCacheRoom: Room {
             varyFields: VaryRule.fields(of: response.headers), requestTime: requestTime, responseTime: responseTime)
     }
 
-    /// A stored response that the server has confirmed; `nil` when its body is gone, or another one is meant. A 304 to
-    /// conditions of the caller freshens what is stored and goes to the caller as it is.
+    /// The stored response after a 304; `nil` if its body is gone or the 304 confirms another one. If the conditions
+    /// were the caller's, the entry is freshened and the 304 goes to the caller.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ requestTime: Date, _ responseTime: Date
@@ -259,7 +258,7 @@ struct HTTPCacheRoom: Room {
         return confirmed
     }
 
-    /// What the answer to a HEAD says of the stored answer to a GET (RFC 9111 §4.3.5).
+    /// Updates or expires the stored response to a GET by the response to a HEAD (RFC 9111 §4.3.5).
     private func takeIn(
         head response: HTTPResponse, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ requestTime: Date,
         _ responseTime: Date
@@ -277,23 +276,23 @@ struct HTTPCacheRoom: Room {
         }
     }
 
-    /// Refreshes a stale response while its reader has it already (RFC 5861 §3): once for all who ask meanwhile.
+    /// Refreshes a stale response after it was returned (RFC 5861 §3), once for all concurrent requests.
     private func refresh(
         _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) {
         guard case .lead(let flight) = operations.flights.join(ticket.flight, since: nil) else { return }
-        // The whole, whatever part or condition its reader has asked for.
+        // Request the whole response, without the caller's range and conditions.
         var request = request
         request.method = request.method == .head ? .get : request.method
         if !request.headers.hasNoFields {
             let own = ["range", "if-range", "if-none-match", "if-modified-since"]
             request.headers.removeAll { own.contains($0.lowercased()) }
         }
-        // What is judged has to be there as a whole.
+        // A body that a judge checks has to be collected.
         request.streamsBody = chain.call.details.row?.verdict == nil
         request.timeout = request.timeout ?? timeout
         let refreshing = request
-        // The reader's call is over when it has its answer; this is one of its own, which nobody watches.
+        // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(refreshing, details: chain.call.details))
         Task {
             var ending = FlightTable.Ending.notStored
@@ -302,7 +301,7 @@ struct HTTPCacheRoom: Room {
             case .own(let lease)?, .late(let lease)?: ticket.lease = lease
             case .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
             }
-            // Somebody else may have refreshed it between the look-up and the lease.
+            // Another lease holder may have refreshed it between the look-up and the lease.
             if ticket.lease != nil,
                 case .answer(let answer) = CacheStrategy(
                     refreshing, ticket.identity, entries: await operations.entries(ticket),
@@ -318,7 +317,7 @@ struct HTTPCacheRoom: Room {
                 if isStored {
                     ending = .stored
                 } else {
-                    // Reading a stream stores it.
+                    // Reading the stream stores it.
                     do {
                         for try await _ in response.body {}
                         ending = .stored
@@ -331,7 +330,7 @@ struct HTTPCacheRoom: Room {
 }
 
 extension CacheStrategy.Answer {
-    /// A stale response that stands in for an error.
+    /// A stale response that replaces an error.
     fileprivate static func stale(_ entry: CacheEntry, at now: Date) -> CacheStrategy.Answer {
         let control = CacheControl(entry.headers)
         var answer = CacheStrategy.Answer(

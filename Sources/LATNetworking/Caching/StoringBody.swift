@@ -3,14 +3,14 @@ import HTTPCore
 import ResponseCache
 import Synchronization
 
-/// A streamed body that is stored while it is read. What was not read to its end is not kept.
+/// A streamed body that is stored while it is read. It is kept only if it is read to its end.
 final class StoringBody: AbandonableBodySource {
     private let body: ResponseBody
     private let keeper: StreamKeeper
     private let announced: Int64?
     private let byteCount = Atomic<Int64>(0)
 
-    /// - Parameter announced: how many bytes there have to be, when that is known.
+    /// - Parameter announced: The expected number of bytes, if known.
     init(_ body: ResponseBody, into keeper: StreamKeeper, announced: Int64?) {
         self.body = body
         self.announced = announced
@@ -19,7 +19,7 @@ final class StoringBody: AbandonableBodySource {
 
     func next() async throws -> Data? {
         do {
-            // The iterator of a stream holds nothing of its own.
+            // A stream's iterator has no state of its own.
             var iterator = body.makeAsyncIterator()
             guard let chunk = try await iterator.next() else {
                 let isWhole = announced == nil || announced == byteCount.load(ordering: .relaxed)
@@ -37,6 +37,6 @@ final class StoringBody: AbandonableBodySource {
 
     func abandon() { body.abandon() }
 
-    // One that is not read to its end is not kept.
+    // Discards a body that was not read to its end.
     deinit { keeper.end(isWhole: false) }
 }

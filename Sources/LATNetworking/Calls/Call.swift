@@ -2,27 +2,27 @@ import CurlTransport
 import HTTPCore
 import Synchronization
 
-/// The life of one request, whatever form it was started in: closures, `async`, a stream, an entity, an upload.
+/// A running request, however it was started: with closures, with `async`, as a stream, from an entity or as an upload.
 ///
-/// A call is the entry of ``CallRegistry``, what a ``RequestTask`` steers, and the owner of its transfers. It knows what
-/// was asked, what it waits for now, and what has gone out so far. Rooms of the corridor read it through ``Chain``.
+/// ``CallRegistry`` lists it, a ``RequestTask`` controls it, and it owns its transfers. It holds the request, what the
+/// call waits for and what has been sent so far. Rooms of the corridor read it through ``Chain``.
 final class Call: @unchecked Sendable, TransferOwner {
-    // Sendable: `next` and `previous` belong to the registry's lock; all else is constant, atomic, or behind `state`.
+    // Sendable: the registry's lock guards `next` and `previous`; all else is constant, atomic or guarded by `state`.
 
-    /// Names the call among all of the process.
+    /// A number that is unique in the process.
     let id: UInt64
-    /// The request as the face made it: the error of the call holds it, and it can be sent again.
+    /// The request before any room changes it. Errors of the call hold it, so that the app can send it again.
     let request: HTTPRequest
-    /// What the call knows of its request beside what is sent.
+    /// Details of the call that are not part of the request.
     let details: CallDetails
     let progressHandler: (@Sendable (TransferProgress) -> Void)?
     var bodyHandler: BodyHandler? { details.bodyHandler }
-    /// When all has to be over, on the clock of the corridor; `nil` for no such time.
+    /// The time by which the call must end, on the corridor's clock; `nil` for no deadline.
     let deadline: Duration?
-    /// Who is told of what happens; `nil` while nobody watches.
+    /// Reports the call's events to its observers; `nil` when there are none.
     let watch: CallWatch?
 
-    /// Neighbours in the registry.
+    /// Neighbours in the registry's list.
     var next: Call?
     unowned(unsafe) var previous: Call?
 
@@ -30,20 +30,20 @@ final class Call: @unchecked Sendable, TransferOwner {
     private let state = Mutex(State())
 
     private struct State {
-        /// What the call waits for now. One thing, unless an interceptor of the app sends several requests at once.
+        /// What the call waits for: one listener, unless an interceptor of the app sends several requests at once.
         var wait: (any TransferListener)?
         var otherWaits: [any TransferListener] = []
-        /// Runs the call where its form has a task of its own.
+        /// The task that runs the call, if it has one of its own.
         var work: Task<Void, Never>?
         var sent = SentRequests()
         var hasDeliveredCachedReply = false
     }
 
-    /// The bits of ``word``; the priority stands above them.
+    /// The flags of `word`; the bits above them hold the priority.
     private enum Flag {
         static let cancelled: UInt32 = 1
         static let suspended: UInt32 = 2
-        /// Ended by its deadline.
+        /// The deadline has ended the call.
         static let late: UInt32 = 4
         /// The terminal event is being delivered.
         static let finished: UInt32 = 8
@@ -53,8 +53,8 @@ final class Call: @unchecked Sendable, TransferOwner {
     private static let count = Atomic<UInt64>(0)
 
     /// - Parameters:
-    ///   - watchers: who watches the call; `nil` for nobody.
-    ///   - watch: the watch of the call on whose behalf this one is made.
+    ///   - watchers: The manager's observers; `nil` for none.
+    ///   - watch: The watch to use instead of a new one, when this call is made on behalf of another.
     init(
         _ request: HTTPRequest, details: CallDetails = CallDetails(), deadline: Duration? = nil,
         watchers: CallWatchers? = nil, watch: CallWatch? = nil,
@@ -70,7 +70,7 @@ final class Call: @unchecked Sendable, TransferOwner {
         self.watch = watch ?? watchers.map { CallWatch($0, ObservedCall(id: id, request: request, tag: request.tag)) }
     }
 
-    /// Names the call in selections: ``RequestSelection/key(_:)``.
+    /// The call's name in selections: ``RequestSelection/key(_:)``.
     var key: String { "request-\(id)" }
 
     // MARK: Standing
@@ -86,10 +86,10 @@ final class Call: @unchecked Sendable, TransferOwner {
     var isFinished: Bool { word.load(ordering: .acquiring) & Flag.finished != 0 }
     var priority: RequestPriority { standing.priority }
 
-    /// Ends the call, and what it waits for now, with ``NetworkError/Kind/cancelled``. Does nothing the second time.
+    /// Ends the call, and what it waits for, with ``NetworkError/Kind/cancelled``. Has no effect the second time.
     func cancel() { end(Flag.cancelled) }
 
-    /// Ends the call because its time is over.
+    /// Ends the call because its deadline has passed.
     func endLate() { end(Flag.cancelled | Flag.late) }
 
     private func end(_ flags: UInt32) {
@@ -98,12 +98,12 @@ final class Call: @unchecked Sendable, TransferOwner {
         state.withLock(\.work)?.cancel()
     }
 
-    /// Holds the transfer, or lets it go on.
+    /// Suspends or resumes the transfer.
     func setSuspended(_ isSuspended: Bool) {
         if change({ isSuspended ? $0 | Flag.suspended : $0 & ~Flag.suspended }) { tellWaits() }
     }
 
-    /// Lets the call go before those of a lower priority, from now on. Never lowers it.
+    /// Raises the priority. Never lowers it.
     func raisePriority(to priority: RequestPriority) {
         let wanted = UInt32(priority.rawValue)
         let isRaised = change { word in
@@ -113,16 +113,16 @@ final class Call: @unchecked Sendable, TransferOwner {
         if isRaised { tellWaits() }
     }
 
-    /// The terminal event is about to be delivered; a later cancellation changes nothing.
+    /// Marks the call as finished just before its terminal event is delivered. A later cancellation has no effect.
     ///
-    /// - Returns: whether the call was cancelled before.
+    /// - Returns: Whether the call was cancelled before.
     func finish() -> Bool {
         let before = word.bitwiseOr(Flag.finished, ordering: .acquiringAndReleasing).oldValue
         state.withLock { $0.work = nil }
         return before & Flag.cancelled != 0
     }
 
-    /// Changes the word. Returns whether it is another one now.
+    /// Changes `word`. Returns whether its value changed.
     private func change(_ change: (UInt32) -> UInt32) -> Bool {
         var old = word.load(ordering: .acquiring)
         while true {
@@ -135,19 +135,19 @@ final class Call: @unchecked Sendable, TransferOwner {
         }
     }
 
-    /// What the call ends with that was cancelled, or came too late.
+    /// The error of a call that was cancelled or missed its deadline.
     var cancellation: NetworkError {
         guard word.load(ordering: .acquiring) & Flag.late != 0 else {
             return NetworkError(.cancelled, message: "the request was cancelled", request: request)
         }
         return NetworkError(
             .timeout(.deadline),
-            message: "not done by the deadline, repetitions and waits included; raise the deadline", request: request)
+            message: "not finished by the deadline, including retries and waits; raise the deadline", request: request)
     }
 
     // MARK: Waiting
 
-    /// Tells whoever makes the call wait, or carries it, of every change of ``standing``, at once when it is cancelled.
+    /// Notifies a listener of every change of ``standing``, and at once when the call is already cancelled.
     func attach(_ listener: any TransferListener) {
         state.withLock { state in
             if state.wait == nil { state.wait = listener } else { state.otherWaits.append(listener) }
@@ -171,7 +171,7 @@ final class Call: @unchecked Sendable, TransferOwner {
         for other in others { other.standingDidChange() }
     }
 
-    /// Runs the call in a task of its own, which ends when the call is cancelled.
+    /// Runs the call in a task of its own, which is cancelled with the call.
     func run(_ work: @escaping @Sendable () async -> Void) {
         let task = Task { await work() }
         state.withLock { $0.work = task }
@@ -179,9 +179,9 @@ final class Call: @unchecked Sendable, TransferOwner {
         if isFinished { state.withLock { $0.work = nil } }
     }
 
-    // MARK: What went out
+    // MARK: Sent requests
 
-    /// What has gone out for the call so far.
+    /// The record of the requests that were sent for the call.
     var sent: SentRequests { state.withLock(\.sent) }
 
     func note(_ change: (inout SentRequests) -> Void) { state.withLock { change(&$0.sent) } }
@@ -191,7 +191,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// Whether a cached reply was delivered before the terminal event.
     var hasDeliveredCachedReply: Bool { state.withLock(\.hasDeliveredCachedReply) }
 
-    /// Notes that a cached reply is about to be delivered. Returns `false` when it must not be any more.
+    /// Records that a cached reply is about to be delivered. Returns `false` if one was, or if the call has ended.
     func noteCachedReply() -> Bool {
         guard !isFinished, !isCancelled else { return false }
         return state.withLock { state in
@@ -202,7 +202,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 }
 
 extension Call {
-    /// The error a caller gets: typed, with the call's own request, and naming the deadline when that ended it.
+    /// The error for the caller: typed, with the call's own request, and naming the deadline if that ended the call.
     func failure(_ error: any Error) -> NetworkError {
         let failure = NetworkError(ending: error, request)
         if failure.kind == .cancelled, isCancelled { return cancellation.with(response: failure.response) }
@@ -211,7 +211,7 @@ extension Call {
 }
 
 extension NetworkError {
-    /// Any error a call can end with as one of this type.
+    /// Turns any error that ends a call into a `NetworkError`.
     init(ending error: any Error, _ request: HTTPRequest?) {
         if let error = error as? NetworkError {
             self = request.map(error.attaching) ?? error
@@ -229,39 +229,39 @@ extension NetworkError {
     }
 }
 
-/// What a call knows of its request beside what is sent.
+/// Details of a call that are not part of its request.
 struct CallDetails: Sendable {
-    /// The route that the call is made by; `nil` for a call of the central face.
+    /// What the call's route determines; `nil` for a call without a route.
     var row: CallRow?
-    /// The addresses that may be asked, the preferred one first, without the call's own parameters.
+    /// The possible addresses, the preferred one first, without the call's own parameters.
     var addresses: [String] = []
-    /// Parameters, files and body, where they are put together again for another address or with common parameters.
+    /// Parameters, files and body, to encode them again for another address or with common parameters.
     var content: RequestContent?
-    /// Answers in the server's place.
+    /// The simulation that responds instead of the server.
     var simulation: Simulation?
-    /// The path with its names filled, as it comes after the base URL; for fixtures.
+    /// The path with its parameters filled in and without the base URL, to look fixtures up.
     var filledPath: String?
-    /// The entity, to cancel the call by.
+    /// The entity, to select the call for cancellation.
     var entity: EntityReference?
-    /// Whose answers are stored and found; read once, so that a user who changes meanwhile gets nothing of this call.
+    /// The user's cache partition, read once: a user who signs in during the call gets none of its responses.
     var partition: String?
-    /// Is told what is read of the files of an upload.
+    /// Reports what is read of an upload's files.
     var bodyHandler: BodyHandler?
-    /// Is handed what the cache has before the network is asked.
+    /// Receives the cached response before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
 }
 
-/// What a route says of its calls that is neither sent nor a setting of the request.
+/// What a route determines for its calls, apart from the request and its settings.
 final class CallRow: Sendable {
     let domain: String?
     let server: String?
-    /// The path with its names in braces.
+    /// The path with its parameter names in braces.
     let path: String
-    /// What is remembered of mirrors, by domain and base URLs, so that a row that was changed begins anew.
+    /// The key of the mirrors' state: domain and base URLs, so that the state is reset when the row changes.
     let mirrorKey: String
-    /// Parameters that do not count for the cache.
+    /// Parameters that are not part of the cache key.
     let volatileParameters: Set<String>
-    /// Says whether an answer is a success, and decodes it.
+    /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
     init(
@@ -276,18 +276,18 @@ final class CallRow: Sendable {
         self.decoder = decoder
     }
 
-    /// Says whether an answer may be stored; `nil` when any answer of status 2xx may.
+    /// Decides whether a response may be stored; `nil` when every response with status 2xx may.
     var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
 }
 
 extension Call {
-    /// Whether all that is sent can be sent again.
+    /// Whether everything that is sent can be sent again.
     var isReplayable: Bool {
         request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
             && details.content?.files.allSatisfy(\.isReplayable) ?? true
     }
 
-    /// The address of a base or mirror, with the call's own parameters.
+    /// The call's address at one of the bases or mirrors, with the call's own parameters.
     func url(atAddress index: Int) throws(NetworkError) -> String {
         guard index > 0 else { return request.url }
         guard let content = details.content else { return details.addresses[index] }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// A body that tells once when it is over: read to its end, broken off, or let go of.
+/// A body that reports its end once: when it was read completely, failed or was released.
 final class CallBody: ResponseBodySource {
     private let body: ResponseBody
     private let call: Call
@@ -15,7 +15,7 @@ final class CallBody: ResponseBodySource {
     }
 
     func next() async throws -> Data? {
-        // A stream's iterators all read on at the same place.
+        // All iterators of a stream share one position.
         var chunks = body.makeAsyncIterator()
         do {
             guard let chunk = try await chunks.next() else {
@@ -39,5 +39,5 @@ final class CallBody: ResponseBodySource {
         end?(failure)
     }
 
-    deinit { tell(NetworkError(.cancelled, message: "the body was let go of before its end", request: call.request)) }
+    deinit { tell(NetworkError(.cancelled, message: "the body was released before its end", request: call.request)) }
 }

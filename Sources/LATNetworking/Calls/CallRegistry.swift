@@ -1,7 +1,7 @@
 import HTTPCore
 import Synchronization
 
-/// The calls of a manager that are under way: a list whose links stand in the calls themselves.
+/// The running calls of a manager: a linked list whose links are stored in the calls.
 final class CallRegistry: Sendable {
     private struct State {
         var first: Call?
@@ -10,7 +10,7 @@ final class CallRegistry: Sendable {
 
     private let state = Mutex(State())
 
-    /// Takes a call in.
+    /// Adds a call.
     func enter(_ call: Call) {
         state.withLock { state in
             call.next = state.first
@@ -20,7 +20,7 @@ final class CallRegistry: Sendable {
         }
     }
 
-    /// A call is over.
+    /// Removes a call that has ended.
     func leave(_ call: Call) {
         state.withLock { state in
             call.next?.previous = call.previous
@@ -31,20 +31,20 @@ final class CallRegistry: Sendable {
         }
     }
 
-    /// How many calls are meant by a selection.
+    /// The number of calls that a selection matches.
     func count(_ kind: RequestSelection.Kind) -> Int {
         if kind == .all { return state.withLock(\.count) }
         return matches(kind).count
     }
 
-    /// Cancels the calls that are under way now and meant by a selection. Returns how many.
+    /// Cancels the running calls that a selection matches. Returns their number.
     func cancel(_ kind: RequestSelection.Kind) -> Int {
         let matches = matches(kind)
         for call in matches { call.cancel() }
         return matches.count
     }
 
-    /// Listed under the lock, looked at outside it.
+    /// Copies the list under the lock and filters the copy outside it.
     private func matches(_ kind: RequestSelection.Kind) -> [Call] {
         let all = state.withLock { state in
             var calls: [Call] = []

@@ -2,13 +2,13 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// Where a call stands on its way down the corridor, and the way on from there.
+/// The position of a call in the corridor, and the rooms that are left.
 ///
-/// A room gets the request and the chain; it may change the request, answer by itself, look at the answer, or go on more
-/// than once. It sees the call, and so what has gone out for it.
+/// A room gets the request and the chain. It may change the request, respond by itself, read the response, or proceed
+/// more than once. Through `call` it sees what has been sent.
 struct Chain: Sendable {
     let call: Call
-    /// How many redirects were followed to get here.
+    /// The number of redirects followed so far.
     private(set) var hop = 0
 
     private let table: RoomTable
@@ -20,7 +20,7 @@ struct Chain: Sendable {
         self.rooms = rooms
     }
 
-    /// Goes on with a request, to the next room or to the network.
+    /// Passes a request to the next room, or to the network after the last one.
     func proceed(_ request: HTTPRequest) async throws -> HTTPResponse {
         guard let place = rooms.first else { return try await table.transmit(request, self) }
         var rest = self
@@ -28,25 +28,25 @@ struct Chain: Sendable {
         return try await table[place].handle(request, rest)
     }
 
-    /// The chain of a redirect's next hop.
+    /// The chain for the next hop of a redirect.
     func following(hop: Int) -> Chain {
         var chain = self
         chain.hop = hop
         return chain
     }
 
-    /// The same rest of the way for another call: one that is shared, or that refreshes what is cached.
+    /// The same remaining rooms for another call: one that several callers share, or one that refreshes the cache.
     func on(_ call: Call) -> Chain { Chain(call, table, rooms) }
 }
 
-/// A room along the corridor.
+/// A built-in interceptor: one step of the corridor.
 protocol Room: Sendable {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse
 }
 
-/// The rooms of a manager, and what sends at their end.
+/// The rooms of a manager, and the sender at their end.
 final class RoomTable: Sendable {
-    /// What sends: the engine, or a stand-in of the app, which knows nothing of calls.
+    /// Sends the requests: the engine, or a transport of the app, which does not know calls.
     enum Sender: Sendable {
         case engine(CurlTransport)
         case custom(any Transport)
@@ -64,7 +64,7 @@ final class RoomTable: Sendable {
 
     fileprivate subscript(place: Place) -> any Room { rooms[Int(place.rawValue)] }
 
-    /// The end of a chain: the request goes out, and the call notes it.
+    /// Sends the request at the end of a chain and records it in the call.
     fileprivate func transmit(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
         call.note { $0.begins(request, hop: chain.hop) }
@@ -78,18 +78,18 @@ final class RoomTable: Sendable {
         }
     }
 
-    /// Sends a request of a call that nothing would send again.
+    /// Sends a request without recording it, for a call that nothing sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
         case .engine(let engine):
             return try await engine.send(request, for: call)
         case .custom(let transport):
-            // It knows nothing of calls: it runs in a task of its own, which ends with the call.
+            // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
             return try await limits.run(for: call) { try await transport.send(request) }
         }
     }
 
-    /// A place where nothing stands.
+    /// Fills the place of a room that the manager does not have.
     private struct PassingRoom: Room {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             try await chain.proceed(request)
@@ -97,54 +97,53 @@ final class RoomTable: Sendable {
     }
 }
 
-/// The rooms along the corridor, in their order: the order is the behaviour, so it is written in one place, here.
+/// The rooms of the corridor in their order. The order defines the behaviour, so this is the only place that states it.
 enum Place: UInt32, CaseIterable {
-    /// Refuses a call when the same one is under way.
+    /// Rejects a call while an equal one is running.
     case rejection
-    /// Holds calls while a barrier is under way.
+    /// Holds calls while a barrier is closed.
     case barrier
-    /// The app's interceptors: one request, with all that is known of it before the providers are asked, and its final
-    /// answer.
+    /// The app's interceptors: they see one request, before header providers are asked, and its final response.
     case interceptors
-    /// Sends again as the policy and the budget say.
+    /// Retries as the policy and the budget allow.
     case retry
-    /// Waits for the network when no connection came about.
+    /// Waits for the network when no connection could be made.
     case connectivity
-    /// Puts the token on each attempt, and has it renewed when it is refused.
+    /// Adds the token to each attempt, and has it renewed when the server rejects it.
     case authentication
-    /// Goes to a domain's next address when one cannot be connected to.
+    /// Moves to the domain's next address when one cannot be connected to.
     case mirrors
-    /// Headers by precedence and common parameters; the providers are asked once for each attempt.
+    /// Merges headers by precedence and adds common parameters. Providers are asked once for each attempt.
     case composition
-    /// Lets equal requests share one answer: inside barrier and token, so that no call waits for one that waits for it, and
-    /// inside of composition, since the credentials count.
+    /// Lets equal requests share one response. It is inside `barrier` and `authentication`, so that no call waits for
+    /// one that waits for it, and inside `composition`, because credentials are part of what makes requests equal.
     case sharing
-    /// Answers in the server's place.
+    /// Responds instead of the server, for simulated calls.
     case simulation
-    /// The app's cache policies: what is stored is the answer to the call, whatever way led to it.
+    /// The app's cache policies. The response to the call is stored, whichever redirects led to it.
     case cache
-    /// RFC 9111 around sealed messages: what is kept was opened.
+    /// The RFC 9111 cache outside of `seal`: it stores opened responses.
     case httpCacheOfOpened
-    /// Seals the content and opens that of the reply.
+    /// Seals request content and opens response content.
     case seal
-    /// The app's cache policies inside of sealing: what is kept is sealed.
+    /// The app's cache policies inside of `seal`: they store sealed responses.
     case cacheOfSealed
-    /// Signs what is sent, as it is sent.
+    /// Signs the request in its final form.
     case sign
-    /// Follows redirects: every hop is a request of its own to what comes after.
+    /// Follows redirects. Every hop is a request of its own to the rooms inside.
     case redirect
-    /// RFC 9111: every hop is stored under its own URL.
+    /// The RFC 9111 cache: every hop is stored under its own URL.
     case httpCache
-    /// Concurrency, rate and circuit: inside the caches, so that what needs no network takes no place, and inside
-    /// composition, so that a provider that sends requests holds none.
+    /// Concurrency limit, rate limit and circuit breaker. Inside the caches, so that a response from the cache takes no
+    /// slot. Inside `composition`, so that a provider that sends requests holds no slot.
     case limits
-    /// Tells the watchers of each attempt and hop, and puts the span of the trace on.
+    /// Reports each attempt and hop to the observers, and adds its span of the trace.
     case attempt
-    /// The app's network interceptors: each attempt and each hop as it is sent.
+    /// The app's network interceptors: they see each attempt and hop as it is sent.
     case networkInterceptors
 }
 
-/// Some of the rooms.
+/// A set of rooms.
 struct RoomSet: OptionSet, Sendable {
     var rawValue: UInt32
 
@@ -160,14 +159,14 @@ struct RoomSet: OptionSet, Sendable {
 
     mutating func remove(_ place: Place) { rawValue &= ~(1 << place.rawValue) }
 
-    /// Puts a room in, or takes it out.
+    /// Inserts or removes a room.
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
-/// What a task is in the middle of, so that requests it makes there do not wait for themselves.
+/// What the current task is doing, so that requests it makes for that purpose do not wait for it.
 enum CallScope {
-    /// The rooms of authentication whose token is being renewed by this task.
+    /// The authentication rooms whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
-    /// The barriers that this task holds closed.
+    /// The barriers that this task keeps closed.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
 }

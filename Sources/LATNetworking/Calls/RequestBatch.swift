@@ -1,24 +1,24 @@
 public import HTTPCore
 import Synchronization
 
-/// Several calls as one: their results in order, their progress as a whole.
+/// Several calls that run together, with their results in order and one progress for all.
 ///
 /// ```swift
 /// let batch = RequestBatch<User>(ids.map { id in
 ///     RequestBatch.Step { progress in try await FetchUser(id: id).progress(progress).startRequest(on: manager) }
 /// })
 /// let users = try await batch.values()             // the first failure cancels the others and is thrown
-/// let results = try await batch.results()          // one result each, whatever became of the others
+/// let results = try await batch.results()          // a result for each, whether the others succeed or fail
 /// ```
 ///
-/// A step is any work, another batch or a chain among them. A batch is a value: each of its methods starts all steps
-/// anew. Cancelling the task cancels the steps. An empty batch is over at once.
+/// A step is any asynchronous work, such as a call, another batch or a chain. A batch is a value: each of its methods
+/// runs all steps again. Cancelling the task cancels the steps. An empty batch ends at once.
 public struct RequestBatch<Value: Sendable>: Sendable {
-    /// One of the calls.
+    /// One step of the batch.
     public struct Step: Sendable {
         let work: @Sendable (@escaping @Sendable (TransferProgress) -> Void) async throws -> Value
 
-        /// Work that tells how far it is.
+        /// A step that reports its progress.
         public init(
             _ work:
                 @escaping @Sendable (_ progress: @escaping @Sendable (TransferProgress) -> Void) async throws -> Value
@@ -26,44 +26,46 @@ public struct RequestBatch<Value: Sendable>: Sendable {
             self.work = work
         }
 
-        /// Work that does not.
+        /// A step that does not report progress.
         public init(_ work: @escaping @Sendable () async throws -> Value) { self.work = { _ in try await work() } }
     }
 
     /// The steps, in the order of the results.
     public var steps: [Step]
-    /// The most steps under way at once. Default `nil`: all.
+    /// The maximum number of steps that run at once. Default `nil`: all of them.
     public var maxConcurrentSteps: Int?
     private var progressHandler: (@Sendable (BatchProgress) -> Void)?
 
-    /// Makes a batch.
+    /// Creates a batch.
     public init(_ steps: [Step] = [], maxConcurrentSteps: Int? = nil) {
         self.steps = steps
         self.maxConcurrentSteps = maxConcurrentSteps
     }
 
-    /// Adds a step.
+    /// Appends a step.
     public mutating func add(_ work: @escaping @Sendable () async throws -> Value) { steps.append(Step(work)) }
 
-    /// The batch with a handler that is told of every change, on any thread, one call after the other, the last one
-    /// when all steps are over.
+    /// Returns the batch with a handler for its progress. The handler is called for every change, on any thread but
+    /// never concurrently, and for the last time when all steps have ended.
     public func progress(_ handler: @escaping @Sendable (BatchProgress) -> Void) -> RequestBatch {
         var copy = self
         copy.progressHandler = handler
         return copy
     }
 
-    /// Runs all steps; the first failure cancels those that are under way, starts no others, and is thrown when they
-    /// are over.
+    /// Runs all steps and returns their values in order. The first failure cancels the running steps, prevents further
+    /// ones from starting, and is thrown when the running ones have ended.
     public func values() async throws -> [Value] {
         let results = try await run(isFailFast: true)
         return try results.map { try $0.get() }
     }
 
-    /// Runs all steps to their ends. ``Swift/Collection/areAllFromCache`` of what it returns tells whether all of it came
-    /// from the cache, where the values are ``CacheTelling``: ``HTTPResponse`` and ``Reply``.
+    /// Runs all steps to their ends and returns their results in order.
     ///
-    /// - Throws: `CancellationError` only, when the task was cancelled.
+    /// If the values are ``CacheTelling``, as ``HTTPResponse`` and ``Reply`` are, ``Swift/Collection/areAllFromCache``
+    /// of the results says whether all of them came from the cache.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled, and nothing else.
     public func results() async throws -> [Result<Value, any Error>] { try await run(isFailFast: false) }
 
     private func run(isFailFast: Bool) async throws -> [Result<Value, any Error>] {
@@ -103,55 +105,55 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     }
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 public struct BatchProgress: Hashable, Sendable {
-    /// The steps that are over, failed ones among them.
+    /// The number of steps that have ended, including failed ones.
     public let finishedSteps: Int
-    /// The steps that failed.
+    /// The number of steps that failed.
     public let failedSteps: Int
-    /// The steps whose answer came from the cache, where their values are ``CacheTelling``.
+    /// The number of steps whose value came from the cache, counted for ``CacheTelling`` values.
     public let cachedSteps: Int
-    /// All steps.
+    /// The number of all steps.
     public let stepCount: Int
-    /// The bytes of content transferred so far, by the steps that tell.
+    /// The bytes of content transferred so far, summed over the steps that report progress.
     public let completed: Int64
-    /// All bytes; `nil` while a step is not over whose total is unknown.
+    /// The bytes to transfer in all; `nil` while the total of a running step is unknown.
     public let total: Int64?
 
-    /// The share that is done, from 0 to 1: of each step the share of its bytes, a step that is over counting whole.
+    /// The completed share, from 0 to 1: the mean of the steps' shares. A step that has ended counts as 1.
     public let fraction: Double
 
-    /// Whether all steps are over and every answer came from the cache. `false` for an empty batch.
+    /// Whether all steps have ended with a value from the cache. `false` for an empty batch.
     public var isAllFromCache: Bool { stepCount > 0 && cachedSteps == stepCount }
 }
 
-/// A value that tells whether it came from the cache: a response, a reply, a result of one.
+/// A value that knows whether it came from the cache: a response, a reply, or a result with one of these.
 public protocol CacheTelling {
-    /// Whether the cache gave it and no server confirmed it; see ``HTTPResponse/Source-swift.enum/isFromCache``.
+    /// Whether it came from the cache, unconfirmed by a server; see ``HTTPResponse/Source-swift.enum/isFromCache``.
     var isFromCache: Bool { get }
 }
 
 extension HTTPResponse: CacheTelling {
-    /// Whether the cache gave it and no server confirmed it.
+    /// Whether the response came from the cache, unconfirmed by a server.
     public var isFromCache: Bool { source.isFromCache }
 }
 
 extension Reply: CacheTelling {
-    /// Whether the cache gave it and no server confirmed it.
+    /// Whether the response came from the cache, unconfirmed by a server.
     public var isFromCache: Bool { response.isFromCache }
 }
 
 extension Result: CacheTelling where Success: CacheTelling {
-    /// Whether it is a success that the cache gave.
+    /// Whether this is a success whose value came from the cache.
     public var isFromCache: Bool { (try? get().isFromCache) ?? false }
 }
 
 extension Collection where Element: CacheTelling {
-    /// Whether all of it came from the cache. `false` when a failure is among it, and when it is empty.
+    /// Whether all elements came from the cache. `false` if one is a failure or the collection is empty.
     public var areAllFromCache: Bool { !isEmpty && allSatisfy(\.isFromCache) }
 }
 
-/// Adds the progress of steps up. A pure value; numbers never go down.
+/// Adds up the progress of the steps. A pure value whose `completed` and `fraction` never decrease.
 struct BatchTally: Sendable {
     private struct Step {
         var completed: Int64 = 0
@@ -196,7 +198,7 @@ struct BatchTally: Sendable {
     }
 }
 
-/// Tells a handler of a tally's changes, in order.
+/// Reports a tally's changes to a handler, in order.
 final class BatchMeter: Sendable {
     private let handler: (@Sendable (BatchProgress) -> Void)?
     private let tally: Mutex<BatchTally>
@@ -207,7 +209,7 @@ final class BatchMeter: Sendable {
         if stepCount == 0 { tally.withLock { handler?($0.sum()) } }
     }
 
-    // The handler is called under the lock: two steps that report at once would otherwise be told in any order.
+    // The handler runs under the lock: otherwise two reports at once could arrive in the wrong order.
     func report(_ progress: TransferProgress, of index: Int) {
         guard let handler else { return }
         tally.withLock { tally in

@@ -1,4 +1,4 @@
-/// Calls one after the other, each made from the result of the one before.
+/// Calls that run one after the other, each made from the result of the one before.
 ///
 /// ```swift
 /// let chain = RequestChain { try await SignIn(name: name).startRequest(on: manager) }
@@ -7,14 +7,14 @@
 /// let avatar = try await chain.value()
 /// ```
 ///
-/// A step may add steps: ``thenChain(_:)`` goes on with a chain that the last result decides, and
-/// ``whileSome(_:)`` repeats a step as long as it says how to go on. A chain is a value: each ``value()`` starts at the
-/// beginning. The first failure ends it and is thrown; cancelling the task cancels the step under way and starts no
-/// other.
+/// The results can decide the steps: ``thenChain(_:)`` continues with a chain made from the last result, and
+/// ``whileSome(_:)`` repeats a step until it returns `nil`. A chain is a value: each ``value()`` runs it from the
+/// beginning. The first failure ends the chain and is thrown. Cancelling the task cancels the running step and starts
+/// no other.
 public struct RequestChain<Value: Sendable>: Sendable {
     private let run: @Sendable () async throws -> Value
 
-    /// Begins with a step.
+    /// Creates a chain that begins with a step.
     public init(_ step: @escaping @Sendable () async throws -> Value) {
         run = {
             try Task.checkCancellation()
@@ -22,10 +22,10 @@ public struct RequestChain<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins with a value that is there.
+    /// Creates a chain that begins with a given value.
     public init(value: Value) { run = { value } }
 
-    /// Goes on with a step made from the result.
+    /// Continues with a step made from the result.
     public func then<Next: Sendable>(
         _ step: @escaping @Sendable (_ value: Value) async throws -> Next
     ) -> RequestChain<Next> {
@@ -36,21 +36,21 @@ public struct RequestChain<Value: Sendable>: Sendable {
         }
     }
 
-    /// Goes on with a chain made from the result: with as many steps as that calls for, none among them.
+    /// Continues with a chain made from the result. That chain may have any number of steps, or none.
     public func thenChain<Next: Sendable>(
         _ chain: @escaping @Sendable (_ value: Value) async throws -> RequestChain<Next>
     ) -> RequestChain<Next> {
         then { value in try await chain(value).value() }
     }
 
-    /// Goes on with a batch made from the result, which fails as its first step that does.
+    /// Continues with a batch made from the result. The first step that fails ends the chain with its error.
     public func thenBatch<Next: Sendable>(
         _ batch: @escaping @Sendable (_ value: Value) async throws -> RequestBatch<Next>
     ) -> RequestChain<[Next]> {
         then { value in try await batch(value).values() }
     }
 
-    /// Repeats a step, each time with the last result, until it gives `nil`; the last result is the chain's.
+    /// Repeats a step, each time with the last result, until it returns `nil`. The last result becomes the chain's.
     ///
     /// ```swift
     /// RequestChain { try await FetchPage(1).startRequest() }
@@ -69,8 +69,8 @@ public struct RequestChain<Value: Sendable>: Sendable {
         }
     }
 
-    /// Runs the steps and gives the last result.
+    /// Runs the steps and returns the last result.
     ///
-    /// - Throws: what a step throws; `CancellationError` when the task was cancelled.
+    /// - Throws: What a step throws; `CancellationError` if the task is cancelled.
     public func value() async throws -> Value { try await run() }
 }

@@ -1,10 +1,10 @@
 import HTTPCore
 
-/// Which of a manager's running calls are meant.
+/// A selection of a manager's running calls.
 ///
 /// ```swift
 /// manager.cancelRequests(.tag("feed"))
-/// manager.cancelRequests(.url("/users"))              // with any query
+/// manager.cancelRequests(.url("/users"))              // with or without a query
 /// manager.cancelRequests(.entity(FetchUser.self))
 /// manager.cancelRequests(.entity(FetchUser(id: 42)))
 /// manager.cancelRequests(.keys(tasks.map(\.key)))
@@ -27,21 +27,21 @@ public struct RequestSelection: Sendable {
     /// Every call.
     public static let all = RequestSelection(.all)
 
-    /// The call that has this key: ``RequestTask/key``, ``UploadTask/key``, ``Download/key``, ``ObservedCall/key``.
+    /// The call with this key: ``RequestTask/key``, ``UploadTask/key``, ``Download/key``, ``ObservedCall/key``.
     public static func key(_ key: String) -> RequestSelection { RequestSelection(.keys([key])) }
 
-    /// The calls that have one of these keys.
+    /// The calls with one of these keys.
     public static func keys(_ keys: some Sequence<String>) -> RequestSelection { RequestSelection(.keys(Set(keys))) }
 
     /// The calls with this tag.
     public static func tag(_ tag: String) -> RequestSelection { RequestSelection(.tag(tag)) }
 
-    /// The calls to this address, a path of the base URL or a whole one. Without a query it stands for the address with
-    /// any; upper and lower case count.
+    /// The calls to this address, either a path below the base URL or an absolute URL. An address without a query also
+    /// matches the same address with a query. The comparison is case-sensitive.
     public static func url(_ url: String) -> RequestSelection { RequestSelection(.url(url)) }
 }
 
-/// What entity a call is of, kept until somebody asks whether it is a certain one.
+/// The entity that a call belongs to, kept in a form that is cheap to make. Its `identity` is made when it is compared.
 struct EntityReference: Sendable {
     let type: ObjectIdentifier
     let parameters: EncodedMembers
@@ -50,7 +50,7 @@ struct EntityReference: Sendable {
     var identity: EntityIdentity { EntityIdentity(type: type, parameters: parameters, properties: properties) }
 }
 
-/// An entity as a selection means it: its type, and what it says of its request.
+/// The identity of an entity in selections: its type, parameters and properties.
 struct EntityIdentity: Hashable, Sendable {
     let type: ObjectIdentifier
     let parameters: EncodedMembers

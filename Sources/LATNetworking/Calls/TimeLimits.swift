@@ -21,18 +21,18 @@ extension CallClock {
 }
 
 extension TimeLimits {
-    /// Runs an operation, the app's code or whatever else may take too long, and gives what it gives, or stops waiting for
-    /// it when its time is over or its call is cancelled: it is cancelled then, and its result dropped, also when it takes
-    /// no notice.
+    /// Runs an operation that may take too long, such as the app's code, and returns its value. When the time is over
+    /// or the call is cancelled, it stops waiting, cancels the operation and drops its result, even if the operation
+    /// ignores the cancellation.
     ///
-    /// It begins on the caller's stack. One that does not suspend is not waited for.
+    /// The operation begins on the caller's stack. If it does not suspend, its result is returned without any waiting.
     ///
     /// - Parameters:
-    ///   - limit: the longest time; `nil` for any.
-    ///   - call: the call it belongs to; `nil` for none.
-    ///   - late: the error when the time is over.
-    /// - Throws: what the operation throws, or `late`; `CancellationError` when the task is cancelled,
-    ///   ``Call/cancellation`` when the call is.
+    ///   - limit: The maximum time; `nil` for no limit.
+    ///   - call: The call that the operation belongs to; `nil` for none.
+    ///   - late: Makes the error for the case that the time is over.
+    /// - Throws: What the operation throws, or `late`; `CancellationError` if the task is cancelled,
+    ///   ``Call/cancellation`` if the call is.
     func run<Value: Sendable>(
         within limit: Duration? = nil, for call: Call?,
         late: @escaping @Sendable () -> any Error = { CancellationError() },

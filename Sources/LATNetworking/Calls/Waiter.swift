@@ -7,9 +7,9 @@ extension Waiter {
     /// Waits for the result on behalf of a call.
     ///
     /// - Parameters:
-    ///   - call: the call whose cancellation ends the waiting too; `nil` for none.
-    ///   - raised: told when the call's priority rises while it waits.
-    /// - Throws: what the result holds; `CancellationError` when the task is cancelled, ``Call/cancellation`` when the
+    ///   - call: The call whose cancellation also ends the waiting; `nil` for none.
+    ///   - raised: Receives the call's priority when its standing changes in other ways during the wait.
+    /// - Throws: The error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
     ///   call is.
     func value(for call: Call?, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
@@ -27,12 +27,12 @@ extension Waiter {
     }
 }
 
-/// What a call waits for now, from its beginning to ``end()``.
+/// The registration of a call's wait, from its creation to ``end()``.
 final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferStanding) -> Void
 
-    /// - Parameter changed: called when the call is cancelled, at once when it is already, and when its priority rises.
+    /// - Parameter changed: Called for every change of standing, and at once if the call is already cancelled.
     init(_ call: Call, _ changed: @escaping @Sendable (TransferStanding) -> Void) {
         self.call = call
         self.changed = changed
@@ -53,10 +53,10 @@ final class Outcome<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// `nil` while there is none.
+    /// The result; `nil` until it is set.
     var result: Result<Value, any Error>? { state.withLock(\.result) }
 
-    /// Sets the result; a later one is dropped. `before` is done before anybody who waits hears of it.
+    /// Sets the result unless one is set already. `before` runs before any waiter gets the result.
     func settle(_ result: Result<Value, any Error>, before: () -> Void = {}) {
         let waiters = state.withLock { state -> [Waiter<Value>] in
             guard state.result == nil else { return [] }
@@ -68,7 +68,7 @@ final class Outcome<Value: Sendable>: Sendable {
         for waiter in waiters { waiter.end(result) }
     }
 
-    /// Waits for the result. The cancellation of one who waits ends that waiting and nothing else.
+    /// Waits for the result. Cancelling one waiter ends only its own waiting.
     func value(for call: Call? = nil) async throws -> Value {
         let waiter = Waiter<Value>()
         let result = state.withLock { state in

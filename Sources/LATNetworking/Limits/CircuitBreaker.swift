@@ -1,30 +1,30 @@
 import HTTPCore
 
-/// When a host that fails again and again is left alone for a while.
+/// A policy that stops requests to a host for a while after repeated failures.
 ///
 /// ```swift
 /// configuration.circuitBreaker = CircuitBreakerPolicy(failures: 5, pause: .seconds(30))
 /// ```
 ///
-/// After so many failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
-/// nothing is sent. When the pause is over one request tries it: success lets all through again, failure begins a new
-/// pause.
+/// After a number of failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
+/// nothing is sent. After the pause, one request probes the host. Its success closes the circuit, its failure starts
+/// another pause.
 public struct CircuitBreakerPolicy: Hashable, Sendable {
-    /// How many failures in a row open the circuit. Default 5.
+    /// The number of failures in a row that open the circuit. Default 5.
     public var failures: Int
-    /// How long it stays open. Default 30 s.
+    /// How long the circuit stays open. Default 30 s.
     public var pause: Duration
-    /// The statuses that count as a failure, beside failures of the network. Default 500, 502, 503, 504.
+    /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
     public var statuses: Set<Int>
 
-    /// Makes a policy.
+    /// Creates a policy.
     public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
         self.failures = failures
         self.pause = pause
         self.statuses = statuses
     }
 
-    /// What an answer says of its host; `nil` when it says nothing: cancelled, refused before it was sent.
+    /// Whether a response or error means that the host works; `nil` if it says nothing, like a cancellation.
     func judge(_ answer: Result<HTTPResponse, any Error>) -> Bool? {
         switch answer {
         case .success(let response): return !statuses.contains(response.status)
@@ -44,35 +44,35 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
-        /// One request tries the host; the others fail at once.
+        /// One request probes the host; the others fail at once.
         case probing(UInt64)
     }
 
     enum Admission: Hashable {
-        /// Go on, and tell how it ended with this ticket.
+        /// Proceed, and report the result with this ticket.
         case pass(ticket: UInt64)
-        /// Fail at once; the host is tried again after this time, `nil` while it is being tried.
+        /// Fail at once. The host is probed after this time; `nil` while it is being probed.
         case refuse(pause: Duration?)
     }
 
     let policy: CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
-    /// The first ticket of the present state; what older ones tell is of the past.
+    /// The first ticket of the present state. Results of older tickets are ignored.
     private var firstTicket: UInt64 = 1
 
     init(_ policy: CircuitBreakerPolicy) { self.policy = policy }
 
-    /// Whether nothing is remembered.
+    /// Whether no failure is recorded.
     var isIdle: Bool { state == .closed(failures: 0) }
 
-    /// What ``admit(at:)`` would say; changes nothing.
+    /// The result of ``admit(at:)``, without its effects.
     func preview(at now: Duration) -> Admission {
         var copy = self
         return copy.admit(at: now)
     }
 
-    /// A request wants to be sent.
+    /// Decides whether a request may be sent.
     mutating func admit(at now: Duration) -> Admission {
         switch state {
         case .closed:
@@ -89,7 +89,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// A request is over; `nil` says nothing of the host.
+    /// Records the end of a request; `nil` if it says nothing about the host.
     mutating func finish(_ ticket: UInt64, isWell: Bool?, at now: Duration) {
         guard ticket >= firstTicket else { return }
         switch state {
@@ -106,7 +106,7 @@ struct CircuitBreaker: Sendable {
             switch isWell {
             case true?: state = .closed(failures: 0)
             case false?: open(at: now)
-            // The next request may try at once: this one has not found out.
+            // Inconclusive: the next request may probe at once.
             case nil: state = .open(until: now)
             }
         case .probing, .open:

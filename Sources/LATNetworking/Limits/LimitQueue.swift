@@ -1,26 +1,26 @@
 import HTTPCore
 
-/// How many requests a manager has under way, and how many it starts, at most.
+/// The maximum number and rate of a manager's requests.
 ///
 /// ```swift
 /// configuration.limits.maxConcurrentRequestsPerHost = 4
 /// configuration.limits.rate = RateLimit(perSecond: 20, burst: 5)
 /// ```
 ///
-/// Waiting here is outside of every timeout but the deadline. Those of a higher priority go first, among equals those
-/// who came first. A request that waits for its repetition or for a new token holds no place; one whose body is
-/// streamed holds it until its head is there.
+/// Waiting for a slot counts towards no timeout except the deadline. Requests of a higher priority go first, and those
+/// of equal priority in their order. A request holds no slot while it waits for a retry or a new token. A streamed one
+/// holds it until its head has arrived.
 public struct RequestLimits: Hashable, Sendable {
-    /// The most requests under way at once. Default `nil`: what the engine's connections allow.
+    /// The maximum number of concurrent requests. Default `nil`: only the engine's limits apply.
     public var maxConcurrentRequests: Int?
-    /// The most requests under way at once to one host and port. Default `nil`: what the engine's connections allow.
+    /// The maximum number of concurrent requests to one host and port. Default `nil`: only the engine's limits apply.
     public var maxConcurrentRequestsPerHost: Int?
-    /// How many requests are started in a time. Default `nil`: any number.
+    /// The maximum rate at which requests are started. Default `nil`: unlimited.
     public var rate: RateLimit?
-    /// How many requests to one host and port are started in a time. Default `nil`: any number.
+    /// The maximum rate at which requests to one host and port are started. Default `nil`: unlimited.
     public var ratePerHost: RateLimit?
 
-    /// No limits.
+    /// Creates limits that allow everything.
     public init() {}
 
     var isUnlimited: Bool {
@@ -28,14 +28,14 @@ public struct RequestLimits: Hashable, Sendable {
     }
 }
 
-/// So many requests per second, and a burst of them at once (a token bucket).
+/// A rate in requests per second, with bursts (a token bucket).
 public struct RateLimit: Hashable, Sendable {
-    /// The requests per second, more than zero.
+    /// The requests per second, more than 0.
     public var perSecond: Double
-    /// The requests that may start at once after a pause, at least one.
+    /// The number of requests that may start at once after a pause, at least 1.
     public var burst: Int
 
-    /// Makes a limit.
+    /// Creates a limit.
     public init(perSecond: Double, burst: Int = 1) {
         self.perSecond = perSecond
         self.burst = burst
@@ -46,13 +46,13 @@ public struct RateLimit: Hashable, Sendable {
     }
 }
 
-/// Decides which requests start and which wait. A pure state machine: it is given the time and says who starts, and
-/// when to ask again.
+/// Decides which requests start and which wait. A pure state machine: it gets the time, and returns what to start and
+/// when to call it again.
 struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     struct Turn: Sendable {
-        /// Those that may start now, in order.
+        /// The requests that may start now, in order.
         var started: [ID] = []
-        /// When to call ``advance(at:)``, if nothing else happens before: a token is there then.
+        /// When to call ``advance(at:)`` for the next token, unless another call comes first.
         var wakeAfter: Duration?
     }
 
@@ -64,7 +64,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     private struct Host {
         var running = 0
-        /// Those who wait, the next one first.
+        /// The waiting requests, the next one first.
         var waiting: [Waiting] = []
         var bucket: TokenBucket?
     }
@@ -81,10 +81,10 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         bucket = limits.rate?.bucket(at: now)
     }
 
-    /// How many wait.
+    /// The number of waiting requests.
     var waiting: Int { hostsWithWaiters.reduce(0) { $0 + (hosts[$1]?.waiting.count ?? 0) } }
 
-    /// A request comes. It is among those started, now or by a later turn.
+    /// Adds a request. This turn or a later one starts it.
     mutating func enter(_ id: ID, host: String, priority: RequestPriority, at now: Duration) -> Turn {
         if hosts[host] == nil { remember(host, at: now) }
         order += 1
@@ -92,9 +92,9 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return advance(at: now)
     }
 
-    /// A request that was started is over.
+    /// Records the end of a started request.
     ///
-    /// - Parameter isUnused: it was never sent, so that the rate gets its token back.
+    /// - Parameter isUnused: Whether it was never sent, so that its token returns to the rate limit.
     mutating func leave(host: String, isUnused: Bool = false, at now: Duration) -> Turn {
         running -= 1
         hosts[host]?.running -= 1
@@ -105,7 +105,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return advance(at: now)
     }
 
-    /// A request that waits goes away. Returns whether it was waiting.
+    /// Removes a waiting request. Returns whether it was waiting.
     mutating func cancel(_ id: ID, host: String) -> Bool {
         guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }) else { return false }
         hosts[host]?.waiting.remove(at: index)
@@ -113,7 +113,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// A request that waits goes before those of a lower priority.
+    /// Raises the priority of a waiting request.
     mutating func raise(_ id: ID, host: String, to priority: RequestPriority) {
         guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }),
             var waiting = hosts[host]?.waiting.remove(at: index)
@@ -122,7 +122,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         put(waiting, into: host)
     }
 
-    /// Starts whoever may start.
+    /// Starts all requests that may start.
     mutating func advance(at now: Duration) -> Turn {
         var turn = Turn()
         while let host = nextHost(at: now) {
@@ -138,7 +138,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return turn
     }
 
-    // MARK: Inside
+    // MARK: Internal
 
     private var hasRoom: Bool { limits.maxConcurrentRequests.map { running < max(1, $0) } ?? true }
 
@@ -146,7 +146,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
     }
 
-    /// Of the hosts with room and a token, the one whose first in line has the highest priority and waits longest.
+    /// Of the hosts with a free slot and a token, the one with the most urgent and then oldest request.
     private mutating func nextHost(at now: Duration) -> String? {
         guard hasRoom else { return nil }
         var best: (host: String, first: Waiting)?
@@ -159,7 +159,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return best?.host
     }
 
-    /// When the first token comes that somebody waits for; those who wait for room are started by
+    /// When the first needed token is available. Requests that wait for a slot are started by
     /// ``leave(host:isUnused:at:)``.
     private mutating func wakeUp(at now: Duration) -> Duration? {
         guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
@@ -179,7 +179,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     }
 
     private mutating func put(_ waiting: Waiting, into host: String) {
-        // From the end: mostly the new one is the last.
+        // From the end, because a new request is usually the last one.
         var index = hosts[host]?.waiting.count ?? 0
         while index > 0, let before = hosts[host]?.waiting[index - 1], Self.isBefore(waiting, before) { index -= 1 }
         hosts[host]?.waiting.insert(waiting, at: index)
@@ -188,7 +188,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     private mutating func remember(_ name: String, at now: Duration) {
         if hosts.count >= 1_024 {
-            // A host whose tokens are being counted is not forgotten, or it would have all of them again.
+            // A host with a partly used bucket is kept, because a new entry would start with a full one.
             hosts = hosts.filter { $0.value.running > 0 || !$0.value.waiting.isEmpty || isCounting($0.value, now) }
         }
         hosts[name] = Host(bucket: limits.ratePerHost?.bucket(at: now))
@@ -200,14 +200,14 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     }
 }
 
-/// Lets so many through per second, and a burst of them at once. A pure value: the time is given to it.
+/// A token bucket: a rate per second with bursts. A pure value that gets the time.
 struct TokenBucket: Sendable {
     let perSecond: Double
     let capacity: Double
     private var tokens: Double
     private var filledAt: Duration
 
-    /// Starts full.
+    /// Creates a full bucket.
     init(perSecond: Double, capacity: Double, at now: Duration) {
         self.perSecond = max(0, perSecond)
         self.capacity = max(1, capacity)
@@ -215,7 +215,7 @@ struct TokenBucket: Sendable {
         filledAt = now
     }
 
-    /// Whether one may pass now; takes its token then.
+    /// Takes a token if there is one. Returns whether there was.
     mutating func take(at now: Duration) -> Bool {
         fill(until: now)
         guard tokens >= 1 else { return false }
@@ -223,31 +223,31 @@ struct TokenBucket: Sendable {
         return true
     }
 
-    /// Puts back what was taken and not used.
+    /// Returns an unused token.
     mutating func giveBack() { tokens = min(capacity, tokens + 1) }
 
-    /// How long until one may pass; zero when one may, `nil` when none ever will.
+    /// The time until a token is available: zero if there is one now, `nil` if there will never be one.
     mutating func wait(at now: Duration) -> Duration? {
         fill(until: now)
         guard tokens < 1 else { return .zero }
         guard perSecond > 0 else { return nil }
-        // Rounded up, so that at the end of the wait there is one.
+        // Rounded up, so that a token is available when the wait ends.
         return .nanoseconds(Int64(((1 - tokens) / perSecond * 1e9).rounded(.up)) + 1)
     }
 
-    /// Whether nothing was taken that has not come back.
+    /// Whether all tokens are available.
     mutating func isFull(at now: Duration) -> Bool {
         fill(until: now)
         return tokens >= capacity
     }
 
-    /// Puts in a share of a token.
+    /// Adds a fraction of a token.
     mutating func deposit(_ share: Double, at now: Duration) {
         fill(until: now)
         tokens = min(capacity, tokens + share)
     }
 
-    /// A clock that was turned back gives nothing and takes nothing.
+    /// Adds the tokens since the last call. A clock that was set back changes nothing.
     private mutating func fill(until now: Duration) {
         guard now > filledAt else { return }
         tokens = min(capacity, tokens + (now - filledAt).fractionalSeconds * perSecond)

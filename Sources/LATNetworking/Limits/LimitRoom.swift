@@ -3,14 +3,13 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Keeps the requests that are under way within limits (``LimitQueue``), and away from hosts that fail
-/// (``CircuitBreaker``).
+/// Keeps requests within limits (``LimitQueue``) and away from hosts that fail (``CircuitBreaker``).
 final class LimitRoom: Room {
     private struct State {
         var queue: LimitQueue<UInt64>
         var waiters: [UInt64: Waiter<Void>] = [:]
         var ids: UInt64 = 0
-        /// When the task that sleeps until the next token wakes; `nil` when there is none.
+        /// When the task that sleeps until the next token wakes; `nil` without such a task.
         var wakeUp: Duration?
         var breakers: [String: CircuitBreaker] = [:]
     }
@@ -20,7 +19,7 @@ final class LimitRoom: Room {
     private let clock: CallClock
     private let state: Mutex<State>
 
-    /// `nil` when there is nothing to limit.
+    /// `nil` if there is nothing to limit.
     init?(_ limits: RequestLimits, _ policy: CircuitBreakerPolicy?, clock: CallClock = .continuous) {
         guard !limits.isUnlimited || policy != nil else { return nil }
         self.policy = policy
@@ -30,7 +29,7 @@ final class LimitRoom: Room {
     }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
-        // What is no address is the transport's to refuse.
+        // The transport rejects what is not a URL.
         guard let host = URLReference.origin(of: request.url) else { return try await chain.proceed(request) }
         guard !isUnlimited else { return try await unlessOpen(host, request, chain) }
         if let policy, let breaker = state.withLock({ $0.breakers[host] }),
@@ -76,7 +75,7 @@ final class LimitRoom: Room {
                 state.waiters[id] = nil
                 return state.queue.cancel(id, host: host)
             }
-            // The turn came and the cancellation was faster: the place is for the next one.
+            // The request got its slot just before the cancellation, so it passes the slot on.
             if !wasWaiting { leave(host, isUnused: true) }
             throw error
         }
@@ -105,7 +104,7 @@ final class LimitRoom: Room {
         }
     }
 
-    /// A sleeper that an earlier one has overtaken does nothing.
+    /// Advances the queue, unless an earlier sleeper has replaced this one.
     private func wakeUp(of sleeper: Duration) {
         let turn = state.withLock { state -> LimitQueue<UInt64>.Turn? in
             guard state.wakeUp == sleeper else { return nil }
@@ -149,7 +148,7 @@ final class LimitRoom: Room {
         let next = pause.map { "it is tried again in \($0)" } ?? "it is being tried again"
         return NetworkError(
             .circuitOpen,
-            message: "\(host) failed \(policy.failures) times in a row and is left alone; \(next), nothing was sent",
+            message: "\(host) failed \(policy.failures) times in a row, so nothing was sent; \(next)",
             request: request)
     }
 }

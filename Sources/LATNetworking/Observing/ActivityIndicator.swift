@@ -3,16 +3,15 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Shows somewhere that work goes on: a HUD, a status line.
+/// Displays that work is in progress, such as a HUD or a status line.
 public protocol ActivityPresenter: Sendable {
-    /// Shows, or changes the tip of what is shown. Called on any thread, one call after the other.
+    /// Displays the activity, or changes its tip. Called on any thread, but never concurrently.
     func show(_ tip: String?)
-    /// Shows no more.
+    /// Hides the activity.
     func dismiss()
 }
 
-/// Shows while calls are under way, without flicker: what is over quickly does not show, and what shows stays long
-/// enough to be seen.
+/// Shows that calls are running, without flicker: short work is not shown, and what is shown stays for a minimum time.
 ///
 /// ```swift
 /// let indicator = ActivityIndicator(TerminalSpinner())
@@ -21,9 +20,9 @@ public protocol ActivityPresenter: Sendable {
 /// indicator.dismiss(activity)
 /// ```
 ///
-/// It counts: it is dismissed when the last of all is over.
+/// It counts activities, and is dismissed when the last one has ended.
 public final class ActivityIndicator: RequestAccessory {
-    /// Stands for work between ``show(_:)`` and ``dismiss(_:)``.
+    /// Identifies work between ``show(_:)`` and ``dismiss(_:)``.
     public struct Activity: Hashable, Sendable {
         fileprivate let id: UInt64
     }
@@ -32,7 +31,7 @@ public final class ActivityIndicator: RequestAccessory {
         var state: ActivityState
         var ids: UInt64 = 0
         var calls: [UInt64: UInt64] = [:]
-        /// What is still to be told to the presenter, in order.
+        /// The actions for the presenter that are still pending, in order.
         var actions: [ActivityState.Action] = []
         var isTelling = false
     }
@@ -42,13 +41,13 @@ public final class ActivityIndicator: RequestAccessory {
     private let clock: CallClock
     private let contents: Mutex<Contents>
 
-    /// Makes an indicator.
+    /// Creates an indicator.
     ///
     /// - Parameters:
-    ///   - presenter: who shows.
-    ///   - delay: how long work goes on before it shows. Default 300 ms.
-    ///   - minimum: how long it shows at least. Default 500 ms.
-    ///   - tip: what to say of a call. Default nothing.
+    ///   - presenter: Displays the activity.
+    ///   - delay: How long work has to last before it is shown. Default 300 ms.
+    ///   - minimum: How long it is shown at least. Default 500 ms.
+    ///   - tip: Returns the text for a call. Default none.
     public convenience init(
         _ presenter: any ActivityPresenter, delay: Duration = .milliseconds(300),
         minimum: Duration = .milliseconds(500), tip: @escaping @Sendable (ObservedCall) -> String? = { _ in nil }
@@ -66,7 +65,7 @@ public final class ActivityIndicator: RequestAccessory {
         contents = Mutex(Contents(state: ActivityState(delay: delay, minimum: minimum)))
     }
 
-    /// Work begins.
+    /// Begins an activity.
     @discardableResult
     public func show(_ tip: String? = nil) -> Activity {
         let (id, step) = contents.withLock { contents in
@@ -77,10 +76,10 @@ public final class ActivityIndicator: RequestAccessory {
         return Activity(id: id)
     }
 
-    /// Work is over. A second time does nothing.
+    /// Ends an activity. Has no effect the second time.
     public func dismiss(_ activity: Activity) { end(activity.id) }
 
-    /// A call is about to begin.
+    /// Begins the activity of a call.
     public func willStart(_ call: ObservedCall) {
         let tip = tip(call)
         let step = contents.withLock { contents in
@@ -91,12 +90,12 @@ public final class ActivityIndicator: RequestAccessory {
         perform(step)
     }
 
-    /// A call is over.
+    /// Ends the activity of a call.
     public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
         if let id = contents.withLock({ $0.calls.removeValue(forKey: call.id) }) { end(id) }
     }
 
-    /// How many works go on.
+    /// The number of activities in progress.
     public var count: Int { contents.withLock(\.state.count) }
 
     private func begin(_ id: UInt64, _ tip: String?, _ contents: inout Contents) -> ActivityState.Step {
@@ -132,7 +131,7 @@ public final class ActivityIndicator: RequestAccessory {
             })
     }
 
-    /// Tells outside the lock, by one thread at a time, so that the presenter hears all in order.
+    /// Calls the presenter outside the lock and from one thread at a time, so that the actions arrive in order.
     private func tellPresenter() {
         while let action = nextAction() {
             switch action {
@@ -152,7 +151,7 @@ public final class ActivityIndicator: RequestAccessory {
     }
 }
 
-/// Turns a spinner at the end of a terminal's line. Writes nothing where the output is no terminal.
+/// Shows a spinner in the current line of a terminal. Writes nothing if the output is not a terminal.
 public final class TerminalSpinner: ActivityPresenter {
     private struct State {
         var tip: String?
@@ -162,12 +161,12 @@ public final class TerminalSpinner: ActivityPresenter {
     private let descriptor: Int32
     private let state = Mutex(State())
 
-    /// Makes a spinner.
+    /// Creates a spinner.
     ///
-    /// - Parameter descriptor: the file descriptor of a terminal. Default 2, the standard error.
+    /// - Parameter descriptor: The file descriptor of a terminal. Default 2, the standard error.
     public init(descriptor: Int32 = 2) { self.descriptor = descriptor }
 
-    /// Turns, with the tip beside it.
+    /// Shows the spinner, with the tip beside it.
     public func show(_ tip: String?) {
         guard isatty(descriptor) == 1 else { return }
         state.withLock { state in
@@ -176,7 +175,7 @@ public final class TerminalSpinner: ActivityPresenter {
         }
     }
 
-    /// Stops, and clears the line.
+    /// Stops the spinner and clears the line.
     public func dismiss() {
         state.withLock { state in
             state.turning?.cancel()
@@ -192,7 +191,7 @@ public final class TerminalSpinner: ActivityPresenter {
         let frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]
         while !Task.isCancelled {
             state.withLock { state in
-                // A frame after the line was cleared would stay.
+                // A frame written after the line was cleared would remain.
                 guard !Task.isCancelled else { return }
                 write("\r\u{1B}[K\(frames[frame % frames.count])\(state.tip.map { " " + URLText.visible($0) } ?? "")")
             }
@@ -211,7 +210,7 @@ public final class TerminalSpinner: ActivityPresenter {
     }
 }
 
-/// When an activity indicator shows and hides: counted, and without flicker. A pure state machine.
+/// Decides when an activity indicator shows and hides. A pure state machine.
 struct ActivityState: Sendable {
     enum Action: Hashable, Sendable {
         case show(tip: String?)
@@ -224,11 +223,11 @@ struct ActivityState: Sendable {
         var wakeAfter: Duration?
     }
 
-    /// How long work goes on before it shows.
+    /// How long work has to last before it is shown.
     let delay: Duration
-    /// How long it shows at least.
+    /// How long it is shown at least.
     let minimum: Duration
-    /// The tips of the work that goes on, the latest last.
+    /// The tips of the activities in progress, the latest last.
     private var tips: [(id: UInt64, tip: String?)] = []
     private var shownSince: Duration?
     private var shownTip: String?
@@ -239,20 +238,20 @@ struct ActivityState: Sendable {
         self.minimum = minimum
     }
 
-    /// How many works go on.
+    /// The number of activities in progress.
     var count: Int { tips.count }
 
-    /// Whether it shows.
+    /// Whether the indicator is shown.
     var isShown: Bool { shownSince != nil }
 
-    /// A work begins.
+    /// Begins an activity.
     mutating func begin(_ id: UInt64, tip: String?, at now: Duration) -> Step {
         if tips.isEmpty, shownSince == nil { busySince = now }
         tips.append((id, tip))
         return tick(at: now)
     }
 
-    /// A work is over; one that never began, or twice, changes nothing.
+    /// Ends an activity. An unknown one changes nothing.
     mutating func end(_ id: UInt64, at now: Duration) -> Step {
         guard let index = tips.firstIndex(where: { $0.id == id }) else { return Step() }
         tips.remove(at: index)
@@ -260,7 +259,7 @@ struct ActivityState: Sendable {
         return tick(at: now)
     }
 
-    /// Some time went by.
+    /// Applies the time that has passed.
     mutating func tick(at now: Duration) -> Step {
         if let shownSince {
             if tips.isEmpty {
@@ -279,6 +278,6 @@ struct ActivityState: Sendable {
         return Step(action: .show(tip: shownTip))
     }
 
-    /// The latest one that says something.
+    /// The latest tip that has a text.
     private var tip: String? { tips.last { $0.tip != nil }?.tip }
 }

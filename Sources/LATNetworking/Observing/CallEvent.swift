@@ -2,82 +2,81 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// A call as those see it who watch it.
+/// A call as its observers see it.
 public struct ObservedCall: Sendable, Identifiable {
-    /// Names the call among all of the process.
+    /// A number that is unique among the calls of the process.
     public let id: UInt64
-    /// The request as the call made it, before the providers were asked.
+    /// The request of the call, before any provider adds to it.
     public let request: HTTPRequest
-    /// Its tag.
+    /// The tag of the request.
     public let tag: String?
-    /// Its key, for ``RequestSelection/key(_:)``.
+    /// The key of the call, for ``RequestSelection/key(_:)``.
     public var key: String { "request-\(id)" }
 }
 
-/// Something that happened to a call.
+/// An event in the life of a call.
 public struct CallEvent: Sendable {
-    /// What happened.
+    /// The kind of an event.
     public enum Kind: Sendable {
-        /// The call began.
+        /// The call started.
         case started
-        /// The call stands still until something else is over.
+        /// The call waits for something else.
         case waiting(Wait)
-        /// An attempt goes out, with all headers it has. The first one is number 1; the hops of a redirect are part of
-        /// it.
+        /// An attempt is sent, with all its headers. The first one is number 1. Redirects belong to their attempt.
         case sending(attempt: Int, HTTPRequest)
-        /// An attempt brought an answer, of whatever status.
+        /// An attempt received a response, with any status.
         case answered(attempt: Int, HTTPResponse)
-        /// An attempt brought none.
+        /// An attempt received no response.
         case failed(attempt: Int, NetworkError)
-        /// The next attempt begins after this time.
+        /// The next attempt starts after this time.
         case retrying(after: Duration)
-        /// The call is sent again because its token was renewed.
+        /// The call is sent again, because its token was renewed.
         case replaying
-        /// The call ended: what its caller gets.
+        /// The call ended with this result for its caller.
         case finished(Result<HTTPResponse, NetworkError>)
     }
 
     /// What a call waits for.
     public enum Wait: String, Hashable, Sendable {
-        /// A barrier, which is to be over first.
+        /// The end of a barrier.
         case barrier
-        /// A place or a token of the manager's limits.
+        /// A slot or a token of the manager's limits.
         case limits
         /// The renewal of the token.
         case token
-        /// The answer to the same request of another caller.
+        /// The response to an equal request of another caller.
         case sharedRequest
-        /// A server that can be connected to.
+        /// A server that can be connected to again.
         case connectivity
     }
 
     /// The call.
     public let call: ObservedCall
-    /// How long after the call's beginning.
+    /// The time since the call started.
     public let offset: Duration
-    /// What happened.
+    /// The kind of the event.
     public let kind: Kind
 }
 
-/// Watches the calls of a manager: every one of the four is called once for each call, in this order, on every path,
+/// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
 /// whatever the call ends with.
 ///
 /// ```swift
 /// configuration.accessories = [ActivityIndicator(TerminalSpinner()), RequestLog(.summary)]
 /// ```
 ///
-/// A call that cannot be made into a request, because the table does not know its name for one, begins nothing here.
-/// The methods are called one after the other for each call, on any thread, and hold the call up until they return.
+/// A call that fails before it has a request, for example because the table lacks its name, is not reported. The
+/// methods are called one after the other for each call, on any thread, and the call waits until they return.
 public protocol RequestAccessory: Sendable {
-    /// A call is about to begin.
+    /// Called just before a call starts.
     func willStart(_ call: ObservedCall)
-    /// A call has begun and can be cancelled.
+    /// Called when a call has started and can be cancelled.
     func didStart(_ call: ObservedCall)
-    /// A call has ended and its caller is about to learn how. A streamed answer ends with its body.
+    /// Called when a call has ended, before its caller gets the result. A streamed response ends with its body.
     func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>)
-    /// The caller has been called back, or is, as soon as this returns, given the result.
+    /// Called after the caller's closure has been called, or just before an `async` caller gets the result.
     func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>)
-    /// Something else happened to a call.
+    /// Called for every event of a call.
     func handle(_ event: CallEvent)
 }
 
@@ -94,7 +93,7 @@ extension RequestAccessory {
     public func handle(_ event: CallEvent) {}
 }
 
-/// What happens to a manager's calls, as it happens.
+/// The events of a manager's calls, as they happen.
 ///
 /// ```swift
 /// for await event in manager.events {
@@ -102,7 +101,7 @@ extension RequestAccessory {
 /// }
 /// ```
 ///
-/// It begins with the first read. A reader who falls behind loses the oldest events, never holds a call up.
+/// Events are collected once an iterator exists. A slow reader loses the oldest events, but never delays a call.
 public struct CallEvents: AsyncSequence, Sendable {
     /// An event of one of the calls.
     public typealias Element = CallEvent
@@ -111,35 +110,35 @@ public struct CallEvents: AsyncSequence, Sendable {
 
     init(_ hub: CallEventHub) { self.hub = hub }
 
-    /// Starts watching: calls that begin from now on, until the iterator is let go of or the manager is.
+    /// Starts to collect the events of new calls, until the iterator or the manager is released.
     public func makeAsyncIterator() -> Iterator { Iterator(hub.events()) }
 
-    /// Reads event by event.
+    /// Returns one event after the other.
     public struct Iterator: AsyncIteratorProtocol {
         private var events: AsyncStream<CallEvent>.Iterator
 
         init(_ events: AsyncStream<CallEvent>) { self.events = events.makeAsyncIterator() }
 
-        /// The next event; `nil` when the manager is gone, or the task was cancelled.
+        /// The next event; `nil` if the manager was released or the task is cancelled.
         public mutating func next() async -> CallEvent? { await events.next() }
     }
 }
 
-/// Hands the events of a manager's calls on. A reader that falls behind loses the oldest.
+/// Distributes the events of a manager's calls. A slow reader loses the oldest.
 typealias CallEventHub = EventHub<CallEvent>
 
 extension EventHub<CallEvent> {
-    /// How many events wait for a reader at most.
+    /// The maximum number of events that are kept for a reader.
     static var bufferSize: Int { 4_096 }
 }
 
-/// Who watches a manager's calls.
+/// The observers of a manager's calls.
 struct CallWatchers: Sendable {
     let accessories: [any RequestAccessory]
     let hub: CallEventHub
 }
 
-/// Tells the watchers of one call what happens to it: its beginning and its end once each, in order.
+/// Reports the events of one call to its observers, in order. The start and the end are reported once each.
 final class CallWatch: Sendable {
     private enum Phase: Int {
         case new, started, finishing, finished
@@ -163,7 +162,7 @@ final class CallWatch: Sendable {
         for accessory in watchers.accessories { accessory.didStart(call) }
     }
 
-    /// Returns the number of the attempt that begins, or that a hop of a redirect is part of.
+    /// Returns the number of the attempt that starts, or that a redirect's hop belongs to.
     func beginAttempt(_ request: HTTPRequest, hop: Int) -> Int {
         let number =
             hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
@@ -177,14 +176,14 @@ final class CallWatch: Sendable {
         for accessory in watchers.accessories { accessory.handle(event) }
     }
 
-    /// The call has ended and its caller is about to learn how. Nothing happens for a call that never began.
+    /// Reports the end of the call before its caller gets the result. Does nothing for a call that never started.
     func willFinish(_ result: Result<HTTPResponse, NetworkError>) {
         guard advance(from: .started, to: .finishing) else { return }
         for accessory in watchers.accessories { accessory.willFinish(call, result) }
         record(.finished(result))
     }
 
-    /// The caller knows.
+    /// Reports that the caller has the result.
     func didFinish(_ result: Result<HTTPResponse, NetworkError>) {
         guard advance(from: .finishing, to: .finished) else { return }
         for accessory in watchers.accessories { accessory.didFinish(call, result) }

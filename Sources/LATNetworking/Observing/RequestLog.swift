@@ -2,51 +2,50 @@ import FoundationEssentials
 import Glibc
 public import HTTPCore
 
-/// Writes what is sent and what comes back. Off unless it is among the accessories.
+/// Logs requests and responses. Nothing is logged unless it is among the accessories.
 ///
 /// ```swift
 /// configuration.accessories = [RequestLog(.summary)]
 /// configuration.accessories = [RequestLog(.curl) { line in logger.debug("\(line)") }]
 /// ```
 ///
-/// Secrets are left out: the fields of ``secretHeaders``, `Set-Cookie`, user and password of an address, and the
-/// ``secretParameters`` of a query or form. Bodies are cut, those that are no text are named by their size, and those
-/// that are streamed are not looked at. Never hold such a log for a place where other secrets may go: bodies hold what
-/// they hold.
+/// Secrets are omitted: the fields of ``secretHeaders``, `Set-Cookie`, user and password of a URL, and the
+/// ``secretParameters`` of a query or form. Long bodies are cut, binary ones are logged by their size, and streamed
+/// ones are not read. Bodies may contain other secrets, so keep the log itself protected.
 public struct RequestLog: RequestAccessory {
-    /// What is written.
+    /// The format of a log.
     public enum Format: Hashable, Sendable {
-        /// A line for each call when it is over.
+        /// One line for each call when it has ended.
         case summary
-        /// Head and body of each request and response.
+        /// The head and body of each request and response.
         case full
-        /// A command for each request that sends it again.
+        /// A curl command for each request, to repeat it.
         case curl
     }
 
     /// The format.
     public let format: Format
-    /// The fields that are left out. Default ``SecretHeaders/standard``; give the manager's when it has more.
+    /// The fields that are omitted. Default ``SecretHeaders/standard``; set the manager's if it has more.
     public var secretHeaders = SecretHeaders.standard
-    /// The parameters that are left out, in lower case. Default `access_token`, `refresh_token`, `id_token`, `token`,
+    /// The parameters that are omitted, in lower case. Default `access_token`, `refresh_token`, `id_token`, `token`,
     /// `password`, `passwd`, `pwd`, `secret`, `client_secret`, `api_key`, `apikey`, `key`, `signature`, `sig`, `code`.
     public var secretParameters: Set<String> = [
         "access_token", "refresh_token", "id_token", "token", "password", "passwd", "pwd", "secret", "client_secret",
         "api_key", "apikey", "key", "signature", "sig", "code",
     ]
-    /// The most bytes of a body that are written. Default 4 KiB.
+    /// The maximum number of bytes of a body that are logged. Default 4 KiB.
     public var bodyLimit = 4_096
     private let write: @Sendable (String) -> Void
 
-    /// Makes a log.
+    /// Creates a log.
     ///
-    /// - Parameter write: gets each entry, of one or more lines without an end. Default: the standard error.
+    /// - Parameter write: Receives each entry, of one or more lines without a final line feed. Default: standard error.
     public init(_ format: Format, write: @escaping @Sendable (_ entry: String) -> Void = RequestLog.standardError) {
         self.format = format
         self.write = write
     }
 
-    /// Writes an entry to the standard error.
+    /// Writes an entry to standard error.
     public static let standardError: @Sendable (String) -> Void = { entry in
         var bytes = Array((entry + "\n").utf8)[...]
         while !bytes.isEmpty {
@@ -56,7 +55,7 @@ public struct RequestLog: RequestAccessory {
         }
     }
 
-    /// Writes the entries of an attempt.
+    /// Logs an event.
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
@@ -76,7 +75,7 @@ public struct RequestLog: RequestAccessory {
         }
     }
 
-    /// What is left out of a call: the log's own fields and those that the request's row declares secret.
+    /// The redaction for a call: the log's own settings and the fields that the request's row declares secret.
     private func redaction(_ request: HTTPRequest) -> Redaction {
         Redaction(headers: secretHeaders.union(request.secretHeaders), parameters: secretParameters)
     }
@@ -85,7 +84,7 @@ public struct RequestLog: RequestAccessory {
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
     ) -> String {
         let milliseconds = Int64((time.inMilliseconds).rounded())
-        // The address that answered, or failed: a mirror's, or that of the last hop.
+        // The URL that responded or failed: perhaps a mirror's, or that of the last hop.
         let url =
             switch result {
             case .success(let response): response.source == .network ? response.url : call.request.url
@@ -132,7 +131,7 @@ public struct RequestLog: RequestAccessory {
     }
 }
 
-/// Takes secrets out of what is written.
+/// Replaces secrets in logged text.
 struct Redaction: Sendable {
     let headers: SecretHeaders
     let parameters: Set<String>
@@ -144,7 +143,7 @@ struct Redaction: Sendable {
         return isSecret ? Self.replacement : value
     }
 
-    /// An address without user, password and secret parameters.
+    /// A URL without user, password and the values of secret parameters.
     func url(_ url: String) -> String {
         let fragmentless = url.prefix { $0 != "#" }
         guard let mark = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
@@ -156,7 +155,7 @@ struct Redaction: Sendable {
     func form(_ text: String) -> String {
         text.split(separator: "&", omittingEmptySubsequences: false).map { item in
             guard let equals = item.firstIndex(of: "=") else { return String(item) }
-            // The last name in brackets counts: user[password].
+            // Only the last name in brackets counts, as in `user[password]`.
             let name = item[..<equals].lowercased().replacing("%5b", with: "[").replacing("%5d", with: "]")
             let last = name.split { $0 == "[" || $0 == "]" }.last.map(String.init) ?? name
             return parameters.contains(last) ? "\(item[..<equals])=\(Self.replacement)" : String(item)
@@ -177,7 +176,7 @@ struct Redaction: Sendable {
     }
 }
 
-/// A body as text for a log: cut, or named by its size.
+/// A body as log text: the beginning of a text, or the size of anything else.
 struct BodyText: Sendable {
     let limit: Int
     let redaction: Redaction
@@ -206,22 +205,22 @@ struct BodyText: Sendable {
         return "\(cut)… (\(data.count) bytes in all)"
     }
 
-    /// `nil` for what is no text.
+    /// `nil` for what is not text.
     private func redacted(_ data: Data, _ type: String?) -> String? {
         let type = type?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
             return redaction.form(String(decoding: data, as: UTF8.self))
         }
-        // Larger ones are cut, and what is cut is not parsed: the limit keeps a log from costing more than the call.
+        // A larger document is cut and not parsed, so that the log does not cost more than the call.
         if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
             value.object != nil || value.array != nil
         {
             return redaction.json(value).description
         }
-        // A document that could not be read may hold a secret anywhere.
+        // A JSON document that was not parsed may have secrets anywhere.
         guard !type.contains("json") else { return nil }
         guard let text = String(validating: data.prefix(limit + 4), as: UTF8.self), !text.utf8.contains(0) else {
-            // A character may have been cut at the end.
+            // The limit may have split a character at the end.
             return String(validating: data.prefix(max(0, limit - 4)), as: UTF8.self).flatMap {
                 $0.utf8.contains(0) || data.count <= limit ? nil : $0 + "…"
             }
@@ -230,7 +229,7 @@ struct BodyText: Sendable {
     }
 }
 
-/// A request as a command for a shell.
+/// A request as a curl command for a shell.
 struct CurlCommand: Sendable {
     let redaction: Redaction
     let bodyLimit: Int
@@ -244,7 +243,7 @@ struct CurlCommand: Sendable {
             words += ["-X", request.method.rawValue]
         }
         for (name, value) in request.headers {
-            // A field without a value would be taken off; curl sends it when it ends with a semicolon.
+            // curl removes a field without a value, but sends an empty one for a name that ends with a semicolon.
             words += ["-H", Self.quoted(value.isEmpty ? "\(name);" : "\(name): \(redaction.value(of: name, value))")]
         }
         if let body = request.body {
@@ -279,7 +278,7 @@ struct CurlCommand: Sendable {
         }
     }
 
-    /// In single quotes, where a shell changes nothing; control characters are written out.
+    /// Quotes a text for a shell in single quotes, with control characters escaped.
     static func quoted(_ text: String) -> String {
         "'\(URLText.visible(text).replacing("'", with: "'\\''"))'"
     }

@@ -1,10 +1,9 @@
 import HTTPCore
 import Platform
 
-/// Has a request wait for the network when no connection came about, where that is wanted, and sends it again when its
-/// server can be connected to.
+/// Lets a request that could not connect wait for the network, and sends it again when its server can be connected to.
 struct ConnectivityRoom: Room {
-    /// The longest a request waits.
+    /// The maximum time that a request waits.
     let limit: Duration
     let limits: TimeLimits
     let waitUntilReachable: @Sendable (_ url: String, _ limit: Duration) async -> Bool
@@ -23,7 +22,7 @@ struct ConnectivityRoom: Room {
                 let deadline = end ?? clock.now() + limit
                 end = deadline
                 let left = deadline - clock.now()
-                // The server that could not be connected to: that of a mirror, or of a redirect.
+                // The server that could not be connected to may be a mirror's, or that of a redirect.
                 let url = call.sent.last?.url ?? request.url
                 call.watch?.record(.waiting(.connectivity))
                 guard left > .zero,
@@ -32,7 +31,7 @@ struct ConnectivityRoom: Room {
                     try Task.checkCancellation()
                     throw error
                 }
-                // A probe gets through and the request does not: not over and over at full speed.
+                // If a probe succeeds and the request still fails, wait before the next try.
                 try await clock.wait(min(pause, deadline - clock.now()), for: call)
                 pause = min(pause * 2, .seconds(5))
             }

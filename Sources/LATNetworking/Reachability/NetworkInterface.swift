@@ -1,42 +1,42 @@
 import Platform
 
-/// How this machine is connected.
+/// The kind of a machine's network connection.
 public enum InterfaceKind: String, Hashable, Sendable, CaseIterable {
-    /// By a cable, or by a device that looks like it: Ethernet, a bridge, a tunnel, a virtual pair.
+    /// A cable, or a device that looks like one: Ethernet, a bridge, a tunnel, a virtual pair.
     case wired
-    /// By a wireless network.
+    /// A wireless network.
     case wifi
-    /// By a mobile network.
+    /// A mobile network.
     case cellular
-    /// Only with itself.
+    /// Only the machine itself.
     case loopback
-    /// Not at all.
+    /// No connection.
     case none
 }
 
-/// A network interface of this machine, as the kernel shows it below `/sys/class/net`.
+/// A network interface of this machine, as the kernel describes it in `/sys/class/net`.
 public struct NetworkInterface: Hashable, Sendable {
-    /// The name, `eth0`.
+    /// The name, such as `eth0`.
     public var name: String
-    /// What it is.
+    /// The kind.
     public var kind: InterfaceKind
-    /// Whether it is switched on and has a carrier.
+    /// Whether it is enabled and has a carrier.
     public var isRunning: Bool
-    /// Whether packets to anywhere leave here: it has a default route.
+    /// Whether it has a default route, so that packets to any address can leave through it.
     public var hasDefaultRoute: Bool
 
-    /// Every interface, those with a default route first, the preferred one at the beginning; the loopback last.
+    /// All interfaces: first those with a default route, the preferred one at the beginning, and the loopback last.
     public static var all: [NetworkInterface] { InterfaceReader().interfaces }
 
-    /// The kind of the interface that packets to anywhere leave by; without such a route that of any that runs.
+    /// The kind of the preferred running interface, with a default route if there is one; `none` without any.
     public static var currentKind: InterfaceKind { InterfaceReader().currentKind }
 }
 
-/// Reads interfaces and routes from the kernel's files; in tests from others.
+/// Reads interfaces and routes from the kernel's files, or from others in tests.
 struct InterfaceReader {
     private let files: SystemFiles
 
-    /// - Parameter root: where `sys` and `proc` are. Default: the root.
+    /// - Parameter root: The directory that contains `sys` and `proc`. Default: `/`.
     init(root: String = "") { files = SystemFiles(root: root) }
 
     var currentKind: InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
@@ -45,7 +45,7 @@ struct InterfaceReader {
         let routes = defaultRoutes
         let found = SystemInterface.names(files).map { name in
             let interface = SystemInterface(name, files)
-            // Tunnels and the loopback do not say.
+            // Tunnels and the loopback report no state.
             let isRunning =
                 (interface.flags ?? 0) & 0x1 != 0 && ["up", "unknown"].contains(interface.state ?? "unknown")
             return NetworkInterface(

@@ -1,26 +1,25 @@
-/// Who is tried when, and whose answer still holds: a pure state machine.
+/// Decides which target is probed when, and how long a result is valid. A pure state machine.
 ///
-/// Any number of callers that ask for the same thing at once share one try. An answer holds for a while; a change of
-/// the network ends that, and makes a try that is under way begin once more, since its answer may be of the time
-/// before.
+/// Concurrent requests for the same target share one probe. A result is valid for a while. A change of the network
+/// invalidates it and repeats a running probe, whose result may be from before the change.
 struct ProbeLedger<Target: Hashable, Answer> {
     typealias Instant = ContinuousClock.Instant
 
-    /// What somebody who asks is to do.
+    /// What the caller has to do.
     enum Action {
-        /// Take this answer.
+        /// Use this result.
         case take(Answer)
-        /// Wait for the try that is under way.
+        /// Wait for the running probe.
         case join
-        /// Try, and tell ``finish(_:_:isReachable:at:)`` what came of it.
+        /// Probe the target, and pass the result to ``finish(_:_:isReachable:at:)``.
         case start
     }
 
-    /// What to do when a try is over.
+    /// What to do after a probe.
     enum Outcome {
-        /// The answer is good.
+        /// Deliver the result.
         case deliver
-        /// The network has changed meanwhile: try again, those who wait go on waiting.
+        /// Probe again, because the network has changed. The waiters keep waiting.
         case repeated
     }
 
@@ -34,7 +33,7 @@ struct ProbeLedger<Target: Hashable, Answer> {
 
     let ttl: Duration
     let failureTTL: Duration
-    /// How many targets are remembered; those whose answer holds no more are forgotten first.
+    /// The maximum number of targets kept. Those without a valid result are removed first.
     let capacity: Int
     private var entries: [Target: Entry] = [:]
 
@@ -44,15 +43,15 @@ struct ProbeLedger<Target: Hashable, Answer> {
         self.capacity = capacity
     }
 
-    /// The last answer, whatever its age.
+    /// The last result, valid or not.
     func answer(of target: Target) -> Answer? { entries[target]?.answer }
 
-    /// How many targets are remembered.
+    /// The number of targets kept.
     var count: Int { entries.count }
 
-    /// Somebody wants to know.
+    /// Requests the result for a target.
     ///
-    /// - Parameter isFresh: whether an answer from before will not do.
+    /// - Parameter isFresh: Whether an earlier result must not be used.
     mutating func ask(_ target: Target, isFresh: Bool = false, at now: Instant) -> Action {
         if entries[target] == nil, entries.count >= capacity { forget(at: now) }
         var entry = entries[target] ?? Entry()
@@ -66,12 +65,12 @@ struct ProbeLedger<Target: Hashable, Answer> {
         return .start
     }
 
-    /// A try is over.
+    /// Records the result of a probe.
     mutating func finish(_ target: Target, _ answer: Answer, isReachable: Bool, at now: Instant) -> Outcome {
         var entry = entries[target] ?? Entry()
         defer { entries[target] = entry }
         if entry.isOutdated {
-            // Once: a network that never comes to rest must not keep anybody waiting for ever.
+            // Repeated only once, so that a network that keeps changing delays no caller forever.
             entry.isOutdated = false
             entry.validUntil = nil
             return .repeated
@@ -83,7 +82,7 @@ struct ProbeLedger<Target: Hashable, Answer> {
         return .deliver
     }
 
-    /// The network is another: no answer holds any more, though it is still the last that is known.
+    /// Invalidates all results after a change of the network. They remain the last known ones.
     mutating func networkChanged() {
         for target in entries.keys {
             entries[target]?.validUntil = nil
@@ -92,8 +91,8 @@ struct ProbeLedger<Target: Hashable, Answer> {
         }
     }
 
-    /// When to try a target again that somebody follows: when its answer ends, and for one that stays unreachable less
-    /// and less often, down to the pace of the others.
+    /// When to probe an observed target again: when its result expires, and less and less often while it stays
+    /// unreachable, down to the rate of reachable targets.
     func nextTry(of target: Target, at now: Instant) -> Instant {
         guard let entry = entries[target], let validUntil = entry.validUntil else { return now }
         guard entry.failures > 1 else { return validUntil }

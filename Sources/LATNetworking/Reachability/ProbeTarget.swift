@@ -4,15 +4,15 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// What is tried: the addresses of a domain, or one URL.
+/// The target of a probe: the addresses of a domain, or one URL.
 struct ProbeTarget: Hashable, Sendable {
-    /// In the order they are tried, the first that can be reached counts.
+    /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
     var pins: [String] = []
     var check: ReachabilityConfiguration.AnswerCheck?
 
-    /// - Parameter text: the name of a domain, or an absolute URL.
-    /// - Throws: ``NetworkError`` that names what is wrong, with the nearest name.
+    /// - Parameter text: The name of a domain, or an absolute URL.
+    /// - Throws: ``NetworkError`` for an unusable URL or an unknown name, with the nearest known name.
     init(_ text: String, in table: DomainTable?, _ configuration: ReachabilityConfiguration) throws(NetworkError) {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
@@ -20,14 +20,14 @@ struct ProbeTarget: Hashable, Sendable {
                     "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is no http or https URL")
             }
             check = configuration.check
-            // Whatever the path: it is the connection that is tried. A check is joined to what was given.
+            // Only the connection is tested, so the path is dropped. A check is joined to the whole URL.
             urls = [check == nil ? origin : text]
             return
         }
         guard let table else {
             throw NetworkError(
                 .unknownName,
-                message: "\"\(URLText.visible(text))\" is no URL, and the manager has no table to look it up in; give "
+                message: "\"\(URLText.visible(text))\" is no URL, and the manager has no domain table; give "
                     + "an absolute URL, or set configuration.domains")
         }
         let route = try table.resolve(domain: DomainName(text), path: "")
@@ -37,7 +37,7 @@ struct ProbeTarget: Hashable, Sendable {
     }
 }
 
-/// Where probes are run: the manager's engine, or one of their own when the manager has a transport of the app's.
+/// Runs the probes, on the manager's engine or, if the manager has a transport of the app, on an engine of their own.
 final class ProbeSource: Sendable {
     private let configuration: ReachabilityConfiguration
     private let engines: LazyEngine
@@ -47,7 +47,7 @@ final class ProbeSource: Sendable {
         self.engines = engines
     }
 
-    /// Tries the addresses of a target, one after the other.
+    /// Probes the addresses of a target one after the other.
     func attempt(_ target: ProbeTarget) async -> ReachabilityReport {
         var first: ReachabilityReport?
         for url in target.urls {
@@ -91,7 +91,7 @@ final class ProbeSource: Sendable {
         return report
     }
 
-    /// Without a route the next step is another than with a server that refuses.
+    /// The error of a probe. Without a route it suggests another next step than for a server that refuses.
     private static func error(
         _ connection: ConnectionReport, _ reason: UnreachableReason, _ url: String
     ) -> NetworkError? {
@@ -99,8 +99,8 @@ final class ProbeSource: Sendable {
         let place = URLReference.origin(of: url) ?? URLText.redacted(url)
         return NetworkError(
             .connect,
-            message: "there is no way to \(place) (\(SystemError(code: connection.systemError).text)); look whether "
-                + "this machine is connected, and at its routes",
+            message: "there is no route to \(place) (\(SystemError(code: connection.systemError).text)); check "
+                + "this machine's network connection and its routes",
             request: error.request, curlCode: error.curlCode, timings: error.timings)
     }
 
@@ -108,14 +108,14 @@ final class ProbeSource: Sendable {
         let error: NetworkError
     }
 
-    /// Sends the request of a check and compares.
+    /// Sends the request of a check and compares the response.
     private func check(
         _ check: ReachabilityConfiguration.AnswerCheck, _ probe: HTTPRequest, _ engine: CurlTransport
     ) async throws {
         var request = probe
         request.url =
             check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
-        // Its connection is not left open, and none of the pool, which may be older than the portal, is taken.
+        // The connection is closed afterwards. A pooled one is not used, because it may be older than the portal.
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
         request.version = .http1
         request.redirects = .none
@@ -123,7 +123,7 @@ final class ProbeSource: Sendable {
         let response = try await engine.send(request)
         var differences: [String] = []
         if response.status != check.status {
-            differences.append("status \(response.status) in place of \(check.status)")
+            differences.append("status \(response.status) instead of \(check.status)")
         }
         if let text = check.contains, response.text?.contains(text) != true {
             differences.append("a body without \"\(URLText.visible(text))\"")
@@ -133,13 +133,13 @@ final class ProbeSource: Sendable {
             error: NetworkError(
                 .other,
                 message:
-                    "\(URLText.redacted(request.url)) was answered with \(differences.joined(separator: " and ")): "
-                    + "most likely a captive portal or a proxy answers in the server's place; open it in a browser",
+                    "\(URLText.redacted(request.url)) responded with \(differences.joined(separator: " and ")): "
+                    + "most likely a captive portal or a proxy responds instead of the server; open it in a browser",
                 request: request, response: response))
     }
 }
 
-/// An engine that may have to be made first.
+/// An engine that is made on first use, unless one is given.
 final class LazyEngine: Sendable {
     private let make: @Sendable () throws -> CurlTransport
     private let made: Mutex<CurlTransport?>
@@ -160,7 +160,7 @@ final class LazyEngine: Sendable {
         }
     }
 
-    /// Ends an engine that was made here.
+    /// Shuts the engine down if it was made here.
     func shutdown() async {
         guard !isGiven else { return }
         await made.withLock { $0 }?.shutdown()

@@ -3,7 +3,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Tells whether servers can be connected to, by trying.
+/// Finds out whether servers can be connected to, by probing them.
 ///
 /// ```swift
 /// let status = await manager.reachability.probe("daxiang")      // a domain of the table, or a URL
@@ -11,13 +11,12 @@ import Synchronization
 /// for await status in manager.reachability.updates(of: "daxiang") { show(status.isReachable) }
 /// ```
 ///
-/// A try is a connection with everything a request would need (name, proxy, TLS, pins) that is closed as soon as it
-/// stands; nothing is sent over it (`CURLOPT_CONNECT_ONLY`). Answers are kept for a while
-/// (``ReachabilityConfiguration/ttl``), callers that ask at once share one try, and when the network changes
-/// (rtnetlink) what is followed is tried again at once.
+/// A probe makes a connection with everything that a request would need (name, proxy, TLS, pins), sends nothing over it
+/// (`CURLOPT_CONNECT_ONLY`), and closes it. Results are valid for a while (``ReachabilityConfiguration/ttl``), and
+/// concurrent callers share one probe. When the network changes (rtnetlink), observed targets are probed again at once.
 ///
-/// It is for showing and for deciding when to try again. It never holds a request back: whether one would get through is
-/// known when it has.
+/// Use it for display, and to decide when to try again. It never holds a request back: only the request itself shows
+/// whether it succeeds.
 public final class Reachability: Sendable {
     private typealias Ledger = ProbeLedger<ProbeTarget, ReachabilityReport>
 
@@ -29,7 +28,7 @@ public final class Reachability: Sendable {
         var isOver = false
     }
 
-    /// Those who follow one target.
+    /// The readers of one target's status.
     private struct Channel {
         var target: ProbeTarget?
         let status: LatestValue<ReachabilityStatus>
@@ -41,7 +40,7 @@ public final class Reachability: Sendable {
         case wait(Task<ReachabilityReport, Never>)
     }
 
-    /// How it finds out.
+    /// The settings for probes.
     public let configuration: ReachabilityConfiguration
 
     private let engines: LazyEngine
@@ -66,16 +65,16 @@ public final class Reachability: Sendable {
 
     deinit { end() }
 
-    // MARK: Asking
+    // MARK: Probes
 
-    /// Whether a server can be connected to now, or could within the last ``ReachabilityConfiguration/ttl``.
+    /// Whether a server can be connected to now, or could be within the last ``ReachabilityConfiguration/ttl``.
     ///
-    /// - Parameter target: the name of a domain of the table, or an absolute URL. Of a domain the mirrors are tried too.
+    /// - Parameter target: The name of a domain of the table, whose mirrors are probed too, or an absolute URL.
     public func probe(_ target: String) async -> ReachabilityStatus { await report(of: target).status }
 
-    /// What ``probe(_:)`` finds, with all that is known of it.
+    /// Returns the result of ``probe(_:)`` with its details.
     ///
-    /// - Parameter isFresh: whether a connection is tried even when the last answer still holds. Default `false`.
+    /// - Parameter isFresh: Whether to probe even while the last result is valid. Default `false`.
     public func report(of target: String, isFresh: Bool = false) async -> ReachabilityReport {
         var report: ReachabilityReport
         switch begin(target, isFresh: isFresh) {
@@ -86,7 +85,7 @@ public final class Reachability: Sendable {
         return report
     }
 
-    /// What is known of a server, without trying: ``ReachabilityStatus/unknown`` when nobody has yet.
+    /// The last known status of a server, without a probe; ``ReachabilityStatus/unknown`` if there was none.
     public func currentStatus(of target: String) -> ReachabilityStatus {
         guard let key = try? ProbeTarget(target, in: table(), configuration) else {
             return .unreachable(reason: .unknownName)
@@ -94,31 +93,31 @@ public final class Reachability: Sendable {
         return state.withLock { $0.ledger.answer(of: key)?.status ?? .unknown }
     }
 
-    /// Whether a server could be connected to when that was last tried; `false` when nobody has.
+    /// Whether a server could be connected to in its last probe; `false` if there was none.
     public func isReachable(_ target: String) -> Bool { currentStatus(of: target).isReachable }
 
     // MARK: The machine
 
-    /// How this machine is connected: the kind of the interface that has the default route.
+    /// The kind of this machine's network connection: that of the preferred running interface.
     public var currentStatus: InterfaceKind { NetworkInterface.currentKind }
 
-    /// Whether this machine is connected to more than itself. It says nothing of any server.
+    /// Whether this machine has a network connection. It says nothing about any server.
     public var isReachable: Bool { ![.none, .loopback].contains(currentStatus) }
 
-    /// How this machine is connected, now and whenever it changes. Ends with the manager.
+    /// The kind of this machine's network connection, now and after every change. Ends with the manager.
     public var interfaceUpdates: AsyncStream<InterfaceKind> {
         watchNetwork()
         publishKind()
         return kind.values()
     }
 
-    // MARK: Following
+    // MARK: Observation
 
-    /// The status of a server: the current one at once, then each that differs in more than its latency. While somebody
-    /// follows it, a server is tried again when its answer ends and whenever the network changes. Who reads slowly gets
-    /// the newest. Ends with the manager.
+    /// The status of a server: the current one, then each that differs in more than its latency. While the stream has
+    /// readers, the server is probed again when its result expires and when the network changes. A slow reader gets the
+    /// newest status. The stream ends with the manager.
     ///
-    /// - Parameter target: the name of a domain of the table, or an absolute URL.
+    /// - Parameter target: The name of a domain of the table, or an absolute URL.
     public func updates(of target: String) -> AsyncStream<ReachabilityStatus> {
         let current = currentStatus(of: target)
         let key = try? ProbeTarget(target, in: table(), configuration)
@@ -133,8 +132,8 @@ public final class Reachability: Sendable {
         }
     }
 
-    /// Calls back with the status of a server: with the current one, then as ``updates(of:)`` tells. The closure runs
-    /// where the manager's callbacks do, until the observation is cancelled or the manager is gone.
+    /// Calls a closure with the status of a server: the current one, then those of ``updates(of:)``. The closure runs
+    /// where the manager's callbacks do, until the observation is cancelled or the manager is released.
     @discardableResult
     public func observe(
         _ target: String, _ handler: @escaping @Sendable (_ status: ReachabilityStatus) -> Void
@@ -152,7 +151,7 @@ public final class Reachability: Sendable {
 
     /// Waits until a server can be connected to.
     ///
-    /// - Returns: `false` when that was not so within the time, or the current task was cancelled.
+    /// - Returns: `false` if the time is over before that, or the current task is cancelled.
     public func waitUntilReachable(_ target: String, within limit: Duration) async -> Bool {
         let end = ContinuousClock.now + limit
         if await report(of: target, isFresh: true).status.isReachable { return true }
@@ -171,14 +170,14 @@ public final class Reachability: Sendable {
         }
     }
 
-    /// Ends everything that is followed and every try, with the manager.
+    /// Ends all observations and probes, together with the manager.
     func shutdown() async {
         end()
         await engines.shutdown()
     }
 }
 
-// MARK: - Inside
+// MARK: - Internal
 
 extension Reachability {
     private func end() {
@@ -198,7 +197,7 @@ extension Reachability {
         kind.finish()
     }
 
-    /// Takes an answer that holds, joins a try, or begins one.
+    /// Uses a valid result, joins a running probe, or starts one.
     private func begin(_ text: String, isFresh: Bool = false) -> Step {
         let target: ProbeTarget
         do throws(NetworkError) {
@@ -227,7 +226,7 @@ extension Reachability {
     }
 
     private func startTry(_ target: ProbeTarget, _ state: inout State) -> Task<ReachabilityReport, Never> {
-        // Only weakly: who lets go of the manager must not wait for a server that does not answer.
+        // A weak reference, so that releasing the manager does not wait for a server that does not answer.
         let task = Task { [source, weak self] in
             while true {
                 let report = await source.attempt(target)
@@ -250,7 +249,7 @@ extension Reachability {
         }
     }
 
-    /// Under the lock, so that everybody hears the same in the same order.
+    /// Sends a status to all channels of a target. Called under the lock, so that all readers get the same order.
     private static func publish(_ status: ReachabilityStatus, of target: ProbeTarget, _ state: inout State) {
         for channel in state.channels.values where channel.target == target { publish(status, to: channel) }
     }
@@ -259,7 +258,7 @@ extension Reachability {
         if status.isNews(after: channel.status.current) { channel.status.send(status) }
     }
 
-    /// Tries again and again while somebody follows; holds on to nothing in between.
+    /// Probes a target repeatedly while it is observed, without retaining anything in between.
     private static func monitor(_ name: String, of reachability: Reachability) -> Task<Void, Never> {
         Task { [weak reachability] in
             while !Task.isCancelled {
@@ -278,7 +277,7 @@ extension Reachability {
         }
     }
 
-    /// Nobody follows a target any more, unless somebody has begun to meanwhile.
+    /// Stops observing a target, unless there are new readers.
     private func unfollow(_ name: String) {
         state.withLock { state in
             guard let channel = state.channels[name], !channel.status.hasReaders else { return }
@@ -287,7 +286,7 @@ extension Reachability {
         }
     }
 
-    /// From the first question on.
+    /// Starts to watch the network with the first probe.
     private func watchNetwork() {
         let isFirst = state.withLock { state in
             defer { state.isWatching = true }
@@ -297,7 +296,7 @@ extension Reachability {
         engine.observeNetwork { [weak self] in self?.networkChanged() }
     }
 
-    /// On the engine's thread: says what has to be done, and has it done elsewhere.
+    /// Called on the engine's thread, so it leaves the work to a task.
     private func networkChanged() {
         let names = state.withLock { state in
             state.ledger.networkChanged()
@@ -317,7 +316,7 @@ extension Reachability {
     }
 }
 
-/// Somebody who is told of a server's status. Goes on until it is cancelled, or the manager is gone.
+/// The observation of a server's status. It lasts until it is cancelled or the manager is released.
 public final class ReachabilityObservation: Sendable {
     private struct State {
         var task: Task<Void, Never>?
@@ -333,7 +332,7 @@ public final class ReachabilityObservation: Sendable {
     /// Whether ``cancel()`` was called.
     public var isCancelled: Bool { state.withLock(\.isCancelled) }
 
-    /// Ends it: the closure is not called again, but for a call that is under way.
+    /// Ends the observation. The closure is not called again, but a running call completes.
     public func cancel() {
         let task = state.withLock { state in
             state.isCancelled = true

@@ -3,29 +3,29 @@ public import FoundationEssentials
 import Glibc
 public import HTTPCore
 
-/// Whether a server can be connected to, as far as is known.
+/// The last known reachability of a server.
 public enum ReachabilityStatus: Hashable, Sendable {
-    /// Nobody has tried yet.
+    /// It has not been probed yet.
     case unknown
-    /// A connection stood. `latency` is how long it took without the look-up of the name and without TLS; `address` is
-    /// what was connected to: the proxy's when there is one, empty for a Unix domain socket.
+    /// A connection was made. `latency` is its duration without the name look-up and TLS. `address` is the address of
+    /// the server, or of the proxy if there is one; it is empty for a Unix domain socket.
     case reachable(latency: Duration, address: String)
-    /// No connection came about, or what answered is not the server.
+    /// No connection could be made, or what responded is not the server.
     case unreachable(reason: UnreachableReason)
 
-    /// Whether a connection stood. `false` while nothing is known.
+    /// Whether a connection was made. `false` before the first probe.
     public var isReachable: Bool { if case .reachable = self { true } else { false } }
 
-    /// How long the connection took; `nil` without one.
+    /// The duration of the connection; `nil` without one.
     public var latency: Duration? { if case .reachable(let latency, _) = self { latency } else { nil } }
 
-    /// What was connected to; `nil` without a connection.
+    /// The address that was connected to; `nil` without a connection.
     public var address: String? { if case .reachable(_, let address) = self { address } else { nil } }
 
-    /// Why no connection came about; `nil` when one did, and when nobody has tried.
+    /// The reason why no connection could be made; `nil` if one was, and before the first probe.
     public var reason: UnreachableReason? { if case .unreachable(let reason) = self { reason } else { nil } }
 
-    /// Whether the two differ in more than how fast it went: only such changes are told.
+    /// Whether the two differ in more than their latency. Only such changes are reported.
     func isNews(after other: ReachabilityStatus?) -> Bool {
         switch (self, other) {
         case (.reachable(_, let new), .reachable(_, let old)): new != old
@@ -34,85 +34,83 @@ public enum ReachabilityStatus: Hashable, Sendable {
     }
 }
 
-/// Why a server cannot be reached.
+/// The reason why a server cannot be reached.
 public enum UnreachableReason: String, Hashable, Sendable, CaseIterable {
     /// The name was not found, or no name server answered.
     case dns
-    /// The machine is there, but nobody listens at the port.
+    /// The machine refused the connection: no process listens at the port.
     case refused
-    /// No answer came in time: a firewall drops the packets, or the machine is off.
+    /// There was no response in time: a firewall drops the packets, or the machine is off.
     case timeout
     /// The TLS handshake failed: certificate, pin, version.
     case tls
-    /// The proxy cannot be reached, or refuses the way on.
+    /// The proxy cannot be reached, or refuses to connect to the server.
     case proxy
-    /// There is no way there: no network, no route, the machine does not answer its neighbours.
+    /// There is no route: no network, or a machine that does not answer its neighbours.
     case network
-    /// A connection stood, but what answered is not what the check expects: a captive portal, most likely.
+    /// A connection was made, but the response fails the check. Most likely a captive portal responded.
     case captivePortal
     /// The table has no such domain, or the URL cannot be used.
     case unknownName
-    /// Anything else; ``ReachabilityReport/error`` tells.
+    /// Another reason; see ``ReachabilityReport/error``.
     case other
 }
 
-/// All that is known of the last try to reach a server.
+/// The result of a probe with its details.
 public struct ReachabilityReport: Sendable {
-    /// The name or URL that was asked for.
+    /// The name or URL that was requested.
     public var target: String
-    /// The URL that was tried: for a domain its base, or the mirror that could be reached; empty when there is none.
+    /// The probed URL. For a domain it is the base URL, or the first reachable mirror; empty if there is none.
     public var url = ""
-    /// What came of it.
+    /// The status.
     public var status = ReachabilityStatus.unknown
-    /// How long name, connection and TLS took; each counted from the start.
+    /// The times of name look-up, connection and TLS, each measured from the start.
     public var timings = Timings.none
-    /// Why it failed, with the next step for the reader; `nil` otherwise.
+    /// The error with its next step; `nil` if the server is reachable.
     public var error: NetworkError?
-    /// When; `nil` when nobody has tried.
+    /// The time of the probe; `nil` if there was none.
     public var date: Date?
 
     init(target: String) { self.target = target }
 }
 
-/// How a manager finds out what can be reached.
+/// The settings of a manager's reachability.
 public struct ReachabilityConfiguration: Sendable {
-    /// How long an answer holds before a connection is tried again. Default 10 s. A change of the network ends it.
+    /// How long a reachable result is valid. Default 10 s. A change of the network ends it.
     public var ttl: Duration = .seconds(10)
-    /// How long an answer `unreachable` holds. Default 2 s.
+    /// How long an unreachable result is valid. Default 2 s.
     public var failureTTL: Duration = .seconds(2)
-    /// The longest a try may take: name, connection and TLS, or the check. Default 5 s.
+    /// The maximum time of a probe: name, connection and TLS, or the check. Default 5 s.
     public var timeout: Duration = .seconds(5)
-    /// What an HTTP request must be answered with, beside the connection, for a server to count as reachable.
-    /// Default `nil`: a connection is enough, and nothing is sent.
+    /// The request and response that a server must pass to count as reachable. Default `nil`: a connection is enough,
+    /// and nothing is sent.
     public var check: AnswerCheck?
-    /// Checks for domains of the table, in place of ``check``. Default none.
+    /// Checks for domains of the table, instead of ``check``. Default none.
     public var checks: [String: AnswerCheck] = [:]
-    /// Whether calls wait for the network when no connection comes about, unless they say otherwise. Default `false`:
-    /// they fail at once.
+    /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
     public var waitsForConnectivity = false
-    /// The longest a call waits for the network, outside its own timeout. Default 60 s.
+    /// The maximum time that a call waits for the network, outside of its own timeout. Default 60 s.
     public var connectivityTimeout: Duration = .seconds(60)
 
-    /// The default settings.
+    /// Creates settings with the default values.
     public init() {}
 
-    /// An HTTP request and the answer to it that only the real server gives. What else answers is taken for a captive
-    /// portal.
+    /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
     ///
     /// ```swift
     /// configuration.reachability.checks["daxiang"] = AnswerCheck(path: "/health", status: 200, contains: "ok")
     /// ```
     ///
-    /// It is a `GET` that follows no redirect, on a connection of its own that is closed after it.
+    /// The request is a `GET` without redirects, on a connection of its own that is closed afterwards.
     public struct AnswerCheck: Hashable, Sendable {
-        /// Joined to the URL that is tried; an absolute URL is taken as it is.
+        /// The path, joined to the probed URL, or an absolute URL.
         public var path: String
-        /// The status that is expected.
+        /// The expected status.
         public var status: Int
-        /// What the body has to contain; `nil` for any.
+        /// The text that the body must contain; `nil` for any body.
         public var contains: String?
 
-        /// Makes a check. By default any 204 will do, as of the `generate_204` pages.
+        /// Creates a check. The default status 204 fits `generate_204` pages.
         public init(path: String, status: Int = 204, contains: String? = nil) {
             self.path = path
             self.status = status
@@ -122,7 +120,7 @@ public struct ReachabilityConfiguration: Sendable {
 }
 
 extension UnreachableReason {
-    /// The reason in what a probe came back with; `nil` when it connected.
+    /// The reason for the result of a probe; `nil` if it connected.
     package init?(_ report: ConnectionReport) {
         guard let error = report.error else { return nil }
         if let verdict = report.proxyVerdict {
@@ -132,13 +130,13 @@ extension UnreachableReason {
         switch error.kind {
         case .connect where report.proxy != nil: self = .proxy
         case .connect: self = Self.reason(ofSystemError: report.systemError)
-        // libcurl's word for a name server that does not answer in time.
+        // The error that libcurl reports when the name server does not answer in time.
         case .timeout where !report.isResolved: self = .dns
         default: self.init(error)
         }
     }
 
-    /// The reason in an error of a request.
+    /// The reason for the error of a request.
     init(_ error: NetworkError) {
         self =
             switch error.kind {

@@ -2,17 +2,18 @@ import Cryptography
 import FoundationEssentials
 public import HTTPCore
 
-/// Signs requests for Amazon's services and those that speak their way: AWS Signature Version 4, in the header.
+/// Signs requests for Amazon's services and compatible ones: AWS Signature Version 4, in the header.
 ///
 /// ```swift
 /// configuration.signer = try AWSSigner(
 ///     accessKeyID: id, secretAccessKey: secret, region: "eu-central-1", service: "s3")
 /// ```
 ///
-/// Signed are method, path, query, body, `Host`, `Content-Type` and every `X-Amz-` field. The body's digest is that of
-/// data and files; streams and multipart bodies go as `UNSIGNED-PAYLOAD`, which only some services take, S3 among them.
-/// Not libcurl's `CURLOPT_AWS_SIGV4`, whose older versions do not sort the query and know of no body but one given
-/// whole.
+/// The signature covers method, path, query, body, `Host`, `Content-Type` and every `X-Amz-` field. Data and files are
+/// signed with their digest. Streams and multipart bodies are sent as `UNSIGNED-PAYLOAD`, which only some services
+/// accept, among them S3.
+///
+/// libcurl's `CURLOPT_AWS_SIGV4` is not used: older versions do not sort the query, and need the whole body in memory.
 public struct AWSSigner: RequestSigner {
     private let accessKeyID: String
     private let secretAccessKey: String
@@ -21,16 +22,15 @@ public struct AWSSigner: RequestSigner {
     private let service: String
     private let clock: @Sendable () -> Int64
 
-    /// Makes a signer.
+    /// Creates a signer.
     ///
     /// - Parameters:
-    ///   - accessKeyID: the name of the key.
-    ///   - secretAccessKey: the key.
-    ///   - sessionToken: the token of temporary credentials. Default `nil`: they are lasting ones.
-    ///   - region: such as `eu-central-1`.
-    ///   - service: such as `s3` or `execute-api`.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for what is empty or cannot stand in a
-    ///   header.
+    ///   - accessKeyID: The identifier of the key.
+    ///   - secretAccessKey: The key.
+    ///   - sessionToken: The token of temporary credentials. Default `nil`: the credentials are permanent.
+    ///   - region: The region, such as `eu-central-1`.
+    ///   - service: The service, such as `s3` or `execute-api`.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an empty or unusable value.
     public init(
         accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil, region: String, service: String
     ) throws(NetworkError) {
@@ -43,12 +43,12 @@ public struct AWSSigner: RequestSigner {
         accessKeyID: String, secretAccessKey: String, sessionToken: String?, region: String, service: String,
         clock: @escaping @Sendable () -> Int64
     ) throws(NetworkError) {
-        // The secret itself stays out of messages.
+        // Messages name the parameter, because its value may be secret.
         for (name, value) in [
             ("accessKeyID", accessKeyID), ("secretAccessKey", secretAccessKey), ("sessionToken", sessionToken ?? "-"),
             ("region", region), ("service", service),
         ] where value.isEmpty || !value.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) {
-            throw .invalidRequest("\(name) has to be visible ASCII, at least one character")
+            throw .invalidRequest("\(name) must be one or more visible ASCII characters")
         }
         self.accessKeyID = accessKeyID
         self.secretAccessKey = secretAccessKey
@@ -58,7 +58,7 @@ public struct AWSSigner: RequestSigner {
         self.clock = clock
     }
 
-    /// The fields of a signature.
+    /// Returns the header fields of the signature.
     public func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders {
         let time = Self.text(of: clock())
         let payload = digest ?? "UNSIGNED-PAYLOAD"
@@ -106,7 +106,7 @@ public struct AWSSigner: RequestSigner {
         }
     }
 
-    /// Every service but S3 wants what is encoded encoded once more.
+    /// All services but S3 require the encoded path to be encoded again.
     private func canonicalPath(_ path: String) -> String {
         service == "s3"
             ? path
@@ -122,7 +122,7 @@ public struct AWSSigner: RequestSigner {
         }.sorted { Array($0.utf8).lexicographicallyPrecedes(Array($1.utf8)) }.joined(separator: "&")
     }
 
-    /// `20150830T123600Z`.
+    /// Formats a time, as in `20150830T123600Z`.
     private static func text(of seconds: Int64) -> String {
         let text = Date.ISO8601FormatStyle().format(Date(timeIntervalSince1970: Double(seconds)))
         return String(text.unicodeScalars.filter { $0 != "-" && $0 != ":" })

@@ -3,27 +3,27 @@ import CurlTransport
 public import FoundationEssentials
 public import HTTPCore
 
-/// Signs requests: gives the header fields by which the server knows who sent them and that nobody changed them.
+/// Signs requests with header fields that show the server who sent them and that they are unchanged.
 ///
 /// ```swift
 /// configuration.signer = try HMACSigner(keyID: "app-7", key: secret)
 /// ```
 ///
-/// Asked once for each attempt, after the request was put together and sealed, so that times and nonces are fresh and
-/// what is signed is what is sent.
+/// The signer is called once for each attempt, after the request was composed and sealed. So times and nonces are
+/// fresh, and the signature covers what is sent.
 public protocol RequestSigner: Sendable {
-    /// Fields laid over the request's headers.
+    /// Returns fields that are added to the request's headers, replacing those of the same name.
     ///
     /// - Parameters:
-    ///   - request: the request, its address as it goes on the wire.
-    ///   - digest: the SHA-256 of the body in hexadecimal digits, of no bytes for none; `nil` for a stream and for
-    ///   parts, whose bytes are not known before they are sent.
+    ///   - request: The request, with its URL as it is sent.
+    ///   - digest: The SHA-256 of the body in hexadecimal digits, or of no bytes for a request without one; `nil` for a
+    ///     stream or multipart body, whose bytes are unknown before they are sent.
     func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders
 }
 
-/// Signs with HMAC-SHA-256 (RFC 2104) over method, address, time, nonce, chosen header fields and the body's digest.
+/// Signs with HMAC-SHA-256 (RFC 2104) over method, URL, time, nonce, chosen header fields and the body's digest.
 ///
-/// What is signed is this text, its lines ended by line feeds but the last:
+/// The signature is made of this text, with a line feed after every line but the last:
 ///
 ///     LAT-HMAC-SHA256
 ///     POST                                     the method
@@ -35,23 +35,22 @@ public protocol RequestSigner: Sendable {
 ///     x-tenant:7
 ///     9f86d0…                                  the body's SHA-256, or UNSIGNED
 ///
-/// It is sent as `X-Signature`, in base64, with `X-Signature-Key`, `X-Signature-Time`, `X-Signature-Nonce`,
-/// `X-Signature-Fields` (the names, with semicolons) and `X-Signature-Body` (the digest's line).
+/// It is sent in base64 as `X-Signature`, with `X-Signature-Key`, `X-Signature-Time`, `X-Signature-Nonce`,
+/// `X-Signature-Fields` (the names, separated by semicolons) and `X-Signature-Body` (the last line).
 public struct HMACSigner: RequestSigner {
     private let keyID: String
     private let key: Data
     private let fields: [String]
     private let clock: @Sendable () -> Int64
 
-    /// Makes a signer.
+    /// Creates a signer.
     ///
     /// - Parameters:
-    ///   - keyID: what the server knows the key by.
-    ///   - key: the secret, 16 bytes or more.
-    ///   - fields: the header fields that are signed when a request has them. Default `Content-Type` and
-    ///   `Authorization`.
+    ///   - keyID: The identifier of the key for the server.
+    ///   - key: The secret, 16 bytes or more.
+    ///   - fields: The header fields that are signed if a request has them. Default `Content-Type` and `Authorization`.
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for a key that is too short, or a name
-    ///   that cannot stand in a header.
+    ///   that is not allowed in a header.
     public init(
         keyID: String, key: Data, fields: [String] = ["Content-Type", "Authorization"]
     ) throws(NetworkError) {
@@ -62,13 +61,13 @@ public struct HMACSigner: RequestSigner {
         keyID: String, key: Data, fields: [String], clock: @escaping @Sendable () -> Int64
     ) throws(NetworkError) {
         guard key.count >= 16 else {
-            throw .invalidRequest("the key of a signer has \(key.count) bytes; give 16 or more, 32 are best")
+            throw .invalidRequest("the signer's key has \(key.count) bytes; give 16 or more, best 32")
         }
         guard !keyID.isEmpty, keyID.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else {
-            throw .invalidRequest("the key's name \"\(keyID)\" has to be visible ASCII, at least one character")
+            throw .invalidRequest("the keyID \"\(keyID)\" must be one or more visible ASCII characters")
         }
         for field in fields where !HTTPMethod(field).isToken {
-            throw .invalidRequest("\"\(field)\" is no name of a header field")
+            throw .invalidRequest("\"\(field)\" is not a valid header field name")
         }
         self.keyID = keyID
         self.key = key
@@ -76,7 +75,7 @@ public struct HMACSigner: RequestSigner {
         self.clock = clock
     }
 
-    /// The fields of a signature.
+    /// Returns the header fields of the signature.
     public func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders {
         let nonce = MessageDigest.hexadecimal(try randomBytes(16))
         let text = CanonicalRequest(request, fields: fields, time: clock(), nonce: nonce, digest: digest)
@@ -91,11 +90,11 @@ public struct HMACSigner: RequestSigner {
         try MessageDigest.hmac(Data(text.description.utf8), key: key)
     }
 
-    /// Whether a request that came was signed with this key. For servers in Swift, and for tests.
+    /// Whether a received request was signed with this key. For servers in Swift, and for tests.
     ///
-    /// Time and nonce are part of what is signed; refusing old times and nonces seen before is the server's part.
+    /// Time and nonce are part of the signature, but the server has to reject old times and repeated nonces itself.
     ///
-    /// - Parameter target: path and query as they came.
+    /// - Parameter target: Path and query as they were received.
     public func verifies(method: String, target: String, headers: HTTPHeaders, body: Data) -> Bool {
         guard headers["X-Signature-Key"] == keyID, let time = headers["X-Signature-Time"].flatMap({ Int64($0) }),
             let nonce = headers["X-Signature-Nonce"], let names = headers["X-Signature-Fields"],
@@ -112,7 +111,7 @@ public struct HMACSigner: RequestSigner {
     }
 }
 
-/// The text that a signature is made of; ``HMACSigner`` shows it.
+/// The text that is signed; ``HMACSigner`` shows its format.
 struct CanonicalRequest: Equatable, CustomStringConvertible {
     var method: String
     var target: String
@@ -123,7 +122,7 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
     /// The body's SHA-256 in hexadecimal digits, or ``unsigned``.
     var digest: String
 
-    /// In place of a digest that cannot be known.
+    /// Stands for a digest that is unknown before the body is sent.
     static let unsigned = "UNSIGNED"
 
     init(
@@ -148,7 +147,7 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
             time: time, nonce: nonce, fields: Self.values(of: fields, in: headers), digest: digest ?? Self.unsigned)
     }
 
-    /// The values of fields, those that there are: blanks around them taken off, repeats joined by commas.
+    /// The values of the fields that exist, without surrounding white space, repeated ones joined by commas.
     static func values(of names: [String], in headers: HTTPHeaders) -> [(name: String, value: String)] {
         names.compactMap { name in
             let values = headers[values: name]

@@ -1,17 +1,16 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Seals the content of requests and opens that of replies.
+/// Seals the content of requests and opens the content of replies.
 ///
-/// It stands after the room that puts requests together, so that what is sealed is what would be sent, and each attempt
-/// has a nonce and a time of its own. A sealed reply is collected before it is opened, that of a stream too: not a byte
-/// of it is told before all of it was checked.
+/// It is inside the room that composes requests, so that it seals what would be sent, and each attempt has a nonce and
+/// time of its own. A sealed reply is collected before it is opened, even if the caller wants a stream: no byte of it
+/// is delivered before all of it is verified.
 struct SealRoom: Room {
     let standard: (any Sealer)?
     let named: [String: any Sealer]
 
-    /// The largest file that is sealed, and the largest sealed reply to a call that asked for a stream and named no
-    /// limit.
+    /// The maximum size of a file to seal, and of a sealed reply to a call that wants a stream and sets no limit.
     static let limit = 64 << 20
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -22,10 +21,10 @@ struct SealRoom: Room {
         }
         var outgoing = request
         outgoing.body = sealed.body.map { .data($0) }
-        // What is sealed has nothing left to compress.
+        // Sealed content cannot be compressed any further.
         outgoing.compressesBody = false
         outgoing.headers.merge(sealed.headers)
-        // It is bound to its address: another one could not open it.
+        // The message is bound to its URL, so the target of a redirect could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }
         var response = try await chain.proceed(outgoing)
         let bytes = try await response.body.collect(upTo: request.streamsBody ? limit(of: request) : .max)
@@ -59,7 +58,7 @@ struct SealRoom: Room {
         }
     }
 
-    /// Runs a sealer; what it throws is told without anything of the content.
+    /// Runs a sealer. The message of its error contains nothing of the content.
     private func integrity<Result>(
         of request: HTTPRequest, _ what: String, _ response: HTTPResponse? = nil, _ work: () async throws -> Result
     ) async throws -> Result {
@@ -75,7 +74,7 @@ struct SealRoom: Room {
         }
     }
 
-    /// The bytes that would be sent.
+    /// The bytes that would be sent without sealing.
     private func content(of request: HTTPRequest) throws -> Data? {
         switch request.body?.content {
         case nil: return nil
@@ -88,7 +87,7 @@ struct SealRoom: Room {
                 throw error.attaching(request)
             } catch {
                 throw NetworkError(
-                    .invalidRequest, message: "the body does not encode: \(error)", request: request, underlying: error)
+                    .invalidRequest, message: "cannot encode the body: \(error)", request: request, underlying: error)
             }
         case .file(let path):
             return try Self.file(path, request)
@@ -96,7 +95,7 @@ struct SealRoom: Room {
             throw NetworkError(
                 .invalidRequest,
                 message:
-                    "a stream or a multipart body cannot be sealed, which takes all of it at once; send data or "
+                    "a stream or a multipart body cannot be sealed, because sealing needs all of it; send data or "
                     + "a file, or set sealing = .unsealed", request: request)
         }
     }
@@ -108,8 +107,8 @@ struct SealRoom: Room {
                 throw NetworkError(
                     .requestBody,
                     message:
-                        "the file \"\(path)\" has \(size) bytes; up to \(limit) are sealed, which takes "
-                        + "all of it at once",
+                        "the file \"\(path)\" has \(size) bytes, more than the \(limit) that can be sealed in "
+                        + "memory; send a smaller file",
                     request: request)
             }
             return try Data(contentsOf: URL(filePath: path))

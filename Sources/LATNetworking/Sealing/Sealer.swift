@@ -2,36 +2,36 @@ import CurlTransport
 public import FoundationEssentials
 public import HTTPCore
 
-/// Seals the content of requests and opens that of replies, beside and within TLS.
+/// Seals the content of requests and opens the content of replies, in addition to TLS.
 ///
 /// ```swift
 /// var configuration = CentralRequestManager.Configuration()
 /// configuration.sealer = try AESGCMSealer(keys: ["k1": key], current: "k1")
 /// ```
 ///
-/// ``AESGCMSealer`` and ``ChaChaPolySealer`` are the ones to use. A server that has its own way gets a sealer of its
-/// own: it sees the bytes of each body and decides what is sent in their place.
+/// Prefer ``AESGCMSealer`` or ``ChaChaPolySealer``. For a server with another format, write a sealer that gets the
+/// bytes of each body and decides what is sent instead.
 ///
-/// What it throws fails the call; anything but a ``NetworkError`` as ``NetworkError/Kind/integrity``.
+/// An error that it throws fails the call; one that is not a ``NetworkError`` becomes ``NetworkError/Kind/integrity``.
 public protocol Sealer: Sendable {
-    /// What is sent in a request's place.
+    /// Returns what is sent instead of a request's content.
     ///
     /// - Parameters:
-    ///   - body: the content, as it would be sent; `nil` for a request without any.
-    ///   - request: the request, its address as it goes on the wire.
+    ///   - body: The content as it would be sent; `nil` for a request without content.
+    ///   - request: The request, with its URL as it is sent.
     func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest
 
-    /// What a reply holds.
+    /// Returns the content of a reply.
     ///
     /// - Parameters:
-    ///   - body: the content as it came.
-    ///   - response: the reply it came with.
-    ///   - sealed: what ``seal(_:of:)`` made of the request that was sent.
-    /// - Returns: `nil` for a reply that is not sealed and may be told as it is.
+    ///   - body: The content as it was received.
+    ///   - response: The reply without its body.
+    ///   - sealed: What ``seal(_:of:)`` returned for the request.
+    /// - Returns: `nil` for a reply that is not sealed and is delivered as it is.
     func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) async throws -> OpenedReply?
 }
 
-/// What is sent in a request's place.
+/// A sealed request.
 public struct SealedRequest: Sendable {
     /// The method of the request.
     public var method: HTTPMethod
@@ -39,12 +39,12 @@ public struct SealedRequest: Sendable {
     public var target: String
     /// The content; `nil` for none.
     public var body: Data?
-    /// Laid over the request's headers; `nil` values remove.
+    /// Override the request's headers; `nil` values remove them.
     public var headers: HTTPHeaders
-    /// What the sealer needs to know the reply by.
+    /// What the sealer needs to recognise the reply.
     public var token: Data
 
-    /// Makes one.
+    /// Creates a sealed request.
     public init(
         method: HTTPMethod, target: String, body: Data?, headers: HTTPHeaders = HTTPHeaders(), token: Data = Data()
     ) {
@@ -56,14 +56,14 @@ public struct SealedRequest: Sendable {
     }
 }
 
-/// What a reply held.
+/// The opened content of a reply.
 public struct OpenedReply: Sendable {
     /// The content.
     public var body: Data
-    /// Laid over the reply's headers; `nil` values remove.
+    /// Override the reply's headers; `nil` values remove them.
     public var headers: HTTPHeaders
 
-    /// Makes one.
+    /// Creates an opened reply.
     public init(body: Data, headers: HTTPHeaders = HTTPHeaders()) {
         self.body = body
         self.headers = headers
@@ -71,7 +71,7 @@ public struct OpenedReply: Sendable {
 }
 
 extension HTTPRequest {
-    /// Path and query as they go on the wire.
+    /// The path and query as they are sent.
     var wireTarget: String {
         let address = (URLReference.resolve("", against: url) ?? url).prefix { $0 != "#" }
         let rest = address.firstRange(of: "://").map { address[$0.upperBound...] } ?? address
@@ -79,7 +79,7 @@ extension HTTPRequest {
         return target.hasPrefix("/") ? String(target) : "/" + target
     }
 
-    /// The Host field: the request's own, else host and port, without a port that is the scheme's own (RFC 9110 §7.2).
+    /// The Host field: the request's own, or host and port without the scheme's default port (RFC 9110 §7.2).
     var wireHost: String {
         if let host = headers["Host"] { return host }
         guard let origin = URLReference.origin(of: url), let slashes = origin.firstRange(of: "://") else { return "" }

@@ -3,7 +3,7 @@ public import FoundationEssentials
 public import HTTPCore
 import Synchronization
 
-/// What both sealers are made of: keys by name, one of them current, the window of what was received, and a clock.
+/// The common part of the built-in sealers: the keys, the current one, the window of received messages, and a clock.
 final class SealingCore: Sendable {
     private struct State {
         var keys: [String: Data]
@@ -52,19 +52,19 @@ final class SealingCore: Sendable {
         for (name, key) in keys {
             guard key.count == AuthenticatedCipher.keyByteCount else {
                 throw .invalidRequest(
-                    "the key \"\(name)\" has \(key.count) bytes and not \(AuthenticatedCipher.keyByteCount); "
-                        + "a password as it is makes no key, derive one of that length")
+                    "the key \"\(name)\" has \(key.count) bytes instead of \(AuthenticatedCipher.keyByteCount); "
+                        + "a password is not a key, derive one of that length from it")
             }
             guard (1...255).contains(name.utf8.count) else {
                 throw .invalidRequest(
-                    "the name of a key has 1 to 255 bytes; \"\(name.prefix(20))\" has \(name.utf8.count)")
+                    "the name of a key must have 1 to 255 bytes; \"\(name.prefix(20))\" has \(name.utf8.count)")
             }
         }
     }
 
     // MARK: Sealing
 
-    /// A sealed message and its nonce.
+    /// Returns a sealed message and its nonce.
     func seal(
         _ content: Data, contentType: String?, kind: SealedMessage.Kind, requestNonce: [UInt8] = [],
         to binding: SealedMessage.Binding
@@ -72,7 +72,7 @@ final class SealingCore: Sendable {
         let (keyID, key) = state.withLock { ($0.current, $0.keys[$0.current] ?? Data()) }
         let type = contentType ?? ""
         guard type.utf8.count <= 255, type.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) else {
-            throw .invalidRequest("the content type of a sealed body has at most 255 characters of ASCII")
+            throw .invalidRequest("the content type of a sealed body must be at most 255 ASCII characters")
         }
         do {
             let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
@@ -85,18 +85,18 @@ final class SealingCore: Sendable {
         } catch {
             throw NetworkError(
                 .unsupported,
-                message: "the content cannot be sealed: libcrypto has no \(cipher.rawValue), memory or randomness",
+                message: "the content cannot be sealed: libcrypto has no \(cipher.rawValue), memory or random bytes",
                 underlying: error)
         }
     }
 
     // MARK: Opening
 
-    /// What a message holds, once its tag is right and it is no repetition.
+    /// Returns the content of a message, once its tag is verified and it is not a replay.
     ///
     /// - Parameters:
-    ///   - request: the nonce of the request that a reply has to answer.
-    ///   - isFresh: whether it comes from the network. What a cache kept may be old and be read again.
+    ///   - request: The nonce of the request that a reply must belong to.
+    ///   - isFresh: Whether the message comes from the network. A cached one may be old and read repeatedly.
     func open(
         _ bytes: Data, kind: SealedMessage.Kind, to binding: SealedMessage.Binding, request: [UInt8]? = nil,
         isFresh: Bool = true
@@ -107,7 +107,7 @@ final class SealingCore: Sendable {
         guard message.cipher == cipher else { throw .cipher }
         let now = clock()
         let key = try state.withLock { state throws(SealingFault) in
-            // Before the work of decrypting; what it says is believed only after the tag was right.
+            // Checked before the decryption to save work. The time is trusted only after the tag is verified.
             if isFresh { try state.window.checkAge(message.time, now: now) }
             guard let key = state.keys[message.keyID] else { throw SealingFault.unknownKey(message.keyID) }
             return key
@@ -123,7 +123,7 @@ final class SealingCore: Sendable {
         guard isFresh else { return (Data(content), message) }
         if let request, !isEqualInConstantTime(message.requestNonce, request) { throw .otherRequest }
         try state.withLock { state throws(SealingFault) in
-            // The key's name is part of it: two keys may well have used one nonce.
+            // The key's name is included, because two keys may use the same nonce.
             try state.window.accept(message.nonce + Array(message.keyID.utf8), time: message.time, now: now)
         }
         return (Data(content), message)
@@ -131,7 +131,7 @@ final class SealingCore: Sendable {
 }
 
 extension SealingCore {
-    /// ``Sealer/seal(_:of:)`` of the built-in sealers.
+    /// Implements ``Sealer/seal(_:of:)`` for the built-in sealers.
     func seal(_ body: Data?, of request: HTTPRequest) throws(NetworkError) -> SealedRequest {
         let target = request.wireTarget
         let binding = SealedMessage.Binding(method: request.method.rawValue, target: target)
@@ -148,18 +148,18 @@ extension SealingCore {
             token: Data(nonce))
     }
 
-    /// ``Sealer/open(_:of:to:)`` of the built-in sealers.
+    /// Implements ``Sealer/open(_:of:to:)`` for the built-in sealers.
     func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) throws -> OpenedReply? {
         let isInBody = Self.isSealed(response.headers["Content-Type"])
         let field = response.headers[Self.field].flatMap { Data(base64Encoded: $0) }
         guard isInBody || field != nil else {
-            // A gateway between the two sides cannot seal, and says no by its status alone.
+            // A gateway between the two sides cannot seal: an unsealed reply is accepted unless it is a success or a 304.
             guard !response.isSuccess, response.status != 304 else { throw SealingFault.notSealed }
             return nil
         }
         let binding = SealedMessage.Binding(
             method: sealed.method.rawValue, target: sealed.target, status: response.status)
-        // A body beside a message in the head is in nobody's hand.
+        // No message protects a body beside a message in the header, so such a body is rejected.
         guard isInBody || body.isEmpty || sealed.method == .head else { throw SealingFault.notSealed }
         let isFresh = response.source == .network || response.source == .simulated
         let (content, message) = try open(
@@ -175,7 +175,7 @@ extension SealingCore {
     }
 }
 
-/// What the built-in sealers have in common: all but their cipher.
+/// The common part of the built-in sealers: everything but the cipher.
 protocol CoreSealer: Sealer {
     var core: SealingCore { get }
 }
@@ -202,28 +202,27 @@ extension CoreSealer {
 /// try sealer.update(keys: ["k2": new, "k3": newest], current: "k3")    // while it is used
 /// ```
 ///
-/// Each message names its key, is bound to the request's method, path and query, to its time and a random nonce, and a
-/// reply to its request. Copies of a sealer share its keys. With random nonces a key is good for 2³² messages
-/// (SP 800-38D §8.3): rotate before. The bytes are described in Documentation/SealedMessages.md.
+/// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
+/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
+/// before 2³² messages (SP 800-38D §8.3). Documentation/SealedMessages.md describes the format.
 public struct AESGCMSealer: CoreSealer {
     let core: SealingCore
 
-    /// Makes a sealer.
+    /// Creates a sealer.
     ///
     /// - Parameters:
-    ///   - keys: keys of 32 bytes by name. Messages are opened with any of them.
-    ///   - current: the name of the key that seals.
-    ///   - maxAge: how far the time of a message may be from this machine's, and how long messages are remembered so
-    ///   that none is taken twice. Default 5 min.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the key or limit that is
-    ///   wrong.
+    ///   - keys: The keys by name, of 32 bytes each. Any of them opens messages.
+    ///   - current: The name of the key that seals.
+    ///   - maxAge: The maximum difference between a message's time and the local time, and how long messages are
+    ///     remembered to reject replays. Default 5 min.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the wrong key or limit.
     public init(keys: [String: Data], current: String, maxAge: Duration = .seconds(300)) throws(NetworkError) {
         core = try SealingCore(.aes256GCM, keys: keys, current: current, maxAge: maxAge)
     }
 
-    /// Changes the keys, for messages from now on.
+    /// Replaces the keys for messages from now on.
     ///
-    /// - Throws: as ``init(keys:current:maxAge:)``; the keys are then as before.
+    /// - Throws: As ``init(keys:current:maxAge:)``. The keys are then unchanged.
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
     }
@@ -237,28 +236,27 @@ public struct AESGCMSealer: CoreSealer {
 /// try sealer.update(keys: ["k2": new, "k3": newest], current: "k3")    // while it is used
 /// ```
 ///
-/// Each message names its key, is bound to the request's method, path and query, to its time and a random nonce, and a
-/// reply to its request. Copies of a sealer share its keys. With random nonces a key is good for 2³² messages
-/// at most: rotate before. The bytes are described in Documentation/SealedMessages.md.
+/// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
+/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
+/// before 2³² messages. Documentation/SealedMessages.md describes the format.
 public struct ChaChaPolySealer: CoreSealer {
     let core: SealingCore
 
-    /// Makes a sealer.
+    /// Creates a sealer.
     ///
     /// - Parameters:
-    ///   - keys: keys of 32 bytes by name. Messages are opened with any of them.
-    ///   - current: the name of the key that seals.
-    ///   - maxAge: how far the time of a message may be from this machine's, and how long messages are remembered so
-    ///   that none is taken twice. Default 5 min.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the key or limit that is
-    ///   wrong.
+    ///   - keys: The keys by name, of 32 bytes each. Any of them opens messages.
+    ///   - current: The name of the key that seals.
+    ///   - maxAge: The maximum difference between a message's time and the local time, and how long messages are
+    ///     remembered to reject replays. Default 5 min.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the wrong key or limit.
     public init(keys: [String: Data], current: String, maxAge: Duration = .seconds(300)) throws(NetworkError) {
         core = try SealingCore(.chaCha20Poly1305, keys: keys, current: current, maxAge: maxAge)
     }
 
-    /// Changes the keys, for messages from now on.
+    /// Replaces the keys for messages from now on.
     ///
-    /// - Throws: as ``init(keys:current:maxAge:)``; the keys are then as before.
+    /// - Throws: As ``init(keys:current:maxAge:)``. The keys are then unchanged.
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
     }

@@ -2,7 +2,7 @@ import Cryptography
 public import FoundationEssentials
 public import HTTPCore
 
-/// The other side of a sealer: opens requests and seals replies. For servers in Swift, and for tests with a stand-in.
+/// The server's counterpart of a sealer: opens requests and seals replies. For servers in Swift, and for tests.
 ///
 /// ```swift
 /// let peer = SealingPeer(try AESGCMSealer(keys: ["k1": key], current: "k1"))
@@ -14,46 +14,46 @@ public import HTTPCore
 /// }
 /// ```
 public struct SealingPeer: Sendable {
-    /// A request that was opened.
+    /// An opened request.
     public struct Request: Sendable {
-        /// The method it is bound to.
+        /// The method that the message is bound to.
         public let method: String
-        /// Path and query it is bound to.
+        /// The path and query that the message is bound to.
         public let target: String
-        /// The content; `nil` when there was none.
+        /// The content; `nil` if there was none.
         public let body: Data?
-        /// The content's media type.
+        /// The media type of the content.
         public let contentType: String?
-        /// The name of the key it was sealed with.
+        /// The name of the key that sealed the message.
         public let keyID: String
-        /// When it was sealed, in milliseconds since 1970.
+        /// When the message was sealed, in milliseconds since 1970.
         public let time: Int64
         let nonce: [UInt8]
     }
 
-    /// A reply to send.
+    /// A sealed reply.
     public struct Reply: Sendable {
-        /// Header fields to set.
+        /// The header fields to set.
         public let headers: HTTPHeaders
-        /// The body; empty for a reply that can have none.
+        /// The body; empty for a reply that must not have one.
         public let body: Data
     }
 
     private let core: SealingCore
 
-    /// The other side of clients that use AES-256-GCM. The sealer must not be one that also sends.
+    /// Creates the counterpart of clients that use AES-256-GCM. The sealer must not be used for sending as well.
     public init(_ sealer: AESGCMSealer) { core = sealer.core }
 
-    /// The other side of clients that use ChaCha20-Poly1305. The sealer must not be one that also sends.
+    /// Creates the counterpart of clients that use ChaCha20-Poly1305. The sealer must not be used for sending as well.
     public init(_ sealer: ChaChaPolySealer) { core = sealer.core }
 
     init(core: SealingCore) { self.core = core }
 
-    /// Opens a request. Each can be opened once.
+    /// Opens a request. Each message can be opened once.
     ///
-    /// - Parameter target: path and query as they came.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/integrity`` for one that was not sealed with one of the
-    ///   keys for this method and target, is too old, or came before.
+    /// - Parameter target: Path and query as they were received.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/integrity`` for a message that was not sealed with one of
+    ///   the keys for this method and target, is too old, or is a replay.
     public func open(method: String, target: String, headers: HTTPHeaders, body: Data) throws(NetworkError) -> Request {
         do {
             let field = headers[SealingCore.field].flatMap { Data(base64Encoded: $0) }
@@ -73,10 +73,10 @@ public struct SealingPeer: Sendable {
     /// Seals a reply.
     ///
     /// - Parameters:
-    ///   - content: the content; empty for none.
-    ///   - contentType: its media type.
-    ///   - status: the status it is sent with, to which it is bound.
-    ///   - request: the request it answers.
+    ///   - content: The content; empty for none.
+    ///   - contentType: The media type of the content. Default none.
+    ///   - status: The status of the reply, to which the message is bound.
+    ///   - request: The request that the reply belongs to.
     public func seal(
         _ content: Data, contentType: String? = nil, status: Int, to request: Request
     ) throws(NetworkError) -> Reply {

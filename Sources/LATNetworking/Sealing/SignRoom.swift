@@ -5,15 +5,15 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// Signs requests as they are about to be sent. What is encoded when it is sent is encoded here, so that the bytes that
-/// are signed are those that go out.
+/// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
+/// the signed bytes are sent.
 struct SignRoom: Room {
     let signer: any RequestSigner
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         var request = request
         do {
-            // What is signed are the bytes that go out.
+            // The signature must cover the compressed body.
             request = try BodyCompression.applied(to: request, chain.call.bodyHandler)
             let digest = try Self.digest(of: &request)
             request.headers.merge(try await signer.sign(request, bodyDigest: digest))
@@ -25,7 +25,7 @@ struct SignRoom: Room {
             throw NetworkError(
                 .provider, message: "the signer threw: \(error); nothing was sent", request: request, underlying: error)
         }
-        // A signature is for one address.
+        // The signature is valid for this URL only.
         if request.redirects == .automatic { request.redirects = .none }
         return try await chain.proceed(request)
     }

@@ -36,7 +36,7 @@ import Testing
     @Test func whatCannotBeATargetSendsNothing() async throws {
         try directory.write(Data(), to: "file")
         mkfifo(directory.path(of: "pipe"), 0o600)
-        for (path, word) in [("no/where", "does not exist"), ("file/x", "is no folder"), ("pipe", "no regular file")] {
+        for (path, word) in [("no/where", "does not exist"), ("file/x", "not a folder"), ("pipe", "not a regular")] {
             let error = try #require(
                 await failure { try await manager.download(server.url, to: directory.path(of: path)).value })
             #expect(error.kind == .storage && error.message.contains(word), "\(error)")

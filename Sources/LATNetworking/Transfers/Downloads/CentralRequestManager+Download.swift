@@ -1,7 +1,7 @@
 public import HTTPCore
 
 extension CentralRequestManager {
-    /// Downloads a URL to a file; starts at once and returns.
+    /// Starts the download of a URL to a file, and returns at once.
     ///
     /// ```swift
     /// let download = central.download(url, to: "/tmp/big.iso", segments: 4)
@@ -9,20 +9,20 @@ extension CentralRequestManager {
     /// let file = try await download.value                          // path, byteCount, response
     /// ```
     ///
-    /// The requests go down the manager's corridor like all others: interceptors, headers, providers, redirects, retries.
-    /// It is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag; what has come is kept then.
-    /// There is no total timeout; the idle timeout rules. A body that breaks off is gone on with as often as the manager's
-    /// ``Configuration/retries`` allow.
+    /// Its requests pass through the manager's corridor like all others: interceptors, headers, providers, redirects,
+    /// retries. The download is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag;
+    /// received bytes are kept then. There is no total timeout, only the idle timeout. When a body breaks off, the
+    /// download continues, as often as the manager's ``Configuration/retries`` allow.
     ///
     /// - Parameters:
-    ///   - url: an absolute URL, or a path for the base URL.
-    ///   - path: the file, or a folder in which it gets the name that the server (`Content-Disposition`) or else the
-    ///     URL gives it.
-    ///   - segments: how many connections fetch it at once, where the server has ranges and a strong validator; else it is
-    ///     one. The limit of connections per host is raised to this for it. Default 1.
-    ///   - headers: laid over the manager's; `nil` values remove.
-    ///   - options: the expected digest, what to do about an existing file, and more.
-    /// - Returns: The download. Whatever is wrong is told by its ``Download/value``.
+    ///   - url: An absolute URL, or a path below the base URL.
+    ///   - path: The file, or a folder. In a folder, the file gets its name from the server (`Content-Disposition`) or
+    ///     else from the URL.
+    ///   - segments: The number of connections, if the server supports ranges and sends a strong validator; otherwise
+    ///     one. The limit of connections per host is raised to it for the download. Default 1.
+    ///   - headers: Override the manager's headers; `nil` values remove them.
+    ///   - options: The expected digest, what to do about an existing file, and more.
+    /// - Returns: The download. Its ``Download/value`` throws every error.
     @discardableResult
     public func download(
         _ url: String, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
@@ -31,7 +31,7 @@ extension CentralRequestManager {
         download(HTTPRequest("GET", url, headers: headers), to: path, segments: segments, options: options)
     }
 
-    /// Downloads what a request brings, with all that can be set on one: method, body, credentials, retries, timeouts.
+    /// Downloads the response to a request, which may set method, body, credentials, retries and timeouts.
     ///
     /// ```swift
     /// var request = HTTPRequest("POST", "/reports", body: .json(query))
@@ -39,8 +39,8 @@ extension CentralRequestManager {
     /// let file = try await central.download(request, to: "/tmp/report.pdf").value
     /// ```
     ///
-    /// Only a GET can be gone on with: anything else is sent once, on one connection, a pause holds its connection open,
-    /// and when it breaks off nothing is kept. `Range` and `If-Range` are the download's own and may not be set.
+    /// Only a GET can be resumed. Any other request is sent once, on one connection, which a pause leaves open; nothing
+    /// is kept when it breaks off. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()

@@ -1,7 +1,7 @@
 import HTTPCore
 import Platform
 
-/// A download under way: tells how far it is, holds it, lets it go on, ends it.
+/// The handle of a download, with its progress and result, to pause, resume or cancel it.
 ///
 /// ```swift
 /// let download = central.download(url, to: "/tmp/big.iso", segments: 4)        // starts at once
@@ -9,30 +9,30 @@ import Platform
 /// let file = try await download.value
 /// ```
 ///
-/// What has come lies beside the target, in a `.part` file with a journal. When the same download is started again, after
-/// a pause, an error, a crash or `kill -9`, it goes on from there, as soon as the server has confirmed by a strong
-/// validator that the content is still the same. The target itself appears at once and whole.
+/// Received bytes are kept beside the target, in a `.part` file with a journal. When the same download is started again
+/// after a pause, an error, a crash or `kill -9`, it continues with the missing bytes, once the server has confirmed by
+/// a strong validator that the content is unchanged. The target itself appears only when it is complete.
 ///
-/// It goes on when this value is let go of; a paused one, which nobody could resume any more, ends and keeps its progress.
+/// Releasing the handle does not stop a running download. A paused one ends then and keeps its progress.
 public final class Download: Sendable {
-    /// What a download does.
+    /// The state of a download.
     public enum State: String, Hashable, Sendable {
-        /// It goes on, or is about to.
+        /// It is running, or about to run.
         case running
-        /// It stands still until ``Download/resume()``.
+        /// It is suspended until ``Download/resume()``.
         case paused
-        /// The file is there.
+        /// The file is complete.
         case finished
-        /// It ended with an error; what is there is kept where it can be gone on with.
+        /// It failed. Received bytes are kept if the download can be resumed.
         case failed
         /// It was cancelled.
         case cancelled
     }
 
-    /// The URL it was asked for.
+    /// The requested URL.
     public let url: String
 
-    /// Names the download among all calls of the process.
+    /// A name that is unique among the calls of the process.
     public var key: String { call.key }
 
     private let control: DownloadControl
@@ -41,8 +41,8 @@ public final class Download: Sendable {
     private let call: Call
 
     /// - Parameters:
-    ///   - call: the call that the download is; its cancellation ends it and keeps what has come.
-    ///   - end: told of the end, before those who wait are.
+    ///   - call: The call of the download. Cancelling it ends the download and keeps the received bytes.
+    ///   - end: Called with the result, before any waiter gets it.
     init(
         _ order: DownloadOrder, _ call: Call,
         _ end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
@@ -66,16 +66,16 @@ public final class Download: Sendable {
         if control.wish == .pause { control.set(.cancel(keepsProgress: true)) }
     }
 
-    // MARK: Looking
+    // MARK: State
 
-    /// How far it is, from now on: the current value first, then changes, last the final value. It ends with the download,
-    /// however that ends. Any number of readers.
+    /// The progress from now on: the current value, then changes, and at last the final value. The sequence ends with
+    /// the download. Any number of tasks may read it.
     public var progress: DownloadProgressUpdates { DownloadProgressUpdates(source: board) }
 
-    /// How far it is now.
+    /// The progress now.
     public var currentProgress: DownloadProgress { board.current }
 
-    /// What it does now.
+    /// The state now.
     public var state: State {
         switch outcome.result {
         case .success: .finished
@@ -84,15 +84,15 @@ public final class Download: Sendable {
         }
     }
 
-    /// Whether what has come could be gone on with later: `false` for other methods than GET, and for servers without
-    /// ranges or without a strong validator. `true` until the server has answered a GET.
+    /// Whether a later download could continue with the received bytes: `false` for other methods than GET, and for
+    /// servers without ranges or without a strong validator. `true` until the server has answered a GET.
     public var isResumable: Bool { control.isInterruptible }
 
-    /// The file, once it is there. Any number of tasks may wait for it; it goes on when one of them is cancelled.
+    /// The complete file. Any number of tasks may wait for it; cancelling one of them does not stop the download.
     ///
-    /// - Throws: ``NetworkError``: ``NetworkError/Kind/httpStatus`` for any status but those that bring content,
+    /// - Throws: ``NetworkError``: ``NetworkError/Kind/httpStatus`` for a status without content to save,
     ///   ``NetworkError/Kind/storage``, ``NetworkError/Kind/integrity``, ``NetworkError/Kind/cancelled`` after
-    ///   ``cancel(keepingProgress:)``, and what else a request ends with. `CancellationError` when the current task was
+    ///   ``cancel(keepingProgress:)``, and any other error of a request. `CancellationError` if the current task is
     ///   cancelled.
     public var value: DownloadedFile {
         get async throws {
@@ -100,22 +100,22 @@ public final class Download: Sendable {
         }
     }
 
-    // MARK: Steering
+    // MARK: Control
 
-    /// Holds it. Where it can be gone on with later its connections are closed and the journal is written; else the
-    /// connection is kept and nothing is read from it, for as long as the server puts up with that.
+    /// Pauses the download. If it is resumable, its connections are closed and the journal is written. Otherwise its
+    /// connection stays open without being read, for as long as the server tolerates that.
     public func pause() { control.set(.pause) }
 
-    /// Lets it go on.
+    /// Resumes the download.
     public func resume() { control.set(.run) }
 
-    /// Ends it with ``NetworkError/Kind/cancelled``. Once it is over this does nothing.
+    /// Ends the download with ``NetworkError/Kind/cancelled``. Has no effect once it has ended.
     ///
-    /// - Parameter keepingProgress: whether what has come stays beside the target, for a later download of the same URL
-    ///   to the same place. Default `false`: it is removed.
+    /// - Parameter keepingProgress: Whether received bytes are kept beside the target, for a later download of the same
+    ///   URL to the same path. Default `false`: they are removed.
     public func cancel(keepingProgress: Bool = false) { control.set(.cancel(keepsProgress: keepingProgress)) }
 
-    // MARK: Inside
+    // MARK: Internal
 
     private static func run(
         _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,

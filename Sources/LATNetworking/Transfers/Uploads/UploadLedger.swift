@@ -1,13 +1,13 @@
 import CurlTransport
 import Platform
 
-/// Keeps count of an upload: what was read of which file, and what that makes of the whole. A value, no I/O.
+/// Counts the bytes of an upload, for each file and in all. A value without I/O.
 struct UploadLedger: Sendable {
     private struct Entry {
         let name: String
         let fileName: String?
         let total: Int64?
-        /// Where the reader is in the present round; below ``completed`` when the file is sent again.
+        /// The reader's offset in the present pass; below `completed` while the file is sent again.
         var position: Int64 = 0
         var completed: Int64 = 0
         var hasBegun = false
@@ -17,25 +17,25 @@ struct UploadLedger: Sendable {
     private var entries: [Entry]
     private var hasSucceeded: Bool?
     private var rate = RateMeter()
-    /// How many bytes the rate has taken in.
+    /// The number of bytes that the rate includes.
     private var metered: Int64 = 0
-    /// What the system takes into its buffers first says nothing of the network.
+    /// The first bytes only fill the system's buffers and say nothing about the network.
     private static let warmUp = Duration.milliseconds(200)
-    /// Parts are sent one after the other: what stands before this one has been sent.
+    /// The file being sent. Parts are sent in order, so all files before it have been sent.
     private var current = 0
 
     init(_ files: [UploadItem]) {
         entries = files.map { Entry(name: $0.name, fileName: $0.fileName, total: $0.total) }
     }
 
-    /// Takes in what happened to a file, at a time from the upload's start. After the end nothing counts.
+    /// Records an event of a file, at a time since the upload's start. Ignored after the end.
     mutating func note(_ event: BodyEvent, of index: Int, at time: Duration) {
         guard hasSucceeded == nil, entries.indices.contains(index) else { return }
         switch event {
         case .read(let count):
             entries[index].hasBegun = true
             entries[index].position += Int64(count)
-            // A sealed file is a little longer than the file.
+            // A sealed file is slightly longer than the original.
             let position = min(entries[index].position, entries[index].total ?? .max)
             entries[index].completed = max(entries[index].completed, position)
             current = max(current, index)
@@ -52,7 +52,7 @@ struct UploadLedger: Sendable {
         }
     }
 
-    /// The upload is over.
+    /// Records the end of the upload.
     mutating func finish(isSuccess: Bool) {
         if hasSucceeded == nil { hasSucceeded = isSuccess }
     }
@@ -77,7 +77,7 @@ struct UploadLedger: Sendable {
     private func file(_ index: Int) -> UploadProgress.File {
         let entry = entries[index]
         let isSent = entry.hasEnded || index < current || (entry.hasBegun && entry.completed == entry.total)
-        // An answer from elsewhere (a fixture, a stand-in transport) came without a byte read.
+        // A response from elsewhere (a fixture, a stand-in transport) may arrive without a byte read.
         let completed = hasSucceeded == true ? entry.total ?? entry.completed : entry.completed
         let state: UploadProgress.State =
             switch hasSucceeded {

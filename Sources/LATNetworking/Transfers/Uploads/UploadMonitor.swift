@@ -5,11 +5,11 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Where the engine's thread writes what it has read, and readers of the progress wait for news.
+/// Collects what the engine's thread reads of an upload, and wakes the readers of its progress.
 final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
-        /// Counts the changes.
+        /// The number of changes.
         var version = 0
         var isOver = false
         var waiters: [Waiter<Void>] = []
@@ -26,16 +26,16 @@ final class UploadMonitor: Sendable {
 
     init(_ items: [UploadItem]) { state = Mutex(State(ledger: UploadLedger(items))) }
 
-    /// The files of a multipart body; plain fields do not count.
+    /// Monitors the files of a multipart body, without its plain fields.
     convenience init(_ parts: [UploadFile]) { self.init(parts.filter { $0.fileName != nil }.map { UploadItem($0) }) }
 
-    /// What the call tells of the bytes it reads.
+    /// Receives the call's reports of the bytes that it reads.
     var handler: BodyHandler { { [self] event, file in note(event, of: file ?? 0) } }
 
-    /// How far the upload is, and after how many changes.
+    /// The progress, and the number of changes up to it.
     var snapshot: (progress: UploadProgress, version: Int) { state.withLock { ($0.ledger.progress, $0.version) } }
 
-    /// Nothing that is read counts from here on.
+    /// Ends the upload. Later events are ignored.
     func finish(isSuccess: Bool) {
         let waiters = state.withLock { state in
             state.ledger.finish(isSuccess: isSuccess)
@@ -57,7 +57,7 @@ final class UploadMonitor: Sendable {
         for waiter in waiters { waiter.end(.success(())) }
     }
 
-    /// Returns when there was a change after a version, or the current task is cancelled.
+    /// Returns when there is a change after a version, or the current task is cancelled.
     func change(after version: Int) async {
         let waiter = Waiter<Void>()
         let waits = state.withLock { state in
@@ -69,30 +69,30 @@ final class UploadMonitor: Sendable {
     }
 }
 
-/// The progress of an upload as it goes on, ending with the element that is final.
+/// The progress of an upload from now on, ending with the final value.
 ///
-/// The first element comes at once. After it there are at most twenty in a second, each the newest: a slow reader
-/// misses some, but never the last. Any number of loops may read, each from where the upload is then.
+/// The first element is the current value. Later ones follow at most twenty times a second. A slow reader misses
+/// intermediate values, but never the last. Any number of tasks may iterate the sequence.
 public struct UploadUpdates: AsyncSequence, Sendable {
-    /// How far the upload is.
+    /// The progress of the upload.
     public typealias Element = UploadProgress
 
     let monitor: UploadMonitor
 
-    /// Starts reading.
+    /// Creates an iterator that begins with the current value.
     public func makeAsyncIterator() -> Iterator { Iterator(monitor: monitor) }
 
-    /// Gives one element after the other.
+    /// Returns one value after the other.
     public struct Iterator: AsyncIteratorProtocol {
         let monitor: UploadMonitor
         private var last: (progress: UploadProgress, version: Int, time: ContinuousClock.Instant)?
 
         init(monitor: UploadMonitor) { self.monitor = monitor }
 
-        /// What a person sees as motion.
+        /// Twenty values a second are enough to look continuous.
         private static let interval = Duration.milliseconds(50)
 
-        /// The next element; `nil` after the final one, and when the current task is cancelled.
+        /// The next value; `nil` after the final one, and if the current task is cancelled.
         public mutating func next() async -> UploadProgress? {
             if let last, last.progress.isFinal { return nil }
             while !Task.isCancelled {
@@ -122,7 +122,7 @@ extension UploadItem {
         self.init(name: file.name, fileName: file.fileName, total: total)
     }
 
-    /// A body that is one file.
+    /// Describes a body that is one file.
     init(_ body: HTTPBody) {
         self.init(name: "", fileName: nil, total: nil)
         switch body.content {
@@ -135,7 +135,7 @@ extension UploadItem {
         }
     }
 
-    /// `nil` for what is no file; sending it fails then, with the reason.
+    /// `nil` for what is not a file. Sending it fails with the reason.
     private static func size(ofFileAt path: String) -> Int64? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }

@@ -1,4 +1,4 @@
-/// How far an upload is: the whole and each of its files.
+/// The progress of an upload, in total and for each file.
 ///
 /// ```swift
 /// for await progress in upload.progress {
@@ -7,35 +7,35 @@
 /// }
 /// ```
 ///
-/// What is counted is content of the files, in bytes handed to the connection; fields and framing are not. The numbers
-/// never go down, also when a file has to be sent again after a redirect or on a fresh connection.
+/// It counts the content of the files, in bytes passed to the connection, without form fields and framing. The numbers
+/// never decrease, even if a file has to be sent again after a redirect or on another connection.
 public struct UploadProgress: Hashable, Sendable {
-    /// Where an upload, or a file of it, stands.
+    /// The state of an upload or of one of its files.
     public enum State: String, Hashable, Sendable, CaseIterable {
-        /// Nothing of it was sent yet.
+        /// Nothing has been sent yet.
         case waiting
-        /// It is being sent. The whole stays so until the server has answered.
+        /// It is being sent. The whole upload stays in this state until the server has responded.
         case uploading
-        /// Of a file: all of it was sent. Of the whole: the server has answered with success.
+        /// For a file: all of it has been sent. For the upload: the server has responded with success.
         case done
-        /// The upload failed or was cancelled. The files of one request have one answer, so that all of them failed.
+        /// The upload failed or was cancelled. All files of a request have the same response, so all of them failed.
         case failed
     }
 
-    /// How far one file is.
+    /// The progress of one file.
     public struct File: Hashable, Sendable {
         /// The name of the form field; empty for a file that is the whole body.
         public let name: String
-        /// The file name told to the server, or that of the path; `nil` for data without a name.
+        /// The file name sent to the server, or that of the path; `nil` for data without a name.
         public let fileName: String?
-        /// Where it stands.
+        /// The state of the file.
         public let state: State
-        /// The bytes sent.
+        /// The number of bytes sent.
         public let completed: Int64
-        /// All bytes; `nil` for a stream of unknown length, until it is over.
+        /// The size in bytes; `nil` for a stream of unknown length, until it has ended.
         public let total: Int64?
 
-        /// Makes a value, for stand-ins and tests.
+        /// Creates a value, for stand-ins and tests.
         public init(name: String, fileName: String?, state: State, completed: Int64, total: Int64?) {
             self.name = name
             self.fileName = fileName
@@ -44,23 +44,23 @@ public struct UploadProgress: Hashable, Sendable {
             self.total = total
         }
 
-        /// The share that was sent, from 0 to 1; `nil` while the total is unknown.
+        /// The completed share, from 0 to 1; `nil` while the total is unknown.
         public var fraction: Double? { UploadProgress.fraction(completed, total, isDone: state == .done) }
     }
 
-    /// Where the whole stands.
+    /// The state of the upload.
     public let state: State
-    /// The bytes sent, of all files together.
+    /// The number of bytes sent of all files.
     public let completed: Int64
-    /// All bytes of all files; `nil` while that of one is unknown.
+    /// The size of all files in bytes; `nil` while that of one is unknown.
     public let total: Int64?
-    /// The files in the order in which they are sent. Plain form fields are not among them.
+    /// The files in the order in which they are sent, without plain form fields.
     public let files: [File]
-    /// The speed, smoothed over about three seconds; `nil` in the first moments, when what the system takes into its
-    /// buffers says nothing of the network, and when the upload is over.
+    /// The bytes sent per second, smoothed over about three seconds; `nil` at the beginning, when bytes only fill the
+    /// system's buffers, and after the end.
     public let bytesPerSecond: Double?
 
-    /// Makes a value, for stand-ins and tests.
+    /// Creates a value, for stand-ins and tests.
     public init(state: State, completed: Int64, total: Int64?, files: [File], bytesPerSecond: Double? = nil) {
         self.state = state
         self.completed = completed
@@ -69,19 +69,18 @@ public struct UploadProgress: Hashable, Sendable {
         self.bytesPerSecond = bytesPerSecond
     }
 
-    /// The share that was sent, from 0 to 1; `nil` while the total is unknown.
+    /// The completed share, from 0 to 1; `nil` while the total is unknown.
     public var fraction: Double? { Self.fraction(completed, total, isDone: state == .done) }
 
-    /// How long the rest takes at the present speed; `nil` while speed or total are unknown, and when the upload is
-    /// over.
+    /// The estimated time to the end at the present rate; `nil` while either number is unknown, and after the end.
     public var estimatedTimeRemaining: Duration? {
         guard let total, let bytesPerSecond, bytesPerSecond > 0 else { return nil }
         let seconds = Double(max(0, total - completed)) / bytesPerSecond
-        // A standstill is no estimate: more than a year cannot be meant.
+        // More than a year means a standstill, which gives no estimate.
         return seconds < 31_536_000 ? .seconds(seconds) : nil
     }
 
-    /// Whether nothing comes after this.
+    /// Whether this is the final progress.
     public var isFinal: Bool { state == .done || state == .failed }
 
     static func fraction(_ completed: Int64, _ total: Int64?, isDone: Bool) -> Double? {
@@ -91,7 +90,7 @@ public struct UploadProgress: Hashable, Sendable {
 }
 
 extension UploadProgress: CustomStringConvertible {
-    /// Percentage and bytes, as in `61 %, 2440000 of 4000000 bytes`, or what else is known.
+    /// Percentage and bytes, as in `61 %, 2440000 of 4000000 bytes`. Without a total only the bytes, or the state.
     public var description: String {
         switch state {
         case .waiting: return "waiting"

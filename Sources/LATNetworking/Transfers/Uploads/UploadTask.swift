@@ -1,7 +1,7 @@
 public import HTTPCore
 import Synchronization
 
-/// An upload under way: tells how far it is, gives its answer, and is held or cancelled.
+/// The handle of an upload, with its progress and response, to suspend, resume or cancel it.
 ///
 /// ```swift
 /// let upload = manager.upload(url, files: [UploadFile(name: "doc", path: "/tmp/report.pdf")])
@@ -9,15 +9,15 @@ import Synchronization
 /// let response = try await upload.value
 /// ```
 ///
-/// The upload goes on when the task is let go of.
+/// Releasing the handle does not stop the upload.
 public final class UploadTask<Value: Sendable>: Sendable {
     private let call: RequestTask
     private let monitor: UploadMonitor
     private let outcome: Outcome<Value>
 
-    /// Starts an upload whose parts are metered by the monitor.
+    /// Starts an upload that the monitor measures.
     ///
-    /// - Parameter start: starts the call and says how it ended.
+    /// - Parameter start: Starts the call and reports its result.
     init(
         _ monitor: UploadMonitor,
         _ start: (_ end: @escaping @Sendable (Result<Value, NetworkError>) -> Void) -> RequestTask
@@ -31,32 +31,31 @@ public final class UploadTask<Value: Sendable>: Sendable {
         }
     }
 
-    /// Names the upload among all calls of the process.
+    /// A name that is unique among the calls of the process.
     public var key: String { call.key }
 
-    /// How far the upload is, as it goes on. The sequence ends with the upload.
+    /// The progress of the upload from now on. The sequence ends with the upload.
     public var progress: UploadUpdates { UploadUpdates(monitor: monitor) }
 
-    /// How far the upload is now.
+    /// The progress of the upload now.
     public var currentProgress: UploadProgress { monitor.snapshot.progress }
 
-    /// The answer, once it is there. Any number of tasks may wait for it; the upload goes on when one of them is
-    /// cancelled.
+    /// The response. Any number of tasks may wait for it; cancelling one of them does not stop the upload.
     ///
-    /// - Throws: ``NetworkError``; of kind ``NetworkError/Kind/requestBody`` for a file that is missing, cannot be read
-    ///   or is a directory (then nothing was sent), or that changes its size while it is sent;
-    ///   ``NetworkError/Kind/cancelled`` after ``cancel()``. `CancellationError` when the current task was cancelled.
+    /// - Throws: ``NetworkError``: ``NetworkError/Kind/requestBody`` for a file that is missing, unreadable or a
+    ///   directory (before anything is sent), or whose size changes while it is sent; ``NetworkError/Kind/cancelled``
+    ///   after ``cancel()``; and any other error of a request. `CancellationError` if the current task is cancelled.
     public var value: Value {
         get async throws { try await outcome.value() }
     }
 
-    /// Ends the upload and closes its transfer, wherever it is. Once it is over this does nothing.
+    /// Ends the upload and its transfer. Has no effect once the upload has ended.
     public func cancel() { call.cancel() }
 
-    /// Holds the upload: what runs stands still with its connection, what waits does not start.
+    /// Suspends the upload: a running transfer keeps its connection but stands still, a waiting one does not start.
     public func suspend() { call.suspend() }
 
-    /// Lets a suspended upload go on.
+    /// Resumes the upload.
     public func resume() { call.resume() }
 
     /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``.
@@ -64,7 +63,7 @@ public final class UploadTask<Value: Sendable>: Sendable {
 }
 
 extension CentralRequestManager {
-    /// Uploads files as parts of one `multipart/form-data` body (RFC 7578), and tells how far each is.
+    /// Uploads files as parts of one `multipart/form-data` body (RFC 7578), and reports the progress of each.
     ///
     /// ```swift
     /// let upload = manager.upload(url, files: [
@@ -73,41 +72,41 @@ extension CentralRequestManager {
     /// let response = try await upload.value
     /// ```
     ///
-    /// Starts at once. Files are read while they are sent, in constant memory.
+    /// The upload starts at once. Files are read while they are sent, in constant memory.
     ///
     /// - Parameters:
-    ///   - url: an absolute URL, or a path for the base URL.
-    ///   - method: `POST`, `PUT`, `PATCH` or another that carries a body. Default `POST`.
-    ///   - files: the parts, in the order in which they are sent.
-    ///   - parameters: form fields, sent before the files. Default none.
-    ///   - timeout: the longest time from the start of the transfer to the answer; `nil`, the default, for none: the
-    ///   idle timeout ends an upload that stands still.
-    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    ///   - url: An absolute URL, or a path below the base URL.
+    ///   - method: `POST`, `PUT`, `PATCH` or another method with a body. Default `POST`.
+    ///   - files: The parts, in the order in which they are sent.
+    ///   - parameters: Form fields, sent before the files. Default none.
+    ///   - timeout: The maximum time from the start of the transfer to the response. Default `nil`: only the idle
+    ///     timeout applies.
+    ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult
     public func upload(
         _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
-        // An empty form is a form too.
+        // A form without fields and files is still a form.
         let parts = CallParts(
             parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
             timeout: timeout ?? UploadLimits.timeout)
         return upload(method, url, headers, parts, UploadMonitor(files))
     }
 
-    /// Uploads one body as it is: a file, data or a stream.
+    /// Uploads one body: a file, data or a stream.
     ///
     /// ```swift
     /// let upload = manager.upload(url, body: .file("/tmp/report.pdf"))
     /// ```
     ///
     /// - Parameters:
-    ///   - url: an absolute URL, or a path for the base URL.
-    ///   - method: `PUT`, `POST`, `PATCH` or another that carries a body. Default `PUT`.
-    ///   - body: what is sent. Parts (`.multipart`) are told one by one, anything else as one file.
-    ///   - parameters: for the query. Default none.
-    ///   - timeout: as of ``upload(_:method:files:parameters:timeout:headers:)``.
-    ///   - headers: laid over the manager's; `nil` values remove. Default none.
+    ///   - url: An absolute URL, or a path below the base URL.
+    ///   - method: `PUT`, `POST`, `PATCH` or another method with a body. Default `PUT`.
+    ///   - body: The content. The progress of a `.multipart` body has its parts, that of any other body one file.
+    ///   - parameters: Parameters of the query. Default none.
+    ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)``.
+    ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult
     public func upload(
         _ url: String, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
@@ -139,7 +138,7 @@ extension CentralRequestManager {
 }
 
 extension EntityRequest {
-    /// Sends the entity's request and tells how far each of its files is.
+    /// Sends the entity's request and reports the progress of each of its files.
     ///
     /// ```swift
     /// let upload = SavePhotos(album: 7, files: photos).upload()
@@ -147,7 +146,7 @@ extension EntityRequest {
     /// let reply = try await upload.value
     /// ```
     ///
-    /// A timeout of the call, the entity or its rows counts; without any there is none but the idle timeout.
+    /// A timeout of the call, the entity or its rows applies. Without one there is only the idle timeout.
     @discardableResult
     public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
         let call = call
@@ -166,6 +165,6 @@ extension EntityRequest {
 }
 
 enum UploadLimits {
-    /// In place of no timeout, which a request cannot ask for: 23 days, the most that milliseconds in 31 bits hold.
+    /// Stands for no timeout, which a request cannot express: 23 days, nearly the maximum of milliseconds in 31 bits.
     static let timeout = Duration.seconds(2_000_000)
 }

@@ -1,17 +1,16 @@
 import HTTPCore
 import ResponseCache
 
-/// What a download asks of the server.
+/// What a download requests from the server.
 enum ContentAsk: Hashable, Sendable {
-    /// Everything, without `Range`.
+    /// The whole content, without `Range`.
     case whole
-    /// `bytes=0-`: everything, and whether the server has ranges.
+    /// `bytes=0-`: the whole content, to see whether the server supports ranges.
     case probe
-    /// A part, under the condition that the content is still the same: `Range` with `If-Range`. Without an end it
-    /// goes to the last byte.
+    /// A part, if the content is unchanged: `Range` with `If-Range`. Without an end it extends to the last byte.
     case part(from: Int64, end: Int64?, ContentValidator)
 
-    /// Puts `Range` and `If-Range` into a request (RFC 9110 §14.2, §13.1.5).
+    /// Adds `Range` and `If-Range` to a request (RFC 9110 §14.2, §13.1.5).
     func apply(to headers: inout HTTPHeaders) {
         switch self {
         case .whole: break
@@ -23,55 +22,55 @@ enum ContentAsk: Hashable, Sendable {
     }
 }
 
-/// The content that an answer brings.
+/// The content that a response carries.
 struct ContentAnswer: Hashable, Sendable {
-    /// Where its first byte belongs.
+    /// The offset of its first byte.
     var start: Int64
-    /// Where it ends; `nil` when the server does not say.
+    /// The offset after its last byte; `nil` if the server does not say.
     var end: Int64?
-    /// The size of the whole; `nil` when the server does not say.
+    /// The size of the whole content; `nil` if the server does not say.
     var total: Int64?
-    /// The version it belongs to.
+    /// The validator of its version.
     var validator: ContentValidator?
-    /// Whether it is a part (206), which shows that the server has ranges.
+    /// Whether it is a part (206), which shows that the server supports ranges.
     var isPart: Bool
     /// Whether the server says that it has no ranges (`Accept-Ranges: none`, RFC 9110 §14.3).
     var deniesRanges: Bool
-    /// Whether it belongs to another version than what is there, which is worth nothing then.
+    /// Whether it is of another version than the received bytes, which are useless then.
     var voidsRest: Bool
 }
 
-/// What an answer means for a download: a function of question, answer and what is known, no I/O.
+/// Decides what a response means for a download, from the request, the response and what is known. No I/O.
 enum AnswerRule {
-    /// What is to be done.
+    /// What the download has to do.
     enum Verdict: Hashable {
-        /// Take the body.
+        /// Read the body.
         case content(ContentAnswer)
-        /// All bytes are here already; so many are all.
+        /// Nothing: all bytes have been received, and this is their number.
         case complete(total: Int64)
-        /// What is here is worth nothing, or cannot be gone on with: ask for the whole.
+        /// Discard the received bytes and request the whole content.
         case startOver(Reason)
-        /// The status is no success.
+        /// Fail, because the status is not a success.
         case refused
-        /// The answer cannot be used, and asking again would not help.
+        /// Fail, because the response is unusable and would be so again.
         case unusable(String)
     }
 
-    /// Why a download starts over.
+    /// The reason to start over.
     enum Reason: Hashable {
         /// The server has another version now.
         case changed
-        /// The server's parts are not what was asked for, so none are asked for any more.
+        /// The server's parts are not what was requested, so no more parts are requested.
         case wrongRange(String)
-        /// The server refuses the range (416).
+        /// The server rejects the range (416).
         case refusedRange
     }
 
-    /// What is known before the answer.
+    /// What is known before the response.
     struct Known: Hashable {
         var validator: ContentValidator?
         var total: Int64?
-        /// How many bytes from the start are there without a hole, when these are all that are there.
+        /// The number of received bytes, if they form one range from the start.
         var contiguous: Int64?
     }
 
@@ -87,13 +86,13 @@ enum AnswerRule {
     // MARK: 200
 
     private static func whole(_ headers: HTTPHeaders, _ ask: ContentAsk, _ known: Known) -> Verdict {
-        // With a transfer coding Content-Length does not count (RFC 9112 §6.3).
+        // With a transfer coding, Content-Length is ignored (RFC 9112 §6.3).
         let isCoded = headers.contains("Transfer-Encoding")
         let length = isCoded ? nil : headers["Content-Length"].flatMap(ContentRange.number)
         let validator = ContentValidator(headers)
         var voidsRest = true
         if case .part(_, _, let expected) = ask {
-            // A server, or one of several, that knows no ranges sends the same content whole: what is here stays good.
+            // A server without ranges sends the whole of the same content: the received bytes stay valid.
             voidsRest = validator != expected || length.map { $0 != known.total ?? $0 } ?? false
         }
         return .content(
@@ -111,7 +110,7 @@ enum AnswerRule {
     private static func part(_ headers: HTTPHeaders, _ ask: ContentAsk, _ known: Known) -> Verdict {
         let asked: (start: Int64, end: Int64?)
         switch ask {
-        case .whole: return .unusable("the server sent a part (206) though the whole was asked for")
+        case .whole: return .unusable("the server sent a part (206) though the whole was requested")
         case .probe: asked = (0, nil)
         case .part(let start, let end, _): asked = (start, end)
         }
@@ -151,7 +150,7 @@ enum AnswerRule {
         guard case .part(let start, _, let validator) = ask else {
             return ask == .probe ? .startOver(.refusedRange) : .refused
         }
-        // Nothing is left to send when what is here is all there is (RFC 9110 §15.5.17).
+        // If all bytes have been received, the range after them is unsatisfiable (RFC 9110 §15.5.17).
         if case .unsatisfied(let total)? = ContentRange(headers["Content-Range"]), total == start,
             known.contiguous == total, known.total ?? total == total, validator.compare(with: headers) != .different
         {

@@ -3,37 +3,36 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// What a download leaves beside its `.part` file, so that it can be gone on with after the process has ended, however it
-/// ended.
+/// The file beside a `.part` file that lets a download be resumed after the process has ended in any way.
 ///
-/// A line with name, version and the SHA-256 of the rest, then a JSON document. What it claims to be done was on the
-/// disk before the claim was.
+/// It has a line with name, version and the SHA-256 of the rest, then a JSON document. Bytes are synchronised to the
+/// disk before the journal lists them.
 struct DownloadJournal: Hashable, Sendable {
-    /// The version of the format. A journal of another one is as good as none.
+    /// The version of the format. A journal of another version is ignored.
     static let version = 1
 
-    /// What is downloaded: its URL, or the name that the app gave it.
+    /// The identity of the content: its URL, or the name that the app gave it.
     var identity: String
-    /// The version of the content.
+    /// The validator of the content's version.
     var validator: ContentValidator?
-    /// The size of the whole, once known.
+    /// The size of the whole content; `nil` while unknown.
     var total: Int64?
-    /// What lies in the `.part` file.
+    /// The ranges that are in the `.part` file.
     var done = ByteRanges()
-    /// The name that the server gave the file, for a target that is a directory.
+    /// The server's name for the file, if the target is a directory.
     var fileName: String?
 
-    /// Why a journal is worth nothing.
+    /// Why a journal cannot be used.
     enum Fault: Error, Hashable {
-        /// It is not what was written: cut off, or changed.
+        /// It was truncated or changed.
         case damaged
-        /// It is of another version.
+        /// It has another format version.
         case foreign(version: String)
     }
 
     private static let title = "LATNetworking-download-journal"
 
-    /// The bytes of the file.
+    /// The content of the file.
     func encoded() throws -> Data {
         var object: [String: JSONValue] = [
             "identity": .string(identity),
@@ -79,8 +78,7 @@ struct DownloadJournal: Hashable, Sendable {
     }
 }
 
-/// A JSON document under a line that says what it is, which version, and its SHA-256, so that half of it is never taken for
-/// the whole.
+/// A JSON document below a line with its title, its version and its SHA-256, so that a truncated document is detected.
 enum SealedText {
     enum Fault: Error, Hashable {
         case damaged
@@ -105,7 +103,7 @@ enum SealedText {
         return document
     }
 
-    /// What stands for the version in the first line.
+    /// The version in the first line.
     static func version(of data: Data) -> String {
         firstLine(of: data).split(separator: " ").dropFirst().first.map(String.init) ?? ""
     }

@@ -1,46 +1,46 @@
 import HTTPCore
 import ResponseCache
 
-/// The course of one download: what is there, who fetches what, and what comes next. A pure state machine: it
-/// neither sends nor writes.
+/// Plans one download: which bytes have been received, which worker fetches which, and what comes next. A pure state
+/// machine that neither sends nor writes.
 ///
-/// Workers are numbers. Each takes a piece, asks for it, claims the place of every chunk before it is written, and says
-/// when it was. A worker without anything left takes half of what the slowest has before it.
+/// Workers are numbers. Each takes a piece, requests it, claims the place of every chunk before writing it, and reports
+/// when it is written. A worker without work takes half of the largest remaining piece.
 struct DownloadPlan: Sendable {
-    /// A piece smaller than this is not divided.
+    /// A smaller piece is not divided.
     static let smallestPiece: Int64 = 512 << 10
-    /// How often a download may start over before it is given up.
+    /// The maximum number of restarts before the download fails.
     static let mostRestarts = 3
 
-    /// The connections wanted.
+    /// The number of connections wanted.
     private(set) var segments: Int
-    /// Whether parts may be asked for: not with a method other than GET, and no more after a server's parts were wrong.
+    /// Whether parts may be requested: only with GET, and not after the server has sent a wrong part.
     private(set) var usesRanges: Bool
-    /// The version that is being fetched.
+    /// The validator of the version that is being fetched.
     private(set) var validator: ContentValidator?
-    /// The size of the whole, once it is known.
+    /// The size of the whole content; `nil` while unknown.
     private(set) var total: Int64?
-    /// The bytes that are written.
+    /// The ranges that have been written.
     private(set) var done: ByteRanges
-    /// How often what was there turned out to be worth nothing.
+    /// The number of times that received bytes had to be discarded.
     private(set) var restarts = 0
     private var pieces: [Int: Piece] = [:]
-    /// Whether a 206 has come, so that several connections make sense.
+    /// Whether a 206 has been received, which makes several connections useful.
     private var hasSeenPart = false
     private var hasDenied = false
 
     private struct Piece {
         let start: Int64
-        /// Where the next chunk goes.
+        /// The offset of the next chunk.
         var position: Int64
-        /// Where it ends; comes nearer when another worker takes some. `nil` until somebody knows.
+        /// The offset after the piece; reduced when another worker takes a part of it. `nil` while unknown.
         var end: Int64?
-        /// Where the server's answer ends, whatever became of the piece.
+        /// The offset after the server's response, whatever the end of the piece.
         var answerEnd: Int64?
-        /// How far the answer has come.
+        /// The offset up to which the response has been received.
         var answerPosition: Int64
 
-        /// For as long as the end is not known the piece is all there is.
+        /// While the end is unknown, the piece extends over everything.
         var range: Range<Int64> { start..<max(start, end ?? .max) }
         var remaining: Int64 { (end ?? .max) - position }
     }
@@ -51,7 +51,7 @@ struct DownloadPlan: Sendable {
         done = ByteRanges()
     }
 
-    /// Goes on where a journal ends.
+    /// Continues from a journal.
     mutating func resume(from journal: DownloadJournal) {
         guard usesRanges, let validator = journal.validator else { return }
         self.validator = validator
@@ -59,21 +59,21 @@ struct DownloadPlan: Sendable {
         done = journal.done
     }
 
-    /// Whether every byte is written.
+    /// Whether every byte has been written.
     var isComplete: Bool { total.map { done.count == $0 } ?? false }
 
-    /// Whether what is written can be gone on with later, by a request for the rest.
+    /// Whether the written bytes can be completed later by requesting the rest.
     var isResumable: Bool { usesRanges && !hasDenied && validator != nil }
 
-    /// How many workers have something to do.
+    /// The number of workers that have work.
     var workerCount: Int {
         guard segments > 1, isResumable, hasSeenPart, let total else { return 1 }
         return Int(max(1, min(Int64(segments), (total - done.count) / Self.smallestPiece)))
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// Takes a piece for a worker; `false` when nothing is left for it.
+    /// Takes a piece for a worker. Returns `false` when nothing is left for it.
     mutating func take(_ worker: Int) -> Bool {
         pieces[worker] = nil
         guard let total else {
@@ -109,7 +109,7 @@ struct DownloadPlan: Sendable {
             answerPosition: range.lowerBound)
     }
 
-    /// What a worker asks for to fetch the rest of its piece.
+    /// The next request of a worker for the rest of its piece.
     func ask(_ worker: Int) -> ContentAsk {
         guard usesRanges, !hasDenied, let piece = pieces[worker] else { return .whole }
         guard let validator, done.count > 0 || hasSeenPart else { return segments > 1 ? .probe : .whole }
@@ -117,9 +117,9 @@ struct DownloadPlan: Sendable {
         return .part(from: piece.position, end: end, validator)
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// What an answer means for a worker's question.
+    /// Decides what the response to a worker's request means.
     func judge(status: Int, headers: HTTPHeaders, to ask: ContentAsk) -> AnswerRule.Verdict {
         let isContiguous = done.ranges.count <= 1 && done.count == done.firstMissing
         return AnswerRule.judge(
@@ -127,7 +127,7 @@ struct DownloadPlan: Sendable {
             .init(validator: validator, total: total, contiguous: isContiguous ? done.count : nil))
     }
 
-    /// Takes in the head of an answer that brings content.
+    /// Records the head of a response that carries content.
     mutating func begin(_ worker: Int, _ answer: ContentAnswer) {
         if answer.voidsRest {
             if validator != nil, done.count > 0 { restarts += 1 }
@@ -142,22 +142,22 @@ struct DownloadPlan: Sendable {
         var current = piece(answer.start..<Int64.max, end: answer.end ?? total)
         current.answerEnd = answer.end
         if answer.isPart, let old = pieces[worker] {
-            // Others may have taken from the end of the piece while the answer was on its way.
+            // Other workers may have taken the end of the piece while the request was in flight.
             current.end = [old.end, answer.end].compactMap { $0 }.min()
         }
         pieces[worker] = current
-        // Alone until now, it leaves the others their share.
+        // The only worker so far gives up the shares of the others.
         if answer.isPart, pieces.count == 1, workerCount > 1, let end = current.end {
             let share = max(Self.smallestPiece, (end - current.position) / Int64(workerCount))
             pieces[worker]?.end = min(end, current.position + share)
         }
     }
 
-    /// The server said that what is here is all.
+    /// Records the total size, after the server said that nothing is missing.
     mutating func complete(total: Int64) { self.total = total }
 
-    /// All that was there is worth nothing; the next question is for the whole, and of one connection: several servers
-    /// that do not agree on their tags would make it start over for ever.
+    /// Discards what was received. The whole content is requested next, on one connection: with several, servers behind
+    /// one name that disagree about the ETag would make the download start over forever.
     mutating func startOver(_ reason: AnswerRule.Reason) {
         restarts += 1
         if reason != .changed { usesRanges = false }
@@ -169,28 +169,28 @@ struct DownloadPlan: Sendable {
         hasSeenPart = false
     }
 
-    /// One of several workers got the whole in place of its part: one connection goes on alone.
+    /// Continues with one connection, after one of several workers got the whole content instead of its part.
     mutating func goOnAlone() {
         segments = 1
         pieces = [:]
     }
 
-    /// Whether the download has started over so often that it makes no sense to go on.
+    /// Whether the download has started over too often to continue.
     var hasRestartedTooOften: Bool { restarts > Self.mostRestarts }
 
     // MARK: Content
 
-    /// Where a chunk goes.
+    /// The place of a chunk.
     struct Claim: Hashable {
-        /// The place of its first byte.
+        /// The offset of its first byte.
         let offset: Int64
-        /// How much of it is wanted; the rest belongs to somebody else.
+        /// The number of its bytes to write. The others belong to another worker.
         let count: Int
-        /// Whether nothing more of this answer is wanted.
+        /// Whether the rest of the response is not needed.
         let isLast: Bool
     }
 
-    /// Gives the place of the next chunk of a worker's answer; `nil` when the answer is longer than the server said.
+    /// Returns the place of a worker's next chunk; `nil` if the response is longer than the server said.
     mutating func claim(_ worker: Int, _ count: Int) -> Claim? {
         guard var piece = pieces[worker] else { return Claim(offset: 0, count: 0, isLast: true) }
         if let answerEnd = piece.answerEnd, piece.answerPosition + Int64(count) > answerEnd { return nil }
@@ -199,23 +199,23 @@ struct DownloadPlan: Sendable {
         let offset = piece.position
         piece.position += wanted
         pieces[worker] = piece
-        // An answer that is read to its announced end leaves its connection usable.
+        // The connection of a response that is read to its announced end can be reused.
         let isLast = piece.remaining <= 0 && piece.answerPosition != piece.answerEnd
         return Claim(offset: offset, count: Int(wanted), isLast: isLast)
     }
 
-    /// A chunk is in the file.
+    /// Records that a chunk was written.
     mutating func write(_ range: Range<Int64>) { done.insert(range) }
 
     /// How a body ended.
     enum End: Hashable {
-        /// As announced, or as far as it was wanted.
+        /// As announced, or as far as it was needed.
         case whole
-        /// So many bytes before what was announced.
+        /// Before the announced end, by this number of bytes.
         case short(missing: Int64)
     }
 
-    /// A worker's body has come to its end.
+    /// Records the end of a worker's body.
     mutating func end(_ worker: Int) -> End {
         guard let piece = pieces[worker] else { return .whole }
         defer { pieces[worker] = nil }
@@ -227,12 +227,12 @@ struct DownloadPlan: Sendable {
         return .short(missing: end - piece.position)
     }
 
-    /// A worker stops; what it has not fetched is free for others.
+    /// Stops a worker. Others may take what it has not fetched.
     mutating func release(_ worker: Int) { pieces[worker] = nil }
 
-    /// All workers have stopped.
+    /// Stops all workers.
     mutating func releaseAll() { pieces = [:] }
 
-    /// Whether somebody else than a worker is at work.
+    /// Whether a worker other than this one is active.
     func hasOthers(than worker: Int) -> Bool { pieces.keys.contains { $0 != worker } }
 }

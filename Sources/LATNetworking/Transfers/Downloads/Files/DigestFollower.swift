@@ -2,12 +2,12 @@ import Cryptography
 import Glibc
 import HTTPCore
 
-/// The digest of a file that is being written, computed as it grows.
+/// The digest of a file, computed while the file is written.
 ///
-/// What comes in order is taken in as it passes; what was there before, or came out of order, is read back from the file,
-/// a little after each chunk, so that hardly anything is left to read at the end.
+/// Chunks in order are hashed as they arrive. Other bytes, from an earlier run or out of order, are read back from the
+/// file, a little after each chunk, so that hardly any are left at the end.
 final class DigestFollower: @unchecked Sendable {
-    // Sendable: used under the lock of the job that owns it.
+    // Sendable: the lock of the owning job guards it.
 
     private var digest: MessageDigest
     private var position: Int64 = 0
@@ -16,9 +16,9 @@ final class DigestFollower: @unchecked Sendable {
 
     init(_ algorithm: MessageDigest.Algorithm) { digest = MessageDigest(algorithm) }
 
-    /// A chunk was written.
+    /// Records a chunk that was written.
     ///
-    /// - Parameter frontier: the first byte of the file that is not there.
+    /// - Parameter frontier: The offset of the first missing byte.
     func note(
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, frontier: Int64, in file: PartFile
     ) throws(NetworkError) {
@@ -29,14 +29,14 @@ final class DigestFollower: @unchecked Sendable {
         if position < frontier { try catchUp(to: min(frontier, position + 4 * Int64(Self.bufferSize)), in: file) }
     }
 
-    /// Reads back what has not been taken in yet.
+    /// Reads back and hashes the bytes that have not been hashed yet.
     func catchUp(to end: Int64, in file: PartFile) throws(NetworkError) {
         if buffer.isEmpty { buffer = [UInt8](repeating: 0, count: Self.bufferSize) }
         while position < end {
             let wanted = Int(min(end - position, Int64(buffer.count)))
             let count = try read(wanted, file)
             guard count > 0 else {
-                throw NetworkError(.storage, message: "\(file.path) became shorter while it was written; start over")
+                throw NetworkError(.storage, message: "\(file.path) became shorter while it was written; start again")
             }
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
             position += Int64(count)
@@ -56,30 +56,30 @@ final class DigestFollower: @unchecked Sendable {
         return try result.get()
     }
 
-    /// Begins again, because the content does.
+    /// Resets the digest, because the content starts over.
     func startOver(_ algorithm: MessageDigest.Algorithm) {
         digest = MessageDigest(algorithm)
         position = 0
     }
 
-    /// The digest of all, as hexadecimal digits.
+    /// The digest of the whole file as hexadecimal digits.
     func finish(_ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
-        // The value can be consumed only by leaving another in its place.
+        // The digest can only be consumed if another one is put in its place.
         var whole = MessageDigest(algorithm)
         swap(&whole, &digest)
         do {
             return MessageDigest.hexadecimal(try whole.finalize())
         } catch {
             throw NetworkError(
-                .unsupported, message: "libcrypto does not offer \(algorithm.rawValue) here; expect a SHA-256 instead",
+                .unsupported, message: "libcrypto does not support \(algorithm.rawValue); expect a SHA-256 instead",
                 underlying: error)
         }
     }
 }
 
-/// The digest of a file that is there.
+/// The digest of an existing file.
 enum FileDigest {
-    /// As hexadecimal digits, in lower case.
+    /// The digest as lowercase hexadecimal digits.
     static func hexadecimal(_ path: String, _ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw DownloadFiles.system("read", path) }
@@ -97,7 +97,7 @@ enum FileDigest {
             return MessageDigest.hexadecimal(try digest.finalize())
         } catch {
             throw NetworkError(
-                .unsupported, message: "libcrypto does not offer \(algorithm.rawValue) here; expect a SHA-256 instead",
+                .unsupported, message: "libcrypto does not support \(algorithm.rawValue); expect a SHA-256 instead",
                 underlying: error)
         }
     }

@@ -3,16 +3,16 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// The small files beside a download, and the errors of all its files, each with what to do next.
+/// Reads and writes the small files beside a download, and makes the errors for all its files, each with the next step.
 enum DownloadFiles {
-    /// The system's last error, met while doing something with a file.
+    /// The error for a failed file operation, from `errno` by default.
     static func system(_ action: String, _ path: String, _ code: Int32 = errno) -> NetworkError {
         NetworkError(
             .storage,
             message: "\(URLText.visible(path)) cannot be \(action): \(SystemError(code: code).text); \(advice(code))")
     }
 
-    /// Writes a file of which only the owner may read: it may hold an address with a secret in it.
+    /// Writes a file that only its owner can read, because it may hold an address with a secret.
     static func write(_ data: Data, to path: String) throws(NetworkError) {
         do throws(SystemError) {
             try AtomicFile.write(data, to: path)
@@ -21,7 +21,7 @@ enum DownloadFiles {
         }
     }
 
-    /// The bytes of a file; `nil` when it is not there, or is larger than anything that is written here.
+    /// The content of a file; `nil` if it is missing, or larger than 16 MiB, which no file written here reaches.
     static func read(_ path: String) -> Data? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size < 16 << 20 else {
@@ -31,29 +31,29 @@ enum DownloadFiles {
     }
 
     static func missingFolder(_ path: String, isFolder: Bool) -> NetworkError {
-        let what = isFolder ? "is no folder" : "does not exist"
+        let what = isFolder ? "is not a folder" : "does not exist"
         return NetworkError(
             .storage,
-            message: "\(URLText.visible(path)), where the download goes, \(what); make it, or name another")
+            message: "\(URLText.visible(path)), the folder of the download, \(what); create it, or name another")
     }
 
     static func notWritable(_ path: String) -> NetworkError {
         NetworkError(
             .storage,
-            message: "nothing can be written into \(URLText.visible(path)); name a folder you may write to")
+            message: "the folder \(URLText.visible(path)) is not writable; name a folder you may write to")
     }
 
     static func notRegular(_ path: String) -> NetworkError {
         NetworkError(
             .storage,
-            message: "\(URLText.visible(path)) is there and no regular file; name another target")
+            message: "\(URLText.visible(path)) exists and is not a regular file; name another target")
     }
 
     static func exists(_ path: String) -> NetworkError {
         NetworkError(
             .storage,
             message:
-                "\(URLText.visible(path)) is there already; remove it, name another target, or let existingFile be "
+                "\(URLText.visible(path)) exists already; remove it, name another target, or set existingFile to "
                 + ".overwrite or .skip")
     }
 
@@ -67,17 +67,17 @@ enum DownloadFiles {
         NetworkError(
             .storage,
             message:
-                "\(needed) bytes are still to come and \(URLText.visible(folder)) has only \(free) free; make room, or "
+                "\(needed) bytes are missing and \(URLText.visible(folder)) has only \(free) free; make room, or "
                 + "name a target elsewhere")
     }
 
     private static func advice(_ code: Int32) -> String {
         switch code {
-        case ENOSPC, EDQUOT: "make room; what is there is kept, and the same download goes on from it"
+        case ENOSPC, EDQUOT: "make room; received bytes are kept, and the same download continues with the rest"
         case EACCES, EPERM, EROFS: "name a folder you may write to"
         case ENAMETOOLONG: "give a shorter name"
-        case EMFILE, ENFILE: "too many files are open; look at ulimit -n"
-        default: "look at the file system"
+        case EMFILE, ENFILE: "too many files are open; check ulimit -n"
+        default: "check the file system"
         }
     }
 }

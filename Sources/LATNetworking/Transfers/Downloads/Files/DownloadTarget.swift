@@ -4,33 +4,32 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// Where a download goes: its folder, its name, and the files beside it while it is not whole.
+/// The place of a download: its folder, its name, and the files beside it while it is incomplete.
 struct DownloadTarget: Sendable {
-    /// The folder the file appears in.
+    /// The folder of the file.
     let folder: String
-    /// The name it gets; `nil` while the server may still choose one.
+    /// The name of the file; `nil` while the server may still choose it.
     let name: String?
-    /// The name to take when the server chooses none.
+    /// The name if the server chooses none.
     let fallbackName: String
-    /// What the caller wrote.
+    /// The path that the caller gave.
     private let given: String
-    /// What is written until it is whole.
+    /// The path of the incomplete file.
     let part: String
-    /// The journal of it.
+    /// The path of the journal.
     let journal: String
 
-    /// Looks at the target before anything is sent.
+    /// Checks the target before anything is sent.
     ///
     /// - Parameters:
-    ///   - path: a file, or a folder, in which the file gets the name that the server or the URL gives it.
-    ///   - identity: what is downloaded; keeps two downloads into one folder apart.
-    /// - Throws: ``NetworkError/Kind/storage`` for a folder that is missing or cannot be written, and for a target that is
-    ///   no regular file.
+    ///   - path: A file, or a folder in which the file gets its name from the server or the URL.
+    ///   - identity: The identity of the content, which keeps two downloads into one folder apart.
+    /// - Throws: ``NetworkError/Kind/storage`` if the folder is missing or not writable, or the target no regular file.
     init(_ path: String, url: String, identity: String) throws(NetworkError) {
         guard !path.isEmpty, !path.utf8.contains(0) else {
-            throw .invalidRequest("the target of a download is \"\(URLText.visible(path))\"; name a file or a folder")
+            throw .invalidRequest("\"\(URLText.visible(path))\" cannot be a download's target; name a file or a folder")
         }
-        // Through a symbolic link, or the rename would replace the link and not the file.
+        // Symbolic links are resolved, because the final rename would otherwise replace the link instead of the file.
         let resolved = Self.resolved(path) ?? path
         var status = stat()
         let exists = stat(resolved, &status) == 0
@@ -54,13 +53,13 @@ struct DownloadTarget: Sendable {
         try Self.check(folder)
     }
 
-    /// The path of the whole file.
+    /// The path of the complete file.
     func path(serverName: String?) -> String { Self.join(folder, name ?? serverName ?? fallbackName) }
 
-    /// The same as the caller wrote it, where the caller named the file.
+    /// The path of the complete file as the caller gave it, if the caller named the file.
     func shownPath(serverName: String?) -> String { name == nil ? path(serverName: serverName) : given }
 
-    /// The bytes that the file system has left for this user.
+    /// The free bytes of the file system for this user; `nil` if unknown.
     var freeSpace: Int64? {
         var system = statvfs()
         guard statvfs(folder, &system) == 0 else { return nil }
@@ -68,7 +67,7 @@ struct DownloadTarget: Sendable {
         return free.overflow ? .max : Int64(clamping: free.partialValue)
     }
 
-    /// What is at a path.
+    /// What exists at a path.
     enum Existing {
         case nothing
         case file(mode: mode_t, size: Int64)
@@ -81,9 +80,9 @@ struct DownloadTarget: Sendable {
         return status.st_mode & S_IFMT == S_IFREG ? .file(mode: status.st_mode, size: Int64(status.st_size)) : .other
     }
 
-    /// Gives the `.part` file its name, at once or not at all.
+    /// Renames the `.part` file to its final name atomically.
     ///
-    /// - Parameter replaces: whether a file of that name may be there.
+    /// - Parameter replaces: Whether an existing file may be replaced.
     func appear(as path: String, replaces: Bool) throws(NetworkError) {
         if !replaces {
             if link(part, path) == 0 {
@@ -91,14 +90,14 @@ struct DownloadTarget: Sendable {
                 return AtomicFile.synchronizeFolder(folder)
             }
             if errno == EEXIST { throw DownloadFiles.exists(path) }
-            // A file system without hard links: the next best.
+            // The file system has no hard links: check first, then rename.
             guard case .nothing = Self.existing(at: path) else { throw DownloadFiles.exists(path) }
         }
-        guard rename(part, path) == 0 else { throw DownloadFiles.system("given its name", path) }
+        guard rename(part, path) == 0 else { throw DownloadFiles.system("created", path) }
         AtomicFile.synchronizeFolder(folder)
     }
 
-    /// Removes what is beside the target.
+    /// Removes the files beside the target.
     func discard() {
         AtomicFile.remove(journal)
         unlink(part)
@@ -113,7 +112,7 @@ struct DownloadTarget: Sendable {
         guard access(folder, W_OK | X_OK) == 0 else { throw DownloadFiles.notWritable(folder) }
     }
 
-    /// A name that has room for `.part.journal.new` behind it.
+    /// A name that leaves room for the suffix `.part.journal.new`.
     private static func stem(_ name: String) -> String {
         let bytes = Array(name.utf8)
         guard bytes.count > 255 - 18 else { return name }
@@ -125,7 +124,7 @@ struct DownloadTarget: Sendable {
         folder.hasSuffix("/") ? folder + name : folder + "/" + name
     }
 
-    /// The path without symbolic links; `nil` when there is nothing yet.
+    /// The path without symbolic links; `nil` if nothing exists there.
     private static func resolved(_ path: String) -> String? {
         guard let text = realpath(path, nil) else { return nil }
         defer { free(text) }
@@ -133,11 +132,11 @@ struct DownloadTarget: Sendable {
     }
 }
 
-/// What is done about a file that has the name of a download already.
+/// Decides about a file that exists at the target.
 enum ExistingFile {
-    /// Whether it is left alone and the download is over.
+    /// Whether the existing file is kept, so that nothing is downloaded.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when it must not be there.
+    /// - Throws: ``NetworkError/Kind/storage`` if the file must not exist.
     static func isKept(at path: String, _ options: DownloadOptions) throws(NetworkError) -> Bool {
         switch (options.existingFile, DownloadTarget.existing(at: path)) {
         case (_, .nothing), (.overwrite, .file): return false

@@ -1,19 +1,19 @@
 import Glibc
 import HTTPCore
 
-/// The file that a download writes into, held by a lock for as long as this value lives.
+/// The file that a download writes to, locked for as long as this value lives.
 ///
-/// The lock (flock(2)) belongs to the open file, so it holds against other downloads of this process and of others, and
-/// ends with the process however that ends.
+/// The lock (flock(2)) belongs to the open file, so it excludes downloads of this process and of others. It ends with
+/// the process, even after a crash.
 final class PartFile: Sendable {
     let path: String
     private let descriptor: Int32
-    /// Its size when it was opened.
+    /// The size when it was opened.
     let size: Int64
 
-    /// Opens the file, makes it when needed, and locks it.
+    /// Opens or creates the file and locks it.
     ///
-    /// - Throws: ``NetworkError/Kind/storage``, also when somebody else has it.
+    /// - Throws: ``NetworkError/Kind/storage``, also when another download has locked it.
     init(path: String, target: String) throws(NetworkError) {
         self.path = path
         while true {
@@ -29,7 +29,7 @@ final class PartFile: Sendable {
                 close(descriptor)
                 throw code == EWOULDBLOCK ? DownloadFiles.inUse(target) : DownloadFiles.system("locked", path, code)
             }
-            // Between opening and locking, whoever had it may have given it its final name, or removed it.
+            // Before this lock, another download may have renamed or removed the file.
             var named = stat()
             if lstat(path, &named) == 0, named.st_ino == status.st_ino, named.st_dev == status.st_dev {
                 self.descriptor = descriptor
@@ -42,10 +42,10 @@ final class PartFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Lets others have it, now and not whenever the last reference goes. Nothing is written after it.
+    /// Releases the lock now instead of with the last reference. Nothing may be written afterwards.
     func unlock() { flock(descriptor, LOCK_UN) }
 
-    /// Writes all of the bytes at a place.
+    /// Writes all bytes at an offset.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(NetworkError) {
         var written = 0
         while written < bytes.count, let base = bytes.baseAddress {
@@ -56,7 +56,7 @@ final class PartFile: Sendable {
         }
     }
 
-    /// Reads bytes at a place, as many as the buffer holds or the file has.
+    /// Reads bytes at an offset, as many as the buffer holds or the file has.
     func read(_ buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(NetworkError) -> Int {
         while true {
             let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(offset))
@@ -66,34 +66,34 @@ final class PartFile: Sendable {
         }
     }
 
-    /// Returns when everything written so far would survive a power cut (fdatasync(2)).
+    /// Returns when everything written so far would survive a power failure (fdatasync(2)).
     func synchronize() throws(NetworkError) {
         while fdatasync(descriptor) != 0 {
             if errno == EINTR { continue }
-            // A file system that has nothing to synchronise says so.
+            // Some file systems do not support synchronisation.
             if errno == EINVAL || errno == ENOSYS { return }
             throw DownloadFiles.system("synchronised", path)
         }
     }
 
-    /// Makes the file this long.
+    /// Sets the length of the file.
     func truncate(to size: Int64) throws(NetworkError) {
-        guard ftruncate(descriptor, off_t(size)) == 0 else { throw DownloadFiles.system("cut", path) }
+        guard ftruncate(descriptor, off_t(size)) == 0 else { throw DownloadFiles.system("truncated", path) }
     }
 
-    /// Takes the space for the whole file now (posix_fallocate(3)), so that it cannot run out later.
+    /// Reserves the space for the whole file (posix_fallocate(3)), so that it cannot run out later.
     func reserve(_ size: Int64) throws(NetworkError) {
         guard size > 0 else { return }
         let code = posix_fallocate(descriptor, 0, off_t(size))
         guard code == 0 || code == EOPNOTSUPP || code == EINVAL else {
-            throw DownloadFiles.system("given its \(size) bytes", path, code)
+            throw DownloadFiles.system("extended to \(size) bytes", path, code)
         }
     }
 
-    /// Gives it the permissions of another file.
+    /// Sets the permissions of the file that this one replaces.
     func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o7777) }
 
-    /// The bytes that the file system has given it already.
+    /// The number of bytes that the file system has allocated.
     var allocatedSize: Int64 {
         var status = stat()
         return fstat(descriptor, &status) == 0 ? Int64(status.st_blocks) * 512 : 0

@@ -2,23 +2,23 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Many downloads: a queue with a limit and priorities, remembered in a folder over restarts of the process.
+/// A queue of downloads with a limit and priorities, saved in a folder to survive restarts of the process.
 ///
 /// ```swift
 /// let manager = try DownloadManager(central, folder: "/var/lib/app/downloads", limit: 3)
-/// // What an earlier process had not finished goes on already.
+/// // Downloads that an earlier process did not finish have started already.
 /// let id = try manager.add("https://example.org/big.iso", to: "/srv/images/", segments: 4, priority: .high)
 /// for await event in manager.events {
 ///     if case .finished(let item, let file) = event { print(item.url, file.path) }
 /// }
 /// ```
 ///
-/// Only what can be asked for again without the app's help is remembered: GET, by URL, path and ``DownloadOptions``; the
-/// hook for new links is the manager's own. Headers given to
-/// ``add(_:to:segments:priority:headers:options:)`` are kept in the folder too, readable for its owner only; put secrets
-/// that change into ``CentralRequestManager/Configuration/headerProvider`` instead.
+/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``DownloadOptions``. The
+/// hook for new links comes from the manager. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
+/// saved too, readable for their owner only. Secrets that change belong in
+/// ``CentralRequestManager/Configuration/headerProvider`` instead.
 ///
-/// When the manager is let go of, its downloads stop and keep their progress; ``close()`` also waits for that.
+/// Releasing the manager stops its downloads and keeps their progress; ``close()`` also waits until they have stopped.
 public final class DownloadManager: Sendable {
     struct State {
         var queue: DownloadQueue
@@ -47,15 +47,15 @@ public final class DownloadManager: Sendable {
     private let refreshURL: LinkRefresh?
     private let hub = EventHub<DownloadEvent>()
 
-    /// Makes a manager, and goes on with what the folder remembers; what was paused stays so.
+    /// Creates a manager and continues the downloads that the folder has records of. Paused ones stay paused.
     ///
     /// - Parameters:
-    ///   - central: sends the requests.
-    ///   - folder: where downloads are remembered; made when needed. It belongs to one manager at a time.
-    ///   - limit: how many downloads run at once. Default 3.
-    ///   - refreshURL: asked for a new URL when one is refused; see ``DownloadOptions/refreshURL``. An option of a single
-    ///     download wins over it until the process ends.
-    /// - Throws: ``NetworkError/Kind/storage`` when the folder cannot be used, or another manager uses it.
+    ///   - central: The manager that sends the requests.
+    ///   - folder: The folder of the records, created if needed. Only one manager at a time can use it.
+    ///   - limit: The maximum number of downloads that run at once. Default 3.
+    ///   - refreshURL: Supplies a new URL when the server refuses one; see ``DownloadOptions/refreshURL``. The option
+    ///     of a single download overrides it until the process ends.
+    /// - Throws: ``NetworkError/Kind/storage`` if the folder cannot be used, or another manager uses it.
     public init(
         _ central: CentralRequestManager, folder: String, limit: Int = 3, refreshURL: LinkRefresh? = nil
     ) throws {
@@ -83,35 +83,35 @@ public final class DownloadManager: Sendable {
         hub.finish()
     }
 
-    /// Files in the folder that are damaged, or of another version of this package. They are left as they are.
+    /// The files in the folder that are damaged, or of another version of this package. They are left unchanged.
     public let unreadableFiles: [String]
 
-    // MARK: Looking
+    // MARK: State
 
     /// All downloads, in the order in which they start.
     public var items: [DownloadItem] {
         state.withLock { state in state.queue.ordered.map { state.withProgress($0) } }
     }
 
-    /// One download; `nil` when there is none of that name.
+    /// A download; `nil` if the manager has none with this identifier.
     public func item(_ id: DownloadItem.ID) -> DownloadItem? {
         state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
     }
 
-    /// What happens from now on. Every reader gets every event; it ends when the manager is let go of.
+    /// The events from now on. Every reader gets every event. The stream ends when the manager is released.
     public var events: AsyncStream<DownloadEvent> { hub.events() }
 
-    /// The progress of a download over all its pauses; it ends when the download is finished or removed. `nil` when there
-    /// is none of that name.
+    /// The progress of a download across its pauses, until the download finishes or is removed; `nil` if the manager
+    /// has none with this identifier.
     public func progress(of id: DownloadItem.ID) -> DownloadProgressUpdates? {
         state.withLock { $0.entries[id] }.map { DownloadProgressUpdates(source: $0.progress) }
     }
 
-    /// The file of a download, once it is there.
+    /// The file of a download, once it is complete.
     ///
-    /// - Throws: what the download failed with, the last time; ``NetworkError/Kind/cancelled`` when it was removed, and
-    ///   ``NetworkError/Kind/unknownName`` when there is none of that name; `CancellationError` when the current
-    ///   task was cancelled.
+    /// - Throws: The last error of the download; ``NetworkError/Kind/cancelled`` if it is removed;
+    ///   ``NetworkError/Kind/unknownName`` if there is none with this identifier; `CancellationError` if the current
+    ///   task is cancelled.
     public func value(of id: DownloadItem.ID) async throws -> DownloadedFile {
         guard let entry = state.withLock({ $0.entries[id] }) else {
             throw NetworkError(.unknownName, message: "there is no download \(id) in this manager")
@@ -122,17 +122,17 @@ public final class DownloadManager: Sendable {
         throw CancellationError()
     }
 
-    // MARK: Steering
+    // MARK: Control
 
-    /// How many downloads run at once.
+    /// The maximum number of downloads that run at once.
     public var limit: Int {
         get { state.withLock(\.queue.limit) }
         set { perform(state.withLock { $0.queue.setLimit(newValue) }) }
     }
 
-    /// Adds a download at the end of its priority. It is remembered when this returns.
+    /// Adds a download after those of the same priority, and saves its record.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when it cannot be remembered; it is not added then.
+    /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved. The download is not added then.
     @discardableResult
     public func add(
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
@@ -160,32 +160,32 @@ public final class DownloadManager: Sendable {
         return item.id
     }
 
-    /// Holds a download that waits or runs; its connections are closed. Remembered.
+    /// Pauses a download that waits or runs, closes its connections, and saves the new state.
     public func pause(_ id: DownloadItem.ID) { change(id) { $0.queue.pause(id) } }
 
-    /// Puts a paused or failed download back in line.
+    /// Puts a paused or failed download back into the queue.
     public func resume(_ id: DownloadItem.ID) { change(id) { $0.queue.resume(id) } }
 
-    /// Holds all.
+    /// Pauses all downloads.
     public func pauseAll() {
-        // From the end, so that no place falls to one that is about to be held itself.
+        // In reverse order, so that no waiting download starts only to be paused next.
         for item in items.reversed() { pause(item.id) }
     }
 
-    /// Puts all that are paused or failed back in line.
+    /// Puts all paused and failed downloads back into the queue.
     public func resumeAll() {
         for item in items { resume(item.id) }
     }
 
-    /// Changes the place of a download in the queue. One that runs goes on.
+    /// Changes the priority of a download. A running one continues.
     public func setPriority(_ priority: RequestPriority, of id: DownloadItem.ID) {
         change(id) { $0.queue.setPriority(priority, of: id) }
     }
 
-    /// Takes a download out, whatever it does, and forgets it.
+    /// Removes a download in any state, and its record.
     ///
-    /// - Parameter keepingProgress: whether what has come stays beside its target. Default `false`: it is removed once
-    ///   the download has stopped. A finished file always stays.
+    /// - Parameter keepingProgress: Whether received bytes are kept beside the target. Default `false`: they are
+    ///   removed once the download has stopped. A finished file is always kept.
     public func remove(_ id: DownloadItem.ID, keepingProgress: Bool = false) {
         guard let item = item(id) else { return }
         let (download, entry, actions) = state.withLock { state in
@@ -202,12 +202,12 @@ public final class DownloadManager: Sendable {
         entry.progress.finish(entry.progress.current)
         entry.outcome.finish(
             entry.outcome.current
-                ?? .failure(NetworkError(.cancelled, message: "the download was taken out of its manager")))
+                ?? .failure(NetworkError(.cancelled, message: "the download was removed from its manager")))
         hub.send(.removed(item))
     }
 
-    /// Stops all downloads, keeps their progress and the records, and lets go of the folder, which another manager may
-    /// then use. Whoever waits for a file gets ``NetworkError/Kind/shutDown``. Nothing can be added after it.
+    /// Stops all downloads, keeps their progress and records, and releases the folder for another manager. Tasks that
+    /// wait for a file get ``NetworkError/Kind/shutDown``. Nothing can be added afterwards.
     public func close() async {
         let (downloads, entries) = state.withLock { state in
             state.isClosed = true
@@ -225,9 +225,9 @@ public final class DownloadManager: Sendable {
     }
 
     private static let closed = NetworkError(
-        .shutDown, message: "the download manager was closed; make a new one for its folder")
+        .shutDown, message: "the download manager was closed; create a new one for its folder")
 
-    // MARK: Inside
+    // MARK: Internal
 
     private func change(_ id: DownloadItem.ID, _ change: (inout State) -> DownloadQueue.Actions) {
         let (before, after, actions) = state.withLock { state in
@@ -302,7 +302,7 @@ public final class DownloadManager: Sendable {
             case .failure(let error): .failed(error.message)
             }
         let ended = state.withLock { state -> (DownloadItem, Entry, DownloadQueue.Actions)? in
-            // Taken out in the meantime, it was told of then.
+            // If the download was removed, that has been reported already.
             guard state.downloads[id] === download, let entry = state.entries[id] else { return nil }
             state.downloads[id] = nil
             let actions = state.queue.end(id, outcome)
@@ -322,7 +322,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    /// Removes what an earlier process left of a download that has not run in this one.
+    /// Removes the files that an earlier process left of a download that has not run in this one.
     private static func discard(_ item: DownloadItem, _ options: DownloadOptions) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),

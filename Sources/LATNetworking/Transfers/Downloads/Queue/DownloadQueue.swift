@@ -1,16 +1,16 @@
 import HTTPCore
 
-/// Which downloads run and which wait. A pure state machine: it names what is to be started and stopped.
+/// Decides which downloads run and which wait. A pure state machine that returns what to start and stop.
 struct DownloadQueue: Sendable {
     typealias ID = DownloadItem.ID
 
-    /// What is to be done, in this order.
+    /// What the manager has to do, in this order.
     struct Actions: Hashable {
         var stop: [ID] = []
         var start: [ID] = []
     }
 
-    /// How many run at once.
+    /// The maximum number of downloads that run at once.
     private(set) var limit: Int
     private(set) var items: [ID: DownloadItem] = [:]
 
@@ -40,7 +40,7 @@ struct DownloadQueue: Sendable {
         return settle()
     }
 
-    /// Holds a download; one that is over stays as it is.
+    /// Pauses a download that waits or runs.
     mutating func pause(_ id: ID) -> Actions {
         guard let state = items[id]?.state, state == .waiting || state == .running else { return Actions() }
         items[id]?.state = .paused
@@ -49,7 +49,7 @@ struct DownloadQueue: Sendable {
         return actions
     }
 
-    /// Puts a paused or failed download back in line.
+    /// Puts a paused or failed download back into the queue.
     mutating func resume(_ id: ID) -> Actions {
         switch items[id]?.state {
         case .paused, .failed:
@@ -59,7 +59,7 @@ struct DownloadQueue: Sendable {
         }
     }
 
-    /// A download is over, be it that it was to be held at that moment.
+    /// Records the end of a download, even if it was being paused at that moment.
     mutating func end(_ id: ID, _ state: DownloadItem.State) -> Actions {
         items[id]?.state = state
         return settle()
@@ -72,8 +72,8 @@ struct DownloadQueue: Sendable {
         return actions
     }
 
-    /// Fills the free places. A download that runs is not stopped for one of a higher priority, only for a lower limit;
-    /// then the last in line goes back to waiting.
+    /// Starts and stops downloads by the limit. A running download is stopped only when the limit is lowered, never for
+    /// a higher priority. The last ones in the order then wait again.
     private mutating func settle() -> Actions {
         var actions = Actions()
         for item in ordered.reversed() where running > limit && item.state == .running {

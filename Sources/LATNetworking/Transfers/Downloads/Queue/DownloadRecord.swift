@@ -3,65 +3,64 @@ import Glibc
 public import HTTPCore
 import Platform
 
-/// A download in the hands of a ``DownloadManager``, as it is at one moment.
+/// A download of a ``DownloadManager`` at one moment.
 public struct DownloadItem: Sendable, Identifiable {
-    /// Names the download in its manager, also after the process was started again.
+    /// The identifier of a download in its manager, which stays the same when the process restarts.
     public struct ID: Hashable, Sendable, CustomStringConvertible {
-        /// Counts up in the order of adding.
+        /// Increases in the order of adding.
         let number: UInt64
 
         /// The number.
         public var description: String { "\(number)" }
     }
 
-    /// What a download in a queue does.
+    /// The state of a download in the queue.
     public enum State: Hashable, Sendable {
-        /// It waits for its turn.
+        /// It waits until the limit allows it to start.
         case waiting
-        /// It goes on.
+        /// It is running.
         case running
-        /// It stands still until ``DownloadManager/resume(_:)``.
+        /// It is suspended until ``DownloadManager/resume(_:)``.
         case paused
-        /// It ended with an error, which this tells in a sentence. ``DownloadManager/resume(_:)`` tries again.
+        /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
         case failed(String)
-        /// The file is there. Finished downloads are not remembered over a restart of the process.
+        /// The file is complete. Finished downloads are forgotten when the process restarts.
         case finished
     }
 
-    /// Names it.
+    /// The identifier.
     public let id: ID
-    /// The URL it was added with.
+    /// The URL that it was added with.
     public let url: String
-    /// The file or folder it goes to.
+    /// The target: a file or a folder.
     public let path: String
-    /// Its connections.
+    /// The number of connections.
     public let segments: Int
-    /// Its place in the queue: higher ones start first, of equal ones those that were added first.
+    /// The priority. Downloads of a higher one start first, and those of equal priority in the order of adding.
     public internal(set) var priority: RequestPriority
-    /// What it does.
+    /// The state.
     public internal(set) var state: State
-    /// How far it is.
+    /// The progress.
     public internal(set) var progress: DownloadProgress
 }
 
-/// What happens in a ``DownloadManager``.
+/// An event of a ``DownloadManager``.
 public enum DownloadEvent: Sendable {
-    /// A download was added, or found again after a restart of the process.
+    /// A download was added.
     case added(DownloadItem)
-    /// A download does something else than before. Its progress is told by ``DownloadManager/progress(of:)``.
+    /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
     case changed(DownloadItem)
-    /// A file is there.
+    /// The file of a download is complete.
     case finished(DownloadItem, DownloadedFile)
-    /// A download ended with an error; its item stays, and can be resumed.
+    /// A download failed. Its item stays and can be resumed.
     case failed(DownloadItem, NetworkError)
-    /// A download was taken out.
+    /// A download was removed.
     case removed(DownloadItem)
-    /// Something of the manager's own could not be written or read: its folder no longer tells what a restart needs to
-    /// know. Downloads go on.
+    /// The manager could not write to its folder, which now lacks something for a restart. Downloads continue.
     case trouble(NetworkError)
 }
 
-/// What a manager keeps of a download in its folder, so that a later process can go on with it.
+/// The part of a download that the manager saves in its folder, so that a later process can continue it.
 struct DownloadRecord: Hashable, Sendable {
     static let version = 1
     private static let title = "LATNetworking-download"
@@ -71,7 +70,7 @@ struct DownloadRecord: Hashable, Sendable {
     var path: String
     var segments: Int
     var priority: RequestPriority
-    /// Whether it stands still until somebody resumes it.
+    /// Whether it is paused.
     var isPaused: Bool
     var headers: [[String]]
     var existingFile: ExistingFilePolicy
@@ -79,7 +78,7 @@ struct DownloadRecord: Hashable, Sendable {
     var identity: String?
     var reservesSpace: Bool
 
-    /// The name of its file.
+    /// The name of the record's file.
     var fileName: String { Self.fileName(number) }
 
     static func fileName(_ number: UInt64) -> String { "\(number).download" }
@@ -96,7 +95,7 @@ struct DownloadRecord: Hashable, Sendable {
         return try SealedText.seal(.object(object), title: Self.title, version: Self.version)
     }
 
-    /// `nil` for a file that is damaged or of another version.
+    /// `nil` if the file is damaged or has another format version.
     init?(decoding data: Data) {
         guard let document = try? SealedText.open(data, title: Self.title, version: Self.version),
             let number = document["number"]?.int64, number >= 0, let url = document["url"]?.string,
@@ -139,7 +138,7 @@ struct DownloadRecord: Hashable, Sendable {
         reservesSpace = options.reservesSpace
     }
 
-    /// The options it was added with; the hook for new links is the manager's.
+    /// The options that it was added with. The hook for new links is the manager's.
     func options(_ refresh: LinkRefresh?) -> DownloadOptions {
         var options = DownloadOptions()
         options.existingFile = existingFile
@@ -150,7 +149,7 @@ struct DownloadRecord: Hashable, Sendable {
         return options
     }
 
-    /// The download that it tells of.
+    /// The download of this record.
     var item: DownloadItem {
         DownloadItem(
             id: .init(number: number), url: url, path: path, segments: segments, priority: priority,
@@ -158,20 +157,20 @@ struct DownloadRecord: Hashable, Sendable {
     }
 }
 
-/// The folder in which a manager keeps its records, one file for each download. One process at a time has it.
+/// The folder of a manager's records, with one file for each download. Only one process at a time can use it.
 final class DownloadFolder: Sendable {
     private let path: String
     private let lock: Int32
 
-    /// Makes the folder when needed and locks it.
+    /// Creates the folder if needed, and locks it.
     ///
-    /// - Throws: ``NetworkError/Kind/storage``, also when another manager has it.
+    /// - Throws: ``NetworkError/Kind/storage``, also when another manager has locked it.
     init(_ path: String) throws(NetworkError) {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
             throw NetworkError(
-                .storage, message: "the folder \(URLText.visible(path)) cannot be made: \(error)", underlying: error)
+                .storage, message: "the folder \(URLText.visible(path)) cannot be created: \(error)", underlying: error)
         }
         let name = path + "/.lock"
         let lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -188,10 +187,10 @@ final class DownloadFolder: Sendable {
 
     deinit { close(lock) }
 
-    /// Lets another manager have it, now.
+    /// Releases the lock now, so that another manager can use the folder.
     func unlock() { flock(lock, LOCK_UN) }
 
-    /// The records, oldest first, and the names of files that tell nothing.
+    /// Reads all records, oldest first, and the names of unreadable files.
     func load() -> (records: [DownloadRecord], unreadable: [String]) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
         var records: [DownloadRecord] = []
@@ -214,7 +213,7 @@ final class DownloadFolder: Sendable {
         } catch let error as NetworkError {
             throw error
         } catch {
-            throw NetworkError(.storage, message: "a download cannot be put into words: \(error)", underlying: error)
+            throw NetworkError(.storage, message: "a download's record cannot be encoded: \(error)", underlying: error)
         }
     }
 

@@ -2,12 +2,11 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Writes the journal now and then, while the transfer goes on: first what is in the file is synchronised, then the
-/// journal claims it.
+/// Writes the journal from time to time during a transfer, each time after synchronising the file.
 ///
-/// A hundredth of the whole may be unclaimed before a journal is due, and no more than two hundredths ever are: the
-/// transfer waits for a disk that is slower than that. So a process that is killed fetches at most that, and what was on
-/// its way, a second time.
+/// A journal is written when a hundredth of the content is not listed yet. The transfer waits for a slow disk, so that
+/// never more than two hundredths are unlisted. A process that is killed therefore receives at most that, and what was
+/// in flight, a second time.
 final class Checkpoints: Sendable {
     private struct State {
         var unclaimed: Int64 = 0
@@ -21,22 +20,22 @@ final class Checkpoints: Sendable {
     private let path: String
     private let journal: @Sendable () -> DownloadJournal?
 
-    /// - Parameter journal: what may be claimed at the moment; `nil` for nothing.
+    /// - Parameter journal: Makes the journal to write now; `nil` for none.
     init(file: PartFile, path: String, journal: @escaping @Sendable () -> DownloadJournal?) {
         self.file = file
         self.path = path
         self.journal = journal
     }
 
-    /// How many bytes are written from one journal to the next.
+    /// The number of bytes between two journals.
     static func interval(total: Int64?) -> Int64 {
         guard let total else { return 4 << 20 }
         return min(32 << 20, max(256 << 10, total / 100))
     }
 
-    /// Bytes were written. Returns when the disk has kept up.
+    /// Records written bytes. Waits if the disk is behind.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when a journal could not be written.
+    /// - Throws: ``NetworkError/Kind/storage`` if a journal could not be written.
     func note(_ count: Int64, total: Int64?) async throws {
         let interval = Self.interval(total: total)
         let (failure, work) = state.withLock { state -> (NetworkError?, Task<Void, Never>?) in
@@ -51,13 +50,13 @@ final class Checkpoints: Sendable {
         await work?.value
     }
 
-    /// Claims all that is there.
+    /// Writes a journal of everything written so far.
     func flush() async throws(NetworkError) {
         await state.withLock(\.work)?.value
         try write()
     }
 
-    /// Returns when no journal is being written any more.
+    /// Returns when no journal is being written.
     func settle() async { await state.withLock(\.work)?.value }
 
     private func begin(_ state: inout State) {
@@ -74,14 +73,14 @@ final class Checkpoints: Sendable {
     }
 
     private func write() throws(NetworkError) {
-        // The journal is asked for first: what is written after that is not in it.
+        // The journal is made before the file is synchronised, so that it lists no bytes written since.
         guard let journal = journal() else { return }
         try file.synchronize()
         let data: Data
         do {
             data = try journal.encoded()
         } catch {
-            throw NetworkError(.storage, message: "the journal cannot be put into words: \(error)", underlying: error)
+            throw NetworkError(.storage, message: "the journal cannot be encoded: \(error)", underlying: error)
         }
         try DownloadFiles.write(data, to: path)
     }

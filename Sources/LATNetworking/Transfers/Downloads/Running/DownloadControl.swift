@@ -2,10 +2,10 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// What the caller wants of a download, and the work that has to hear of it.
+/// The caller's wish for a download, and the session that has to follow it.
 ///
-/// The work comes in sessions: a pause ends the session, with its connections, and the next one goes on from the journal.
-/// A download that cannot be gone on with later is held instead, its connection open.
+/// A download runs in sessions. A pause ends the session and its connections, and the next session continues from the
+/// journal. If the download is not resumable, its session is suspended instead, with the connection open.
 final class DownloadControl: Sendable {
     enum Wish: Hashable {
         case run
@@ -15,7 +15,7 @@ final class DownloadControl: Sendable {
 
     fileprivate struct State {
         var wish: Wish
-        /// Whether the present session may be ended and another one go on.
+        /// Whether the session may be ended and continued by another one.
         var isInterruptible: Bool
         var session: Task<Void, any Error>?
         var waiters: [Waiter<Void>] = []
@@ -30,12 +30,12 @@ final class DownloadControl: Sendable {
 
     var wish: Wish { state.withLock(\.wish) }
 
-    /// Whether a session may be ended and another one go on where it was.
+    /// Whether a session may be ended and continued by another one.
     var isInterruptible: Bool { state.withLock(\.isInterruptible) }
 
-    // MARK: The caller's side
+    // MARK: For the caller
 
-    /// - Returns: Whether that changed anything.
+    /// - Returns: Whether the wish has changed.
     @discardableResult
     func set(_ wish: Wish) -> Bool {
         let effect = state.withLock { $0.set(wish) }
@@ -44,14 +44,14 @@ final class DownloadControl: Sendable {
         return effect != nil
     }
 
-    // MARK: The work's side
+    // MARK: For the session
 
-    /// The caller wants something else than that the session goes on.
+    /// The error of a session that the caller has paused or cancelled.
     struct Interruption: Error {}
 
-    /// Runs a session; ends it when the caller wants that.
+    /// Runs a session, and ends it when the caller pauses or cancels the download.
     ///
-    /// - Throws: ``Interruption`` then, else what the work throws.
+    /// - Throws: ``Interruption`` if the caller ended it, else what the work throws.
     func run(_ work: @escaping @Sendable () async throws -> Void) async throws {
         let session = Task(executorPreference: TransferExecutor.shared) { try await work() }
         let isUnwanted = state.withLock { state in
@@ -70,7 +70,7 @@ final class DownloadControl: Sendable {
         if session.isCancelled { throw Interruption() }
     }
 
-    /// Says whether the session may be ended and gone on with; a pause that waits for that happens now.
+    /// Sets whether the session may be ended and continued by another one. A pending pause then ends it now.
     func setInterruptible(_ isInterruptible: Bool) {
         let effect = state.withLock { state -> State.Effect? in
             state.isInterruptible = isInterruptible
@@ -81,14 +81,14 @@ final class DownloadControl: Sendable {
         for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
     }
 
-    /// Returns when the caller wants the download to run, or to end.
+    /// Returns when the download is to run or to end.
     func waitWhilePaused() async { await wait { _ in true } }
 
-    /// The same for a session that cannot be ended by a pause; one that can does not wait for its end.
+    /// Does the same for a session that a pause cannot end. Returns at once for any other.
     func holdWhilePaused() async { await wait { !$0.isInterruptible } }
 
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {
-        // Asked before every chunk; hardly ever is there anything to wait for.
+        // Called before every chunk, and there is rarely anything to wait for.
         guard wish == .pause else { return }
         let waiter = Waiter<Void>()
         let isWaiting = state.withLock { state in
@@ -96,19 +96,19 @@ final class DownloadControl: Sendable {
             state.waiters.append(waiter)
             return true
         }
-        // A session that is cancelled meanwhile sees that at its next step.
+        // A session that is cancelled during the wait notices at its next step.
         if isWaiting { try? await waiter.value() }
     }
 
-    /// The download is over; nothing the caller wants changes that.
+    /// Marks the download as ended, so that later wishes have no effect.
     func finish() { state.withLock { $0.isOver = true } }
 }
 
 extension DownloadControl.State {
-    /// What has to be ended and woken.
+    /// The session to end and the waiters to wake.
     fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
 
-    /// What a new wish has to end and to wake; `nil` when it is none.
+    /// The effect of a new wish; `nil` if it changes nothing.
     fileprivate mutating func set(_ wish: DownloadControl.Wish) -> Effect? {
         guard !isOver, self.wish != wish else { return nil }
         // A cancellation is final.

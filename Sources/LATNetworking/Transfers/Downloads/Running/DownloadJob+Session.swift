@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import Platform
 
-/// One session: the connections of a download from the first question to the last byte, or to whatever ends it.
+/// One session: the connections of a download, from the first request to the last byte or an error.
 extension DownloadJob {
     func session() async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -15,7 +15,7 @@ extension DownloadJob {
             for worker in 1..<max(1, count) {
                 group.addTask { [self] in try await work(worker, nil) }
             }
-            // The end of the pulse, when the session is cancelled, is not that of a worker.
+            // The pulse also ends when the session is cancelled, but it is not a worker.
             var working = max(1, count)
             while working > 0, let isWorker = try await group.next() {
                 if isWorker { working -= 1 }
@@ -23,7 +23,7 @@ extension DownloadJob {
         }
     }
 
-    /// Tells the progress also while nothing comes, so that the rate goes down. Gives `false`: it is no worker.
+    /// Reports the progress even while nothing is received, so that the rate falls. Returns `false`: not a worker.
     private func pulse() async -> Bool {
         while true {
             try? await Task.sleep(for: .milliseconds(500))
@@ -32,7 +32,7 @@ extension DownloadJob {
         }
     }
 
-    /// Fetches piece after piece until nothing is left for this worker. Gives `true`.
+    /// Fetches one piece after the other until nothing is left for this worker. Returns `true`.
     private func work(_ worker: Int, _ first: Opened?) async throws -> Bool {
         var opened = first
         var failures = 0
@@ -52,7 +52,7 @@ extension DownloadJob {
                 guard error.isBrokenBody, failures < order.request.retries ?? order.retries,
                     order.request.method.isIdempotent
                 else {
-                    // A server that refuses one connection too many is served by those that stand.
+                    // The server may refuse one connection too many. The remaining connections do the work then.
                     if worker > 0, error.isRefusal, state.withLock({ $0.plan.hasOthers(than: worker) }) { return true }
                     throw error.counting(attempts: failures + 1)
                 }
@@ -62,21 +62,21 @@ extension DownloadJob {
         }
     }
 
-    /// Full jitter: anything from nothing to a range that doubles each time.
+    /// Full jitter: a random time up to a limit that doubles with each retry.
     private static func wait(beforeRetry retry: Int) -> Duration {
         .milliseconds(Int64.random(in: 0...min(10_000, 100 << min(retry - 1, 10))))
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// An answer whose body is to be read.
+    /// A response whose body is to be read.
     struct Opened: Sendable {
         let response: HTTPResponse
     }
 
-    /// Asks until an answer brings content.
+    /// Sends requests until a response carries content.
     ///
-    /// - Returns: `nil` when all is there already.
+    /// - Returns: `nil` if everything has been received.
     private func open(_ worker: Int, isFirst: Bool) async throws -> Opened? {
         while true {
             let link = links.link
@@ -110,13 +110,13 @@ extension DownloadJob {
                 }
             case .unusable(let reason):
                 throw NetworkError(
-                    .protocolViolation, message: "\(reason); nothing was put at the target", request: request,
+                    .protocolViolation, message: "\(reason); the file was not saved", request: request,
                     response: response)
             }
         }
     }
 
-    /// The error for a status that is none of success, with the beginning of what the server said.
+    /// The error for an unsuccessful status, with the beginning of the response's body.
     private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
         var response = response
         var said = Data()
@@ -126,17 +126,17 @@ extension DownloadJob {
                 if said.count >= Verdict.errorBodyLimit { break }
             }
         } catch {
-            // The status is the news.
+            // The status is the error to report.
         }
         response.body = ResponseBody(said)
         guard response.isSuccess || response.status == 304 else { return Verdict.failure(response, to: request) }
         return NetworkError(
             .httpStatus,
-            message: "the server answered \(response.status), which has no content to save; ask another address",
+            message: "the server responded with \(response.status), which has no content to save; check the address",
             request: request, response: response)
     }
 
-    /// What is there is worth nothing: says so on the disk before anything is overwritten.
+    /// Discards the received bytes. The journal is removed before any of them is overwritten.
     func startOver(_ reason: AnswerRule.Reason) async throws {
         await checkpoints?.settle()
         AtomicFile.remove(target.journal)
@@ -149,8 +149,8 @@ extension DownloadJob {
             throw NetworkError(
                 .integrity,
                 message:
-                    "the content changed \(DownloadPlan.mostRestarts + 1) times while it was fetched; try again when "
-                    + "the server has come to rest", request: order.request)
+                    "the content changed \(DownloadPlan.mostRestarts + 1) times during the download; try again when "
+                    + "it is stable", request: order.request)
         }
         try void()
     }
@@ -160,9 +160,9 @@ extension DownloadJob {
         if let expected = order.options.digest { digest.withLock { $0?.startOver(expected.algorithm.function) } }
     }
 
-    // MARK: Receiving
+    // MARK: Content
 
-    /// Takes in the head of an answer that brings content.
+    /// Handles the head of a response that carries content.
     private func accept(_ worker: Int, _ answer: ContentAnswer, _ response: HTTPResponse) async throws {
         try chooseName(response)
         if answer.voidsRest {
@@ -195,7 +195,7 @@ extension DownloadJob {
         if order.options.reservesSpace { try file.reserve(total) }
     }
 
-    /// In a folder the server may choose the name; a file that has it already is dealt with before a byte is written.
+    /// Takes the server's name for a file in a folder. An existing file of that name is handled before any write.
     private func chooseName(_ response: HTTPResponse) throws {
         guard target.name == nil else { return }
         let name = FileName.disposition(response.headers["Content-Disposition"])
@@ -206,7 +206,7 @@ extension DownloadJob {
         if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
     }
 
-    /// Writes the chunks of an answer where they belong.
+    /// Writes the chunks of a response to their places.
     private func receive(_ worker: Int, _ answer: Opened, _ failures: inout Int) async throws {
         var chunks = answer.response.body.makeAsyncIterator()
         var fresh: Int64 = 0
@@ -218,7 +218,7 @@ extension DownloadJob {
                 let total = try write(chunk, claim)
                 links.prove()
                 fresh += Int64(claim.count)
-                // A connection that brings this much is not one that fails all the time.
+                // A connection that delivers this much is not failing repeatedly.
                 if fresh >= 1 << 20 { failures = 0 }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
@@ -228,19 +228,19 @@ extension DownloadJob {
         try Task.checkCancellation()
         if case .short(let missing) = state.withLock({ $0.plan.end(worker) }) {
             throw NetworkError(
-                .connectionLost, message: "the body ended \(missing) bytes before what the server announced; try again",
+                .connectionLost, message: "the body ended \(missing) bytes before the announced length; try again",
                 request: order.request, response: answer.response)
         }
     }
 
-    /// The next chunk, once the caller wants one.
+    /// The next chunk, after any pause.
     private func nextChunk(_ chunks: inout ResponseBody.Iterator) async throws -> Data? {
         await control.holdWhilePaused()
         try Task.checkCancellation()
         return try await chunks.next()
     }
 
-    /// - Returns: The size of the whole, when known.
+    /// - Returns: The size of the whole content, if known.
     private func write(_ chunk: Data, _ claim: DownloadPlan.Claim) throws -> Int64? {
         try chunk.withUnsafeBytes { bytes in
             let bytes = UnsafeRawBufferPointer(rebasing: bytes[..<claim.count])
@@ -259,13 +259,13 @@ extension DownloadJob {
     private func overlong(_ response: HTTPResponse) -> any Error {
         if response.status == 206 { return StartsOver(reason: .wrongRange("more bytes than the range has")) }
         return NetworkError(
-            .protocolViolation, message: "the body is longer than its Content-Length; nothing was put at the target",
+            .protocolViolation, message: "the body is longer than its Content-Length; the file was not saved",
             request: order.request, response: response)
     }
 }
 
 extension NetworkError {
-    /// Whether a body broke off in a way that asking for the rest may help.
+    /// Whether a request for the rest may help after this error.
     fileprivate var isBrokenBody: Bool {
         switch kind {
         case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): true
@@ -273,7 +273,7 @@ extension NetworkError {
         }
     }
 
-    /// Whether a server, or what stands before it, does not want another connection.
+    /// Whether the server, or a proxy before it, may have refused an additional connection.
     fileprivate var isRefusal: Bool {
         switch kind {
         case .httpStatus: [403, 408, 425, 429, 500, 502, 503, 504].contains(response?.status ?? 0)

@@ -4,12 +4,12 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// One download from its first look at the target to the file's name: carries out what ``DownloadPlan`` decides.
+/// Runs one download, from the check of its target to the final rename. ``DownloadPlan`` makes the decisions.
 final class DownloadJob: Sendable {
     struct State {
         var plan: DownloadPlan
         var fileName: String?
-        /// The head of the last answer that brought content.
+        /// The head of the last response that carried content.
         var response: HTTPResponse?
         var received: Int64 = 0
         var resumed: Int64 = 0
@@ -25,12 +25,12 @@ final class DownloadJob: Sendable {
     private let meter = Mutex(DownloadMeter())
     private let progress: LatestValue<DownloadProgress>
     private let clock = ContinuousClock.now
-    /// Set once the job is made, since it asks the job what to claim.
+    /// Set after the job's initialisation, because it takes the journal from the job.
     private let checkpointing = Mutex<Checkpoints?>(nil)
 
-    /// Takes the target: opens the `.part` file and reads the journal.
+    /// Opens the `.part` file and reads the journal.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when something is wrong with the target. Nothing was sent.
+    /// - Throws: ``NetworkError/Kind/storage`` if the target cannot be used. Nothing was sent.
     init(
         _ order: DownloadOrder, target: DownloadTarget, control: DownloadControl,
         progress: LatestValue<DownloadProgress>
@@ -58,7 +58,7 @@ final class DownloadJob: Sendable {
         tell(0)
     }
 
-    /// What an earlier run left, when it is of this download and can be believed.
+    /// The journal of an earlier run, if it belongs to this download and is valid.
     private static func journal(
         of order: DownloadOrder, _ target: DownloadTarget, _ file: PartFile
     ) -> DownloadJournal? {
@@ -71,7 +71,7 @@ final class DownloadJob: Sendable {
 
     var checkpoints: Checkpoints? { checkpointing.withLock { $0 } }
 
-    /// What the journal may claim when it is written now.
+    /// The journal to write now; `nil` if the download is not resumable.
     private var claimable: DownloadJournal? {
         state.withLock { state in
             guard state.plan.isResumable else { return nil }
@@ -86,13 +86,13 @@ final class DownloadJob: Sendable {
 
     // MARK: Progress
 
-    /// Tells how far it is, after so many bytes more.
+    /// Reports the progress after a number of new bytes.
     func tell(_ received: Int) {
         let (completed, total) = state.withLock { state in
             state.received += Int64(received)
             return (state.plan.done.count, state.plan.total)
         }
-        // Told under the lock, so that no value overtakes another.
+        // Sent under the lock, so that the values arrive in order.
         meter.withLock { meter in
             let event = meter.note(
                 completed: completed, total: total, received: Int64(received), at: ContinuousClock.now - clock)
@@ -102,17 +102,17 @@ final class DownloadJob: Sendable {
 
     private func tellPause() { meter.withLock { progress.send($0.pause()) } }
 
-    /// The last value there is.
+    /// The final progress.
     var finalProgress: DownloadProgress {
         let (completed, total) = state.withLock { ($0.plan.done.count, $0.plan.total) }
         return meter.withLock { $0.finish(completed: completed, total: total) }
     }
 
-    // MARK: Course
+    // MARK: Phases
 
-    /// Fetches all that is missing and gives the file its name.
+    /// Fetches everything that is missing and gives the file its name.
     ///
-    /// - Throws: ``NetworkError``, ``NetworkError/Kind/cancelled`` among them. What is worth keeping has been kept.
+    /// - Throws: ``NetworkError``, including ``NetworkError/Kind/cancelled``. Usable bytes have been kept.
     func run() async throws -> DownloadedFile {
         defer { file.unlock() }
         do {
@@ -128,7 +128,7 @@ final class DownloadJob: Sendable {
         }
     }
 
-    /// Runs session after session until all is there.
+    /// Runs sessions until everything has been received.
     private func fetch() async throws {
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
@@ -136,7 +136,7 @@ final class DownloadJob: Sendable {
             do {
                 try await control.run { [self] in try await session() }
             } catch is DownloadControl.Interruption {
-                // When the pause was only for a moment, the next session goes on.
+                // After a pause that was resumed at once, the next session starts directly.
                 if control.wish == .pause { try await rest() }
             } catch let restart as StartsOver {
                 try await startOver(restart.reason)
@@ -152,7 +152,7 @@ final class DownloadJob: Sendable {
         try await checkpoints?.flush()
     }
 
-    /// Decides what stays of a download that did not come to its end.
+    /// Decides what to keep of a download that was not completed.
     private func keep(after error: any Error) async throws {
         await checkpoints?.settle()
         let isResumable = state.withLock { $0.plan.isResumable && $0.plan.done.count > 0 }
@@ -163,17 +163,17 @@ final class DownloadJob: Sendable {
             default: true
             }
         guard isResumable, isWanted else { return target.discard() }
-        // What made it fail is the news; a journal that cannot be written now leaves the one before.
+        // The first error is the one to report. If this journal cannot be written, the one before remains.
         try? await checkpoints?.flush()
     }
 
-    /// What a cancelled download ends with; tells what is kept.
+    /// The error of a cancelled download, which says what was kept.
     private var cancellation: NetworkError {
         let (isResumable, count) = state.withLock { ($0.plan.isResumable, $0.plan.done.count) }
         let fate =
             switch control.wish {
             case .cancel(keepsProgress: true) where isResumable:
-                "\(count) bytes are kept beside the target, and the same download goes on from them"
+                "\(count) bytes are kept beside the target, and the same download continues with the rest"
             case .cancel(keepsProgress: true) where count > 0:
                 "nothing is kept, because \(unresumable)"
             default: "nothing is kept"
@@ -181,16 +181,16 @@ final class DownloadJob: Sendable {
         return NetworkError(.cancelled, message: "the download was cancelled; \(fate)", request: order.request)
     }
 
-    /// Why this download cannot be gone on with later.
+    /// The reason why this download cannot be resumed.
     private var unresumable: String {
         order.mayUseRanges
-            ? "the server names no strong validator (ETag) or has no ranges"
+            ? "the server sends no strong validator (ETag) or does not support ranges"
             : "a \(order.request.method) download cannot be resumed"
     }
 
-    // MARK: The end
+    // MARK: Completion
 
-    /// All bytes are there: the digest, the name.
+    /// Checks the digest of the complete file and gives it its name.
     private func finish() async throws -> DownloadedFile {
         await checkpoints?.settle()
         let (plan, fileName) = state.withLock { ($0.plan, $0.fileName) }
@@ -221,8 +221,8 @@ final class DownloadJob: Sendable {
         guard let found, found == expected.hexadecimal.lowercased() else {
             throw NetworkError(
                 .integrity,
-                message: "the \(expected.algorithm.rawValue) of what came is \(found ?? "unknown") and not "
-                    + "\(expected.hexadecimal.lowercased()); nothing was put at the target, its bytes are thrown away",
+                message: "the \(expected.algorithm.rawValue) of the content is \(found ?? "unknown") instead of "
+                    + "\(expected.hexadecimal.lowercased()); the file was not saved, and its bytes were removed",
                 request: order.request, response: state.withLock(\.response))
         }
         return found
@@ -230,7 +230,7 @@ final class DownloadJob: Sendable {
 
     static func noResponse(_ url: String) -> HTTPResponse { HTTPResponse(status: 304, url: url) }
 
-    /// - Parameter shown: the path as it is told.
+    /// - Parameter shown: The path to report.
     static func skipped(_ path: String, _ shown: String, _ url: String, digest: String? = nil) -> DownloadedFile {
         var size: Int64 = 0
         if case .file(_, let count) = DownloadTarget.existing(at: path) { size = count }
@@ -240,15 +240,15 @@ final class DownloadJob: Sendable {
     }
 }
 
-/// The server's parts, or its content, are not what they were.
+/// The server's parts or its content have changed.
 struct StartsOver: Error {
     let reason: AnswerRule.Reason
 }
 
-/// One of several connections got the whole.
+/// One of several connections got the whole content.
 struct GoesOnAlone: Error {}
 
-/// The name that the server chose is taken, and what has it is to stay.
+/// The name that the server chose exists, and the existing file is to be kept.
 struct SkipsExisting: Error {
     let path: String
 }

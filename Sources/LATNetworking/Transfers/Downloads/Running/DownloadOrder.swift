@@ -2,32 +2,32 @@ import Dispatch
 import HTTPCore
 import Synchronization
 
-/// What a download is asked to do, and what it does it with.
+/// A download as it was requested, and the means to run it.
 struct DownloadOrder: Sendable {
-    /// What is sent, without `Range` and the like.
+    /// The request without `Range` and `If-Range`.
     var request: HTTPRequest
-    /// A file, or a folder.
+    /// The target: a file or a folder.
     var path: String
     var segments: Int
     var options: DownloadOptions
-    /// How often a body that breaks off is gone on with, when the request does not say.
+    /// The number of retries after a body that breaks off, if the request sets none.
     var retries: Int
-    /// The connections to one host that ordinary requests may have.
+    /// The limit of connections per host for other requests.
     var maxConnectionsPerHost: Int
-    /// The way to the server: the manager's corridor.
+    /// Sends a request through the manager's corridor.
     var send: @Sendable (HTTPRequest) async throws -> HTTPResponse
 
-    /// What names the content in the journal.
+    /// The identity of the content in the journal.
     var identity: String { options.identity ?? request.url }
 
-    /// Whether parts of the content may be asked for: only GET has `Range` (RFC 9110 §14.2).
+    /// Whether parts of the content may be requested: only GET defines `Range` (RFC 9110 §14.2).
     var mayUseRanges: Bool { request.method == .get }
 
     /// - Throws: ``NetworkError/Kind/invalidRequest``.
     func check() throws(NetworkError) {
         try options.digest?.check()
         guard segments >= 1 else {
-            throw .invalidRequest("a download of \(segments) segments has no connection; ask for 1 or more")
+            throw .invalidRequest("a download needs at least 1 segment, not \(segments); set segments to 1 or more")
         }
         for name in ["Range", "If-Range"] where request.headers.contains(name) {
             throw .invalidRequest("a download sets \(name) itself; leave it out, or use stream() for a part")
@@ -37,13 +37,13 @@ struct DownloadOrder: Sendable {
         }
     }
 
-    /// The request for an ask.
+    /// The request for a part or the whole.
     func request(for ask: ContentAsk, url: String) -> HTTPRequest {
         var request = request
         request.url = url
         request.streamsBody = true
         request.cachePolicy = .networkOnly
-        // Parts of a coded body cannot be put together, nor its length be told beforehand.
+        // Parts of an encoded body cannot be joined, and its decoded length is unknown in advance.
         request.decompresses = false
         if request.headers["Accept-Encoding"] == nil { request.headers["Accept-Encoding"] = "identity" }
         if segments > 1 {
@@ -54,8 +54,8 @@ struct DownloadOrder: Sendable {
     }
 }
 
-/// Runs the tasks that write files on threads of their own, so that a slow disk holds up neither the engine nor the
-/// program's other tasks.
+/// Runs the tasks that write files on threads of their own, so that a slow disk blocks neither the engine nor other
+/// tasks of the process.
 final class TransferExecutor: TaskExecutor {
     static let shared = TransferExecutor()
 
@@ -67,9 +67,9 @@ final class TransferExecutor: TaskExecutor {
     }
 }
 
-/// The present URL of a download, and the one request for another that all its connections share.
+/// The current URL of a download, and the one renewal that all its connections share.
 final class LinkKeeper: Sendable {
-    /// A URL, and which one in a row it is.
+    /// A URL and the number of renewals before it.
     struct Link: Sendable {
         let url: String
         let generation: Int
@@ -78,7 +78,7 @@ final class LinkKeeper: Sendable {
     private struct State {
         var link: Link
         var renewal: Task<Link, any Error>?
-        /// Whether bytes have come since the last renewal.
+        /// Whether bytes have been received since the last renewal.
         var hasProven = true
     }
 
@@ -92,20 +92,20 @@ final class LinkKeeper: Sendable {
 
     var link: Link { state.withLock(\.link) }
 
-    /// Bytes have come: another URL may be asked for when this one is refused.
+    /// Records that bytes were received, so that the URL may be renewed again.
     func prove() {
         state.withLock { state in
             if !state.hasProven { state.hasProven = true }
         }
     }
 
-    /// Whether a refusal may be helped by another URL.
+    /// Whether another URL may help after this status.
     static func mayHelp(_ status: Int) -> Bool { [401, 403, 404, 410].contains(status) }
 
-    /// Another URL in place of one that was refused.
+    /// Returns another URL in place of one that was refused.
     ///
-    /// - Returns: `nil` when there is none to be had.
-    /// - Throws: ``NetworkError/Kind/provider`` with what the hook threw.
+    /// - Returns: `nil` if there is none.
+    /// - Throws: ``NetworkError/Kind/provider`` with the error of the hook.
     func renew(_ refused: Link, _ refusal: NetworkError) async throws -> Link? {
         guard let refresh else { return nil }
         let renewal = state.withLock { state -> Task<Link, any Error>? in
@@ -116,7 +116,7 @@ final class LinkKeeper: Sendable {
             if let renewal = state.renewal { return renewal }
             guard state.hasProven else { return nil }
             state.hasProven = false
-            // Not on the threads that write files: it is the app's code.
+            // The hook is the app's code, so it does not run on the threads that write files.
             let renewal = Task.detached { [self] in
                 do {
                     let link = Link(url: try await refresh(refusal), generation: refused.generation + 1)
@@ -125,7 +125,7 @@ final class LinkKeeper: Sendable {
                 } catch {
                     settle(nil)
                     throw NetworkError(
-                        .provider, message: "the hook for a new link threw: \(error); what is there is kept",
+                        .provider, message: "refreshURL threw: \(error); received bytes are kept",
                         request: refusal.request, response: refusal.response, underlying: error)
                 }
             }

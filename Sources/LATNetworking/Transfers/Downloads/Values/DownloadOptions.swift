@@ -1,7 +1,7 @@
 import Cryptography
 public import HTTPCore
 
-/// How a download is done, beside what is asked for and where it goes.
+/// Options of a download.
 ///
 /// ```swift
 /// var options = DownloadOptions()
@@ -10,53 +10,53 @@ public import HTTPCore
 /// let download = central.download(url, to: "/srv/images/", segments: 4, options: options)
 /// ```
 public struct DownloadOptions: Sendable {
-    /// What to do about a file that is at the target already. Default ``ExistingFilePolicy/overwrite``.
+    /// What to do about a file that exists at the target. Default ``ExistingFilePolicy/overwrite``.
     public var existingFile = ExistingFilePolicy.overwrite
-    /// The digest that the whole file must have. Default `nil`: it is not checked. A file with another one never appears
-    /// at the target: the download fails with ``NetworkError/Kind/integrity`` and its bytes are thrown away.
+    /// The digest that the whole file must have. Default `nil`: it is not checked. If the digest is wrong, the download
+    /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target.
     public var digest: DownloadDigest?
-    /// Whether what an earlier run left beside the target is gone on with. Default `true`; it is only when the server
-    /// confirms that the content is still the same.
+    /// Whether to continue from the bytes that an earlier run left beside the target. Default `true`. They are used
+    /// only if the server confirms that the content is unchanged.
     public var resumesEarlierRun = true
-    /// What names the content in the journal in place of its URL. Default `nil`: the URL. Give one when links to the
-    /// same content differ each time, as signed ones do.
+    /// The identity of the content in the journal. Default `nil`: its URL. Set one when the links to the same content
+    /// differ each time, as signed links do.
     public var identity: String?
-    /// Whether the space for the whole file is taken before its first byte (posix_fallocate(3)). Default `false`: only
-    /// looked at. On file systems that cannot do it the C library writes every block, which takes as long as it takes.
+    /// Whether the space for the whole file is reserved before its first byte (posix_fallocate(3)). Default `false`:
+    /// free space is only checked. Where the file system cannot reserve it, the C library slowly writes every block.
     public var reservesSpace = false
-    /// Whether it waits for ``Download/resume()`` before it sends anything. Default `false`.
+    /// Whether the download sends nothing before ``Download/resume()``. Default `false`.
     public var startsPaused = false
-    /// Asked for another URL of the same content when the server refuses the present one with 401, 403, 404 or 410:
-    /// links that expire. The download goes on from where it is. Asked once, and again only after bytes have come.
-    /// Default `nil`: the refusal is the end.
+    /// Supplies another URL for the same content when the server refuses the present one with 401, 403, 404 or 410, as
+    /// it does for expired links. The download then continues. The hook is not called twice without received bytes in
+    /// between. Default `nil`: the refusal ends the download.
     public var refreshURL: LinkRefresh?
 
-    /// The default choices.
+    /// Creates options with the default values.
     public init() {}
 }
 
-/// Gives a new URL for a content whose link the server refuses; `refusal` holds its answer. What it throws ends the
-/// download with ``NetworkError/Kind/provider``.
+/// Returns a new URL for a content whose link the server refused; `refusal` has the response. An error that it throws
+/// ends the download with ``NetworkError/Kind/provider``.
 public typealias LinkRefresh = @Sendable (_ refusal: NetworkError) async throws -> String
 
-/// What a download does about a file that is at its target already.
+/// What a download does about a file that exists at its target.
 public enum ExistingFilePolicy: String, Hashable, Sendable, CaseIterable {
-    /// Puts the new file in its place once it is whole; until then the old one stays. Its permissions are kept.
+    /// Replaces it once the new file is complete, and keeps its permissions.
     case overwrite
-    /// Leaves it, sends nothing, and ends well with ``DownloadedFile/isSkipped``. When a digest is expected and the file
-    /// has another, it is fetched anew.
+    /// Keeps it, sends nothing, and succeeds with ``DownloadedFile/isSkipped``. If a digest is expected and the file
+    /// has another one, it is downloaded again.
     case skip
-    /// Fails with ``NetworkError/Kind/storage``, before anything is sent where the name is known.
+    /// Fails with ``NetworkError/Kind/storage``, before anything is sent if the name is known.
     case fail
 }
 
-/// The digest a file is expected to have.
+/// The digest that a file is expected to have.
 public struct DownloadDigest: Hashable, Sendable {
-    /// The functions on offer. MD5 and SHA-1 tell mistakes from the whole, not attacks.
+    /// The available functions. MD5 and SHA-1 detect transmission errors, not attacks.
     public enum Algorithm: String, Hashable, Sendable, CaseIterable {
-        /// 128 bits, for what publishes nothing better.
+        /// 128 bits, for sources that publish nothing better.
         case md5
-        /// 160 bits, for what publishes nothing better.
+        /// 160 bits, for sources that publish nothing better.
         case sha1
         /// 256 bits.
         case sha256
@@ -78,17 +78,17 @@ public struct DownloadDigest: Hashable, Sendable {
 
     /// The function.
     public let algorithm: Algorithm
-    /// The digest as hexadecimal digits, in any case.
+    /// The digest as hexadecimal digits, in upper or lower case.
     public let hexadecimal: String
 
-    /// A digest. Whether the digits are some, and as many as they have to be, is looked at when the download starts:
-    /// ``NetworkError/Kind/invalidRequest`` says that they are not.
+    /// Creates a digest. It is checked when the download starts, which throws ``NetworkError/Kind/invalidRequest`` for
+    /// a wrong number of digits or other characters.
     public init(_ algorithm: Algorithm, _ hexadecimal: String) {
         self.algorithm = algorithm
         self.hexadecimal = hexadecimal
     }
 
-    /// A SHA-256, 64 hexadecimal digits.
+    /// A SHA-256 of 64 hexadecimal digits.
     public static func sha256(_ hexadecimal: String) -> DownloadDigest { DownloadDigest(.sha256, hexadecimal) }
 
     func check() throws(NetworkError) {
@@ -100,21 +100,21 @@ public struct DownloadDigest: Hashable, Sendable {
     }
 }
 
-/// A file that was downloaded.
+/// A downloaded file.
 public struct DownloadedFile: Sendable {
-    /// Where it is. In a folder that was named as target it has the name that the server or the URL gave it.
+    /// The path. In a folder that was given as target, the file has its name from the server or the URL.
     public let path: String
-    /// Its size in bytes.
+    /// The size in bytes.
     public let byteCount: Int64
-    /// The head of the answer that brought it, of the last one when there were several; its body is empty. Where nothing
-    /// was asked of the server (a skipped file, or one that only had to be given its name) it is 304 without headers.
+    /// The response without its body; the last one if there were several. If no content was requested (a skipped file,
+    /// or one that only had to be renamed), it is a 304 without headers.
     public let response: HTTPResponse
-    /// Whether it was there already and was left alone (``ExistingFilePolicy/skip``).
+    /// Whether the file existed and was kept (``ExistingFilePolicy/skip``).
     public let isSkipped: Bool
-    /// How many bytes an earlier run had left and did not have to come again.
+    /// The number of bytes that were kept from an earlier run.
     public let resumedByteCount: Int64
-    /// How many bytes of content came over the network in this run, repeated ones included.
+    /// The number of bytes of content received in this run, including repeated ones.
     public let receivedByteCount: Int64
-    /// The digest, when one was expected: in lower case.
+    /// The digest in lower case, if one was expected.
     public let digest: String?
 }

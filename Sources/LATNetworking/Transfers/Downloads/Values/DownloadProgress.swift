@@ -1,6 +1,6 @@
 import Platform
 
-/// How far a download is.
+/// The progress of a download.
 ///
 /// ```swift
 /// for await progress in download.progress {
@@ -8,54 +8,54 @@ import Platform
 /// }
 /// ```
 public struct DownloadProgress: Hashable, Sendable {
-    /// The bytes that are there, those of earlier runs among them. It never goes down: when a download has to start over,
-    /// it stands still until the new bytes have caught up.
+    /// The number of bytes in the file, including those of earlier runs. While a download that started over catches up,
+    /// the number stays the same.
     public internal(set) var completed: Int64 = 0
-    /// All bytes; `nil` while nobody knows.
+    /// The total number of bytes; `nil` while unknown.
     public internal(set) var total: Int64?
-    /// The rate at which bytes come in, smoothed over about three seconds; `nil` before anything is known of it, while
-    /// the download is paused and when it is over.
+    /// The bytes received per second, smoothed over about three seconds; `nil` at the beginning, while the download is
+    /// paused, and after its end.
     public internal(set) var bytesPerSecond: Double?
-    /// The time until the end, at that rate; `nil` when it or the total is unknown.
+    /// The estimated time to the end at that rate; `nil` when the rate or the total is unknown.
     public internal(set) var estimatedTimeRemaining: Duration?
 
-    /// The share that is done, from 0 to 1; `nil` while the total is unknown.
+    /// The completed share, from 0 to 1; `nil` while the total is unknown.
     public var fraction: Double? {
         guard let total else { return nil }
         return total == 0 ? 1 : min(1, Double(completed) / Double(total))
     }
 }
 
-/// The progress of a download from now on: the current value first, then changes, at most ten a second, last
-/// the final value. It ends with the download.
+/// The progress of a download from now on: the current value, then changes, at most ten a second, and at last the final
+/// value. The sequence ends with the download.
 ///
-/// Any number of readers may each iterate it. A slow one misses values in between, never the last.
+/// Any number of tasks may iterate it. A slow one misses intermediate values, but never the last.
 public struct DownloadProgressUpdates: AsyncSequence, Sendable {
-    /// How far the download is.
+    /// The progress of the download.
     public typealias Element = DownloadProgress
-    /// It never fails: how the download ends is told by ``Download/value``.
+    /// The sequence never throws: ``Download/value`` does if the download fails.
     public typealias Failure = Never
 
     let source: LatestValue<DownloadProgress>
 
-    /// Begins with the current value.
+    /// Creates an iterator that begins with the current value.
     public func makeAsyncIterator() -> Iterator { Iterator(base: source.values().makeAsyncIterator()) }
 
-    /// Gives one value after the other.
+    /// Returns one value after the other.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate var base: AsyncStream<DownloadProgress>.Iterator
 
-        /// The next value; `nil` after the last, and when the current task is cancelled.
+        /// The next value; `nil` after the last one, and if the current task is cancelled.
         public mutating func next() async -> DownloadProgress? { await base.next() }
 
-        /// The next value; `nil` after the last, and when the current task is cancelled.
+        /// The next value; `nil` after the last one, and if the current task is cancelled.
         public mutating func next(isolation actor: isolated (any Actor)?) async -> DownloadProgress? {
             await base.next(isolation: actor)
         }
     }
 }
 
-/// Makes progress of what happens: never downwards, at most ten values a second. A value without I/O and clock.
+/// Computes the progress, at most ten values a second. A value without I/O and clock.
 struct DownloadMeter: Sendable {
     private(set) var progress = DownloadProgress()
     private var rate = RateMeter()
@@ -63,9 +63,9 @@ struct DownloadMeter: Sendable {
 
     private static let interval = Duration.milliseconds(100)
 
-    /// Takes in what is there, and how much of it just came.
+    /// Records the number of bytes in the file, and how many of them have just been received.
     ///
-    /// - Returns: What to tell the readers; `nil` when it is too early.
+    /// - Returns: The progress to report; `nil` if it is too early for another report.
     mutating func note(
         completed: Int64, total: Int64?, received: Int64, at time: Duration
     ) -> DownloadProgress? {
@@ -76,14 +76,14 @@ struct DownloadMeter: Sendable {
         return progress
     }
 
-    /// The transfer stands still on purpose.
+    /// Records a pause.
     mutating func pause() -> DownloadProgress {
         rate.stop()
         set(progress.completed, progress.total)
         return progress
     }
 
-    /// The download is over.
+    /// Records the end of the download.
     mutating func finish(completed: Int64, total: Int64?) -> DownloadProgress {
         rate.stop()
         set(completed, total)
@@ -94,7 +94,7 @@ struct DownloadMeter: Sendable {
         progress.completed = max(progress.completed, completed)
         if let total {
             progress.total = total
-            // Another version may be smaller than what had come of the one before.
+            // A new version may be smaller than the bytes received of the old one.
             progress.completed = min(progress.completed, total)
         }
         progress.bytesPerSecond = rate.bytesPerSecond
