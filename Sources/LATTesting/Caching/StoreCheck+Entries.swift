@@ -79,7 +79,7 @@ extension StoreCheck {
             let variants = entries.map(\.key.variant)
             expect(variants == ["en", "fr", "de"], "stored were en, de, fr and en again, found are \(variants)")
             for entry in entries {
-                expect(try await store.data(of: entry) == Data(entry.key.variant.utf8), "a variant has the body of another")
+                expect(try await store.data(of: entry) == Data(entry.key.variant.utf8), "a variant has the wrong body")
             }
         }
         try await store.remove(.key(CacheKey(primary: "a", variant: "fr")))
@@ -132,7 +132,7 @@ extension StoreCheck {
                 for: Self.entry(key), replacing: second.version.map { .version($0) } ?? .nothing)
             try await writer.append(Self.body(count, seed: 5))
             _ = try await put(6, .anything)
-            expect(try await writer.commit().stored == nil, "a writer has replaced an entry that was stored after it began")
+            expect(try await writer.commit().stored == nil, "a writer has replaced an entry stored since it began")
             try await expectBody(6, "a superseded writer has changed the body")
             try await store.remove(.primaryKey(key))
             expect(try await put(7, .version(version)) != nil, "a writer over a removed version is superseded")
@@ -165,7 +165,7 @@ extension StoreCheck {
         // An update of an entry that was stored again since.
         try await store.put(Self.entry("a"), Self.body(30_000))
         entry.headers["ETag"] = "\"old\""
-        expect(try await !store.update(entry), "an update of an entry that was stored again reports that it is unchanged")
+        expect(try await !store.update(entry), "an update of an entry stored again since reports success")
         expect(
             try await store.first("a")?.headers["ETag"] == nil, "an outdated entry has changed the one stored since")
         entry.attachedBody = nil
@@ -179,7 +179,7 @@ extension StoreCheck {
         for seconds in [5.0, -5e9, 5e9] {
             try await store.touch(CacheKey(primary: "a"), at: Self.start + seconds)
             expect(
-                try await store.first("a")?.lastUse == Self.start + seconds, "a touch is not visible at the next look-up")
+                try await store.first("a")?.lastUse == Self.start + seconds, "the next look-up does not see a touch")
         }
         try await store.touch(CacheKey(primary: "b"), at: Self.start)
         expect(try await store.entries(for: "b").isEmpty, "a touch has made an entry")

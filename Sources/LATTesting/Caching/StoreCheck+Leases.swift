@@ -35,7 +35,7 @@ extension StoreCheck {
         expect(
             try await store.put(entry, Data("old".utf8)).stored == nil,
             "a response is stored under a lease that has passed to another holder")
-        expect(try await store.data("short") == Data("hello".utf8), "a response under an older lease has replaced one under a newer")
+        expect(try await store.data("short") == Data("hello".utf8), "an older lease has replaced a newer response")
     }
 
     /// Waits for a lease that is free or about to be: a store may learn of its end later.

@@ -148,7 +148,7 @@ extension StoreCheck {
                             guard let entry = try await store.first(key), let data = try await store.data(of: entry)
                             else { continue }
                             let byte = UInt8(entry.headers["X"] ?? "") ?? 0
-                            expect(data == body(byte), "the body of one stored response is returned with the fields of another")
+                            expect(data == body(byte), "a body is returned with the fields of another response")
                         }
                     }
                 }
@@ -201,7 +201,7 @@ extension StoreCheck {
                 "the entries left are \(kept), not the three touched and the last six stored")
         }
         for number in [0, 3, 6, 14] {
-            expect(try await store.data("k\(number)") == Self.body(10_000), "k\(number) was removed although it was used recently")
+            expect(try await store.data("k\(number)") == Self.body(10_000), "the recently used k\(number) was removed")
         }
     }
 
@@ -220,12 +220,12 @@ extension StoreCheck {
         }
         for pieces in [1_000, 1 << 20] { try await expectRefusal("k1", 400_001, pieces: pieces) }
         for number in 0..<3 {
-            expect(try await store.data("k\(number)") == Self.body(100_000), "an entry was removed for one that was refused")
+            expect(try await store.data("k\(number)") == Self.body(100_000), "an entry was removed for a refused one")
         }
         // Nor may it replace pinned entries.
         for number in 0..<3 { try await pin("k\(number)", in: store) }
         try await expectRefusal("x", 150_000)
-        for number in 0..<3 { expect(try await store.data("k\(number)") != nil, "a pinned entry was removed for another") }
+        for number in 0..<3 { expect(try await store.data("k\(number)") != nil, "a pinned entry was removed") }
         try await store.put(Self.entry("y"), Self.body(50_000))
         expect(try await store.data("y") != nil, "an entry that fits beside pinned ones is not stored")
     }
@@ -237,7 +237,7 @@ extension StoreCheck {
         let again = try await store.put(Self.entry("pinned"), Data("again".utf8))
         expect(again.stored?.isPinned == true, "the commit of a pinned entry does not report that it is pinned")
         expect(
-            try await store.first("pinned")?.isPinned == true, "a pinned entry is no longer pinned when it is stored again")
+            try await store.first("pinned")?.isPinned == true, "storing a pinned entry again unpins it")
         for number in 0..<50 { try await store.put(Self.entry("k\(number)"), Self.body(10_000)) }
         expect(try await store.data("pinned") == Data("again".utf8), "a pinned entry was removed to make room")
         try await store.remove(.key(CacheKey(primary: "pinned")))
@@ -253,7 +253,7 @@ extension StoreCheck {
         let clock = ContinuousClock()
         for number in 0..<60 {
             times.append(
-                try await clock.measure { expect(try await store.data("k\(number % 20)") != nil, "an entry is missing") })
+                try await clock.measure { expect(try await store.data("k\(number % 20)") != nil, "an entry is lost") })
         }
         let median = times.sorted()[times.count / 2]
         expect(median <= lookUpBudget, "a look-up takes \(median), the budget is \(lookUpBudget)")

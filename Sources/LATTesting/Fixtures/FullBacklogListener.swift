@@ -24,7 +24,7 @@ public final class FullBacklogListener: Sendable {
                 guard descriptors.count <= 64 else {
                     throw MockServerError(
                         kind: .system(errno: ENOTSUP),
-                        description: "64 connections did not fill a backlog of 0; this system does not support the fixture")
+                        description: "64 connections did not fill a backlog of 0; this system cannot host the fixture")
                 }
                 let client = try Socket.connectLoopback(port: port)
                 descriptors.append(client)

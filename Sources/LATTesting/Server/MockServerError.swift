@@ -36,7 +36,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
     static func unixSocketPath(_ path: String, limit: Int) -> MockServerError {
         MockServerError(
             kind: .invalidPath,
-            description: "\"\(path)\" is not a path for a unix socket, which has 1 to \(limit) bytes; use a shorter folder")
+            description: "\"\(path)\" is not a unix socket path of 1 to \(limit) bytes; use a shorter folder")
     }
 
     static func timedOut(after timeout: Duration, waitingFor what: String) -> MockServerError {
