@@ -56,7 +56,7 @@ import Testing
         let error = #expect(throws: UsageError.self) { try ParameterArgument.parse(["a:=b c"], of: option) }
         let message = try #require(error?.message)
         #expect(message.hasPrefix("--thing \"a:=b c\" is not JSON after := (line 1, column 1"))
-        #expect(message.hasSuffix("for a text write a=b c"))
+        #expect(message.hasSuffix("for text, write a=b c"))
     }
 
     @Test func headersAreSetRemovedAndSentEmpty() throws {
@@ -76,7 +76,7 @@ import Testing
         ("X Y: z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
         (": z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
         ("X; y", "has no colon; write 'Name: value', or 'X;' to send it empty"),
-        ("X: a\r\nY: b", "holds a control character; remove it"),
+        ("X: a\r\nY: b", "contains a control character; remove it"),
     ])
     func aHeaderThatIsNoneIsSaidInOneLine(text: String, message: String) throws {
         let error = #expect(throws: UsageError.self) { try HeaderArgument.parse([text], of: option) }

@@ -31,7 +31,7 @@ import Testing
         (["cache"], "what to do with the cache is missing; write lat cache report or lat cache clear --all"),
         (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
         (["cache", "clear"], "what to clear is missing; write lat cache clear --prefix TEXT, or --all"),
-        (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; call it once for each"),
+        (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; run it once for each"),
         (["cache", "explain"], "the URL to explain is missing; write lat cache explain URL"),
         (["cache", "explian"], "lat cache knows no \"explian\"; did you mean explain?"),
         (
@@ -39,7 +39,7 @@ import Testing
             "explain takes a URL and no selection; write lat cache explain URL [--user NAME]"
         ),
         (["cache", "report", "--cache", "http"], "--cache is for lat cache explain; leave it out"),
-        (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows how it is written"),
+        (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows the usage"),
         (["cache", "report", "--directory", ""], "--directory \"\" names no folder; write --directory DIR"),
     ])
     func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
@@ -122,6 +122,6 @@ import Testing
         try await store.writer(for: entry).commit()
         let told = try await LatProcess.run(
             ["cache", "explain", "http://h/", "--directory", "cache"], in: folder.path)
-        #expect(told.text.hasSuffix("the cache is encrypted: what it holds of this URL is not seen without the key\n"))
+        #expect(told.text.hasSuffix("the cache is encrypted: its entries for this URL cannot be read without the key\n"))
     }
 }

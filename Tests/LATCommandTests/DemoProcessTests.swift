@@ -7,7 +7,7 @@ import Testing
     @Test func everyStepGoesAsItShould() async throws {
         let result = try await LatProcess.run(["demo"])
         #expect(result.exitCode == 0 && result.err == "")
-        #expect(result.text.contains("\n8 of 8 steps went as they should, in "))
+        #expect(result.text.contains("\n8 of 8 steps succeeded, in "))
         #expect(!result.text.contains("\u{1B}") && !result.text.contains("✗"))
         for word in ["dns", "connect", "first byte", "total", "reused"] { #expect(result.text.contains(word)) }
         #expect(result.text.split(separator: "\n").allSatisfy { $0.count <= 80 })

@@ -43,7 +43,7 @@ import Testing
         #expect(
             result.err == """
                 Config/domains.json5:\(broken.printed)
-                lat: the table Config/domains.json5 has 1 error; mend it and call this again
+                lat: the table Config/domains.json5 has 1 error; correct it and run the command again
 
                 """)
     }
@@ -57,7 +57,7 @@ import Testing
             $0.split(separator: ":")[1...3].joined(separator: ":")
         }
         #expect(places == ["1:19: error", "1:39: error", "2:49: warning"] && result.exitCode == 2)
-        #expect(result.err.hasSuffix("has 2 errors and 1 warning; mend it and call this again\n"))
+        #expect(result.err.hasSuffix("has 2 errors and 1 warning; correct it and run the command again\n"))
     }
 
     @Test func aTableInOrderIsOneLine() async throws {
@@ -106,7 +106,7 @@ import Testing
         #expect(standard.exitCode == 2)
         #expect(
             standard.err
-                == "lat: there is no Config/domains.json5 below this folder; name a table with --table FILE\n")
+                == "lat: there is no Config/domains.json5 in this folder; name a table with --table FILE\n")
         let named = try await domains("list", "--table", "nowhere.json5")
         #expect(named.err == "lat: the table nowhere.json5 is not there; check the path\n" && named.exitCode == 2)
         let isFolder = try await domains("check", folder.path)

@@ -122,10 +122,10 @@ import Testing
         let closed = try ClosedPort()
         let refused = try await LatProcess.run(["doctor", closed.url()])
         #expect(refused.exitCode == 3)
-        #expect(refused.text.contains("It ends at tcp") && refused.text.contains("is the server running"))
+        #expect(refused.text.contains("It fails at tcp") && refused.text.contains("is the server running"))
         let unknown = try await LatProcess.run(["doctor", "http://nowhere.invalid/"])
         #expect(unknown.exitCode == 3)
-        #expect(unknown.text.contains("It ends at name"))
+        #expect(unknown.text.contains("It fails at name"))
         let server = try MockServer()
         server.fallback { _ in .status(503) }
         let failing = try await LatProcess.run(["doctor", server.url()])
@@ -161,7 +161,7 @@ import Testing
         let authority = try #require(ProcessInfo.processInfo.environment["LAT_TEST_CA"])
         let untrusted = try await LatProcess.run(["doctor", url])
         #expect(untrusted.exitCode == 3)
-        #expect(untrusted.text.contains("It ends at tls") && untrusted.text.contains("--ca"))
+        #expect(untrusted.text.contains("It fails at tls") && untrusted.text.contains("--ca"))
         // Read though it is not trusted.
         #expect(untrusted.text.contains("names: localhost"))
         let trusted = try await LatProcess.run(["doctor", url, "--ca", authority])

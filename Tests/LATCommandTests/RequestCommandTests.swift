@@ -53,20 +53,20 @@ import Testing
         (["GET", "h/x"], "URL \"h/x\" does not begin with http:// or https://; did you mean \"http://h/x\"?"),
         (
             ["GET", "ftp://h"],
-            "URL \"ftp://h\" does not begin with http:// or https://; only http and https are spoken"
+            "URL \"ftp://h\" does not begin with http:// or https://; only http and https are supported"
         ),
-        (["G ET", "http://h/"], "METHOD \"G ET\" is no method; write GET, POST or another word of letters"),
+        (["G ET", "http://h/"], "METHOD \"G ET\" is not a method; write GET, POST or another word of letters"),
         (
             ["GET", "http://h/", "q=1"],
-            "\"q=1\" is one argument too many; parameters are given with -p name=value, and a text with blanks in quotes"
+            "\"q=1\" is one argument too many; give parameters with -p name=value, and quote a text with spaces"
         ),
         (
             ["POST", "http://h/", "--json", "a", "-d", "b"],
-            "--json and --data do not go together; a request has one body, so give one of them"
+            "--json and --data cannot be combined; a request has one body, so give one of them"
         ),
         (
             ["POST", "http://h/", "-F", "a=b", "-d", "b"],
-            "--data and --file do not go together; a request has one body, so give one of them"
+            "--data and --file cannot be combined; a request has one body, so give one of them"
         ),
         (["POST", "http://h/", "-F", "a"], "--file \"a\" is not of the form NAME=PATH; write -F image=photo.png"),
         (["GET", "http://h/", "-d", "@"], "--data \"@\" names no file; write @FILE, or @- for standard input"),
@@ -82,7 +82,7 @@ import Testing
         ([], "no command is given; lat help lists the commands"),
         (["reqest"], "unknown command \"reqest\"; did you mean \"request\"?"),
         (["launch"], "unknown command \"launch\"; lat help lists the commands"),
-        (["--json"], "unknown option --json before the command; write lat COMMAND, as lat help shows"),
+        (["--json"], "unknown option --json before the command; lat help lists the commands"),
         (["help", "dmo"], "unknown command \"dmo\"; did you mean \"demo\"?"),
         (["demo", "fast"], "demo takes no arguments, here is \"fast\"; write lat demo"),
     ])

@@ -136,7 +136,7 @@ import Testing
         let plain = try await LatProcess.run(call, environment: ["NO_COLOR": "1"], columns: 80)
         #expect(plain.text == "{\r\n  \"b\": 1\r\n}\r\n")
         let binary = try await LatProcess.run(call, columns: 80)
-        #expect(binary.text == "lat: a binary body of 1000 B is not shown here; write it to a file with -o FILE\r\n")
+        #expect(binary.text == "lat: the binary body of 1000 B is not shown; write it to a file with -o FILE\r\n")
         #expect(try await LatProcess.run(call, columns: 80).text == "no newline\r\n")
     }
 

@@ -35,7 +35,7 @@ import Testing
     @Test(arguments: [
         (["start"], "SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42"),
         (["start", "http://h/"], "\"http://h/\" is a URL, not a server; write lat request GET http://h/"),
-        (["start", "a", "b"], "\"b\" is one argument too many; parameters are given with -p name=value"),
+        (["start", "a", "b"], "\"b\" is one argument too many; give parameters with -p name=value"),
         (["start", "a", "--table", ""], "--table \"\" names no file; write --table FILE"),
         (["start", "a", "--tabel", "t"], "unknown option --tabel; did you mean --table?"),
         (["start", "a", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
@@ -43,10 +43,10 @@ import Testing
         (["domains", "chekc"], "lat domains knows no \"chekc\"; did you mean check?"),
         (["domains", "x"], "lat domains knows no \"x\"; write lat domains check, list or explain NAME"),
         (["domains", "explain"], "what to explain is missing; write lat domains explain NAME, or a URL in its place"),
-        (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows how it is written"),
+        (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows the usage"),
         (
             ["domains", "check", "a", "--table", "b"],
-            "\"a\" is one argument too many; lat domains --help shows how it is written"
+            "\"a\" is one argument too many; lat domains --help shows the usage"
         ),
         (["domians"], "unknown command \"domians\"; did you mean \"domains\"?"),
     ])
