@@ -36,7 +36,7 @@ import Testing
     // MARK: check
 
     @Test(arguments: BrokenTable.all)
-    func everyMistakeIsShownWithItsLineAndACaret(_ broken: BrokenTable) async throws {
+    func everyMistakeIsShownWithLineAndCaret(_ broken: BrokenTable) async throws {
         _ = try folder.writeTable(broken.text)
         let result = try await domains("check")
         #expect(result.exitCode == 2 && result.out.isEmpty)
@@ -60,14 +60,14 @@ import Testing
         #expect(result.err.hasSuffix("has 2 errors and 1 warning; correct it and run the command again\n"))
     }
 
-    @Test func aTableInOrderIsOneLine() async throws {
+    @Test func validTableIsReportedInOneLine() async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("check")
         #expect(result.exitCode == 0 && result.err == "")
         #expect(result.text == "Config/domains.json5 is in order: 2 domains, 2 servers, environment dev\n")
     }
 
-    @Test func aWarningIsShownAndNoFailure() async throws {
+    @Test func warningIsShownWithoutFailure() async throws {
         let path = try folder.writeTable(Self.table.replacing("\"PUT\"", with: "\"PTU\""))
         let result = try await domains("check", "--table", path)
         #expect(result.exitCode == 0)
@@ -84,7 +84,7 @@ import Testing
         #expect(!plain.text.contains("\u{1B}") && plain.exitCode == 2)
     }
 
-    @Test func programsGetOneObject() async throws {
+    @Test func checkPrintsOneJSONObject() async throws {
         _ = try folder.writeTable("{\n  domains: { a: { basURL: \"http://h\" } },\n}")
         let broken = try await domains("check", "--format", "json")
         let json = try JSONValue(parsing: broken.out)
@@ -101,7 +101,7 @@ import Testing
             ])
     }
 
-    @Test func aTableThatIsNotThereIsSaidToBe() async throws {
+    @Test func missingTableIsReported() async throws {
         let standard = try await domains("check")
         #expect(standard.exitCode == 2)
         #expect(
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func domainsAndServersStandInColumns() async throws {
+    @Test func domainsAndServersAreListedInColumns() async throws {
         _ = try folder.writeTable(Self.table)
         #expect(
             try await domains("list").text == """
@@ -140,7 +140,7 @@ import Testing
                 """)
     }
 
-    @Test func theEnvironmentComesFromTheOptionElseTheVariable() async throws {
+    @Test func environmentOptionOverridesTheVariable() async throws {
         _ = try folder.writeTable(Self.table)
         let option = try await domains("list", "--environment", "dev").text
         #expect(option.hasPrefix("Config/domains.json5  environment dev\n"))
@@ -156,7 +156,7 @@ import Testing
                 == "lat: unknown environment \"dve\" in Config/domains.json5; did you mean \"dev\"?\n")
     }
 
-    @Test func aListForProgramsHasEverything() async throws {
+    @Test func listPrintsOneJSONObject() async throws {
         _ = try folder.writeTable(Self.table)
         let json = try JSONValue(parsing: try await domains("list", "--format", "json").out)
         #expect(json["environment"].isNull && json["environments"] == ["dev"])
@@ -170,7 +170,7 @@ import Testing
     // MARK: explain
 
     @Test(arguments: ["order.save", "https://shop.example.org/api/orders/42", "http://127.0.0.1:9090/orders/1?x=1"])
-    func aCallIsExplainedByNameAndByURL(_ name: String) async throws {
+    func callIsExplainedByNameAndByURL(_ name: String) async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("explain", name)
         #expect(result.exitCode == 0)
@@ -187,7 +187,7 @@ import Testing
                 """)
     }
 
-    @Test func secretsAreNotExplained() async throws {
+    @Test func explanationHidesSecrets() async throws {
         _ = try folder.writeTable(Self.table)
         let text = try await domains("explain", "demo").text
         #expect(!text.contains("hidden") && text.contains("headers.X-Api-Key"))
@@ -197,7 +197,7 @@ import Testing
         #expect(values.first { $0["setting"] == "timeout" }?["line"].int == 2)
     }
 
-    @Test func anUnknownNameHasTheNearest() async throws {
+    @Test func unknownNameSuggestsTheNearest() async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("explain", "order.sav")
         #expect(result.exitCode == 2 && result.out.isEmpty)
@@ -208,7 +208,7 @@ import Testing
         #expect(url.exitCode == 2 && url.err.contains("lat domains list shows them"))
     }
 
-    @Test func aBrokenTableIsShownByEveryCommand() async throws {
+    @Test func everyCommandReportsABrokenTable() async throws {
         _ = try folder.writeTable("{ domains: 5 }")
         for arguments in [["domains", "list"], ["domains", "explain", "x"], ["start", "x"]] {
             let result = try await LatProcess.run(arguments, in: folder.path)

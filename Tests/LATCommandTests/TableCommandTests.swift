@@ -12,7 +12,7 @@ import Testing
         try #require(try Invocation(["domains"] + arguments).command as? DomainsCommand)
     }
 
-    @Test func theShortestCallsHaveOnlyDefaults() throws {
+    @Test func shortestCommandsHaveOnlyDefaults() throws {
         let command = try start("user.detail")
         #expect(command.server == "user.detail" && command.parameters.isEmpty && command.headers.isEmpty)
         #expect(command.timeout == nil && command.output == nil && !command.isVerbose && command.format == .text)
@@ -20,7 +20,7 @@ import Testing
         #expect(try domains("check").action == .check && domains("list").action == .list)
     }
 
-    @Test func everyOptionReachesTheValue() throws {
+    @Test func everyOptionIsParsed() throws {
         let command = try start(
             "-p", "id:=42", "user.detail", "--table", "t.json5", "--environment=dev", "-H", "X: y", "--timeout", "2s",
             "-o", "out", "-v", "--format", "json")
@@ -50,7 +50,7 @@ import Testing
         ),
         (["domians"], "unknown command \"domians\"; did you mean \"domains\"?"),
     ])
-    func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
+    func mistakesNameTheNextStep(_ arguments: [String], _ message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
     }
 }

@@ -32,7 +32,7 @@ struct CacheCommand: Command {
     static let domain = Option("--domain", value: "NAME", help: "Selects the responses of a domain in the table.")
     static let server = Option("--server", value: "NAME", help: "Selects the responses of a server in the table.")
     static let user = Option("--user", value: "NAME", help: "Selects a user's responses. With explain: the user.")
-    static let olderThan = Option("--older-than", value: "TIME", help: "Selects the responses older than TIME: 30m, 12h.")
+    static let olderThan = Option("--older-than", value: "TIME", help: "Selects responses older than TIME: 30m, 12h.")
     static let all = Option("--all", help: "Selects all responses, pinned ones too.")
     static let policy = Option(
         "--cache", value: "POLICY", help: "With explain: the policy of the request, as in lat request. Default: http.")
@@ -281,7 +281,7 @@ struct CacheExplanationReport {
             return style.dim(line.name.padded(toEnd: 11)) + " " + (line.name == "verdict" ? style.bold(text) : text)
         }
         if isSealed {
-            lines.append("the cache is encrypted: its entries for this URL cannot be read without the key")
+            lines.append("the cache is encrypted: its entries for this URL need the key")
         }
         return lines
     }
