@@ -5,8 +5,7 @@ import LATTesting
 import Testing
 
 /// Kills `lat download` with SIGKILL at random times: the resulting file is always right, and hardly any byte is
-/// fetched
-/// twice.
+/// fetched twice.
 ///
 /// `LAT_KILL_ROUNDS=100` sets the number of kills for each number of segments, with a file of 200 MiB.
 @Suite(.enabled(if: KillRounds.server != nil), .serialized, .timeLimit(.minutes(30))) struct DownloadKillTests {
@@ -26,8 +25,7 @@ import Testing
         let source = try directory.writePattern(byteCount: KillRounds.size, to: "source")
         _ = try await manager.startRequest("PUT", "\(server)/dav/\(name)", body: .file(source))
         // About three seconds in all, whatever the number of connections: slow enough that even a busy machine leaves
-        // little
-        // unread in the sockets.
+        // little unread in the sockets.
         let rate = KillRounds.size / Int64(segments) / 2
         let url = "\(server)/transfers/\(name)?rate=\(rate)"
         let digest = try await Self.digest(of: source)

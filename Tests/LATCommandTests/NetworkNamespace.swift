@@ -3,8 +3,7 @@ import Glibc
 import Synchronization
 
 /// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They
-/// leave
-/// the machine's own network alone, and are removed when this object is released.
+/// leave the machine's own network alone, and are removed when this object is released.
 final class NetworkNamespace: Sendable {
     /// The client's namespace, and its end of the cable.
     let client: String

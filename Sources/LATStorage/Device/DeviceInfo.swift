@@ -26,11 +26,9 @@ public struct DeviceInfo: Sendable {
     ///
     /// - Parameters:
     ///   - root: the folder of the system's files. With another than `/`, only the files are read and the running
-    ///     kernel is
-    ///     not asked.
+    ///     kernel is not asked.
     ///   - application: the description of the program; Linux keeps no versions of programs. Default: only the
-    ///     executable's
-    ///     name.
+    ///     executable's name.
     public init(root: String = "/", application: Application = Application()) {
         files = SystemFiles(root: root)
         told = application

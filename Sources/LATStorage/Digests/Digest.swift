@@ -37,8 +37,7 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
     /// Returns the digest of bytes.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer the
-    ///   algorithm,
-    ///   such as MD5 in a restricted build.
+    ///   algorithm, such as MD5 in a restricted build.
     public func bytes(of data: some ContiguousBytes) throws -> Data {
         do { return Data(try MessageDigest.of(data, algorithm)) } catch { throw unsupported }
     }
@@ -56,8 +55,7 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
     /// Returns the digest of a file. The file is read in pieces, so that memory does not grow with its size.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be read to its end;
-    ///   otherwise the
-    ///   same as ``bytes(of:)``.
+    ///   otherwise the same as ``bytes(of:)``.
     public func bytes(ofFile path: String) throws -> Data {
         let operation = "compute the \(rawValue) of \(path)"
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

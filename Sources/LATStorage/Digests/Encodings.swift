@@ -15,8 +15,7 @@ extension String {
     public var base64URL: String { Data(utf8).base64URL }
 
     /// The text decoded from Base64 in either alphabet, with padding or without; `nil` when it is not Base64 or the
-    /// bytes
-    /// are not UTF-8.
+    /// bytes are not UTF-8.
     public var base64Decoded: String? {
         Data(base64Text: self).flatMap { String(validating: $0, as: UTF8.self) }
     }
@@ -29,8 +28,7 @@ extension String {
     public var urlEncoded: String { percentEncodedComponent }
 
     /// The text decoded from a URL. A `+` stays a `+`: only forms use it for spaces. `nil` when a `%` begins no escape
-    /// or
-    /// the bytes are not UTF-8.
+    /// or the bytes are not UTF-8.
     public var urlDecoded: String? {
         self[...].percentDecodedBytes.flatMap { String(validating: $0, as: UTF8.self) }
     }

@@ -18,8 +18,8 @@ import SQLite
 ///
 /// Each migration runs once per file, when a store opens it, in one transaction with the other pending ones. When one
 /// throws, the file stays unchanged and the store does not open. Types are named by their tables, because the Swift
-/// type
-/// may no longer exist. Fields that were added or dropped need no migration; removing a dropped field frees its space.
+/// type may no longer exist. Fields that were added or dropped need no migration; removing a dropped field frees its
+/// space.
 public struct Migration: Sendable {
     let name: String
     let change: @Sendable (Migrator) throws -> Void

@@ -28,8 +28,7 @@ extension ObjectAccess {
     }
 
     /// Inserts values. A store inserts all or none. In a transaction the values before a failed one stay, unless the
-    /// error
-    /// ends the transaction.
+    /// error ends the transaction.
     ///
     /// - Throws: ``StorageFailure/Reason/duplicate`` when a value with one of the ids exists.
     public func insert<Object: Storable>(contentsOf values: some Sequence<Object>) throws

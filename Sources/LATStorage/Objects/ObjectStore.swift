@@ -18,20 +18,15 @@ import SQLite
 ///
 /// A type is a table, and each field is a column. Text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
 /// values have column types of their own. Anything with fields or elements is stored as JSON, which queries can look
-/// into
-/// (`\.address.city`, `Field("tags", 0)`). The first insert makes the table. The first value of a new field adds its
-/// column. Reading changes nothing, and columns that a type does not know stay, so that versions of a program with more
-/// or
-/// fewer fields can take turns with one file. A renamed field or one with another type is an error until the store has
-/// a
-/// ``Migration``.
+/// into (`\.address.city`, `Field("tags", 0)`). The first insert makes the table. The first value of a new field adds
+/// its column. Reading changes nothing, and columns that a type does not know stay, so that versions of a program with
+/// more or fewer fields can take turns with one file. A renamed field or one with another type is an error until the
+/// store has a ``Migration``.
 ///
 /// Calls block the thread while SQLite works, usually for microseconds; ``run(_:)`` moves longer work off the threads
-/// of
-/// Swift's tasks. Any number of tasks may use a store, and any number of processes its file: one writes at a time, and
-/// readers wait for nobody (WAL). What a finished call has written survives the end of the process, even `kill -9`;
-/// with
-/// `isDurable` it survives a loss of power too.
+/// of Swift's tasks. Any number of tasks may use a store, and any number of processes its file: one writes at a time,
+/// and readers wait for nobody (WAL). What a finished call has written survives the end of the process, even `kill -9`;
+/// with `isDurable` it survives a loss of power too.
 ///
 /// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage`` with a ``NetworkError/storageFailure``.
 public final class ObjectStore: ObjectAccess, Sendable {
@@ -141,8 +136,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
     /// Runs reads that all see the same state, whatever others write at the same time.
     ///
     /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``, also when the body tries
-    ///   to
-    ///   write.
+    ///   to write.
     public func snapshot<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try core.read(inSnapshot: true, body)
     }

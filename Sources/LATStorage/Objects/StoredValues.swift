@@ -11,10 +11,8 @@ extension ObjectStore {
     /// ```
     ///
     /// The first element comes at once. The query then runs again after each commit to the type's table, by this
-    /// program or,
-    /// where the store is a file, by another process. Commits while an element is processed count as one. A result may
-    /// equal
-    /// the one before. The sequence ends when the task is cancelled or the store is closed.
+    /// program or, where the store is a file, by another process. Commits while an element is processed count as one. A
+    /// result may equal the one before. The sequence ends when the task is cancelled or the store is closed.
     public func values<Object: Storable>(of query: Query<Object>) -> StoredValues<Object>
     where Object.ID: Codable & Sendable {
         StoredValues(store: self, query: query)

@@ -83,8 +83,7 @@ struct PreferenceFile: Sendable {
     }
 
     /// Replaces the content, whole or not at all: temporary file, `fdatasync`, `rename`, `fsync` of the folder. Call it
-    /// only
-    /// inside ``locked(_:)``.
+    /// only inside ``locked(_:)``.
     func replace(by values: [String: JSONValue]) throws -> Stamp? {
         let advice = "the file is unchanged; make room, or check the permissions of its folder"
         let data: Data

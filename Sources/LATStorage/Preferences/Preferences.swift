@@ -29,8 +29,7 @@ public final class Preferences: Sendable {
     private let state = Mutex(State())
     private let hub = PreferenceHub()
     /// Held while the file is checked and its values are taken over, so that an older read never replaces a newer one.
-    /// Where
-    /// the file's lock is needed too, take that one first.
+    /// Where the file's lock is needed too, take that one first.
     private let loading = Mutex(())
 
     private struct State {
@@ -48,8 +47,7 @@ public final class Preferences: Sendable {
     /// - Parameters:
     /// - path: the path of the file. The first write makes it and the folders above it.
     ///   - onProblem: called when the file or a value in it cannot be used, once for each fault, on the thread that
-    ///     found it.
-    ///     Default: none.
+    ///     found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
         self.onProblem = onProblem
@@ -102,8 +100,7 @@ public final class Preferences: Sendable {
     /// Sets a value.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value
-    ///   cannot be
-    ///   encoded as JSON. Nothing has changed then.
+    ///   cannot be encoded as JSON. Nothing has changed then.
     public func set<Value>(_ key: PreferenceKey<Value>, to value: Value) throws {
         try update { $0.set(key, to: value) }
     }
@@ -116,8 +113,7 @@ public final class Preferences: Sendable {
     /// Reads and writes values in one step: no other process or thread writes in between.
     ///
     /// - Parameter body: makes the changes. The file is written once, after the body returns, and not at all when it
-    ///   throws
-    ///   or changes nothing. The body must not use the preferences themselves.
+    ///   throws or changes nothing. The body must not use the preferences themselves.
     /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
@@ -211,8 +207,7 @@ public final class Preferences: Sendable {
     /// The value now and after every change, by this process or another.
     ///
     /// Changes while an element is processed count as one. The stream ends when the task is cancelled or the
-    /// preferences are
-    /// released.
+    /// preferences are released.
     public func values<Value>(of key: PreferenceKey<Value>) -> AsyncStream<Value> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let observation = observe(key, end: { continuation.finish() }) { continuation.yield($0) }

@@ -7,10 +7,8 @@
 /// ```
 ///
 /// A condition means what the same expression means in Swift: `nil` equals only `nil` and is neither less nor greater
-/// than
-/// anything, and `!` negates any condition. Texts compare by their bytes, decimals by number, and dates, UUIDs and URLs
-/// by
-/// their own order. Values are always bound, never written into the statement.
+/// than anything, and `!` negates any condition. Texts compare by their bytes, decimals by number, and dates, UUIDs and
+/// URLs by their own order. Values are always bound, never written into the statement.
 public struct Condition<Object>: Sendable {
     indirect enum Node: Sendable {
         case always
@@ -42,8 +40,7 @@ public struct Condition<Object>: Sendable {
     public static var all: Condition { Condition(.always) }
 
     /// Whether the text matches a pattern: `%` stands for any characters, `_` for one, and `\` escapes either. Letters
-    /// A to
-    /// Z match in either case (SQLite's `LIKE`).
+    /// A to Z match in either case (SQLite's `LIKE`).
     public static func like(_ path: KeyPath<Object, String> & Sendable, _ pattern: String) -> Condition {
         Condition(.like(Place(path), pattern))
     }
@@ -89,8 +86,7 @@ public struct Condition<Object>: Sendable {
 }
 
 /// A field by its name, for places without a key path: an element of an array, a member of a dictionary, a field
-/// without
-/// a property.
+/// without a property.
 ///
 /// ```swift
 /// try store.fetch(User.self, where: Field("full_name") == "Ada")              // the encoded name

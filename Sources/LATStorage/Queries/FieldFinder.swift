@@ -2,8 +2,7 @@ import FoundationEssentials
 import HTTPCore
 
 /// Finds the field of a key path by samples: values of the type in which every field differs. The field is the one
-/// whose
-/// stored value equals the property in every sample.
+/// whose stored value equals the property in every sample.
 ///
 /// This cannot single out a field that is the same in all samples, such as an enum with one known case. Such a field is
 /// accepted only for the stored property of the same name. When no field or several fields match, an error says what to

@@ -1,8 +1,7 @@
 import FoundationEssentials
 
 /// Converts single values to and from columns. The row encoder and decoder have short cuts for frequent types.
-/// Everything
-/// else, such as ids and values of conditions, goes through here.
+/// Everything else, such as ids and values of conditions, goes through here.
 enum ColumnCoding {
     /// Encodes values with fields or elements. Keys are sorted, so that equal values are equal texts.
     static let encoder: JSONEncoder = {

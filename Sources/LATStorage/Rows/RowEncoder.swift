@@ -5,8 +5,7 @@ import SQLite
 /// Binds the fields of a value straight to the parameters of a statement, without a value in between.
 ///
 /// Parameter *n* + 1 belongs to column *n* of the layout. Fields without a column are collected in ``missing``. Without
-/// a
-/// layout all fields are, which gives the columns for a new table. A `nil` is not bound and stays NULL.
+/// a layout all fields are, which gives the columns for a new table. A `nil` is not bound and stays NULL.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?
     private let statement: SQLiteStatement?

@@ -12,9 +12,8 @@ public protocol StoredType {
     /// The name of the table. Default: the type's name without its enclosing types, `Item`.
     static var storedName: String { get }
     /// A value whose fields are used where a row has none: in rows written before the field existed, and for a field
-    /// that is
-    /// not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an error
-    /// otherwise.
+    /// that is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an
+    /// error otherwise.
     static var storedPrototype: Self? { get }
 }
 

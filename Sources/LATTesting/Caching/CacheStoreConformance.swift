@@ -68,8 +68,7 @@ public enum CacheStoreConformance {
     /// - rules: the rules to check. Default: all. For a store without a size limit, leave out ``Rule/room``,
     ///     ``Rule/refusal`` and ``Rule/pins``.
     ///   - lookUpBudget: the longest median of the look-ups for ``Rule/speed``. Default: 20 ms, which is how long a
-    ///     manager
-    ///     waits for a look-up.
+    ///     manager waits for a look-up.
     ///   - timeout: how long a rule may take. Default: 30 s.
     ///   - make: makes an empty store with a limit in bytes for bodies and headers together.
     /// - Returns: the faults, empty for a correct store. An error that the store throws is a fault too.

@@ -1,8 +1,7 @@
 import Glibc
 
 /// A loopback port on which every connection is refused while this value lives: it is bound, so that no one else can
-/// use
-/// it, but nothing listens on it.
+/// use it, but nothing listens on it.
 ///
 /// ```swift
 /// let closed = try ClosedPort()

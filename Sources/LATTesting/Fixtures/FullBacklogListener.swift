@@ -1,8 +1,7 @@
 import Glibc
 
 /// A loopback port on which connecting hangs while this value lives: it listens, nothing accepts, and its backlog is
-/// full,
-/// so that the system drops further connection attempts.
+/// full, so that the system drops further connection attempts.
 ///
 /// ```swift
 /// let full = try FullBacklogListener()

@@ -2,8 +2,7 @@ import FoundationEssentials
 import Glibc
 
 /// The endless, repeating bytes of ``MockReply/pattern(byteCount:contentType:)``. The offset alone determines each
-/// byte, so
-/// a body of any size is sent and checked without being held in memory.
+/// byte, so a body of any size is sent and checked without being held in memory.
 ///
 /// ```swift
 /// server.enqueue(.pattern(byteCount: 1 << 30))

@@ -17,8 +17,7 @@ extension MockReply {
     }
 
     /// Sends the reply up to a point and no further. The connection stays open until the client closes it or the server
-    /// is
-    /// stopped.
+    /// is stopped.
     public func stalling(_ point: Point) -> MockReply {
         changed { $0.pauses.append(Pause(point: point, duration: nil)) }
     }
@@ -30,26 +29,22 @@ extension MockReply {
     }
 
     /// Sends the first bytes of the reply, head included, and resets the connection: the client gets `ECONNRESET` after
-    /// it
-    /// has read them. A shorter reply is sent whole.
+    /// it has read them. A shorter reply is sent whole.
     ///
     /// The reset waits up to 2 s until the client's system has received the bytes, since it would discard unsent ones.
-    /// A unix
-    /// socket has no reset and is closed.
+    /// A unix socket has no reset and is closed.
     public func resetting(afterBytes byteCount: Int64) -> MockReply {
         changed { $0.cut = Cut(byteCount: max(0, byteCount), resets: true) }
     }
 
     /// Sets a `Content-Length` that may be wrong. When it is more than the body has, the connection is closed after the
-    /// body,
-    /// which is then truncated. When it is less, the surplus follows on the connection, which stays open.
+    /// body, which is then truncated. When it is less, the surplus follows on the connection, which stays open.
     public func announcingLength(_ byteCount: Int64) -> MockReply {
         changed { $0.announcedLength = byteCount }
     }
 
     /// Replaces the status line and the headers by these bytes, to which no empty line is added. The body follows
-    /// without
-    /// framing, and the connection is closed after it.
+    /// without framing, and the connection is closed after it.
     ///
     /// ```swift
     /// server.enqueue(.text("hello").withRawHead("HTTP/1.1 2x0 What\r\nContent-Length: 5\r\n\r\n"))
@@ -62,8 +57,7 @@ extension MockReply {
     public func closingConnection() -> MockReply { changed { $0.connectionEnd = .close } }
 
     /// Closes the connection after the reply without announcing it: what a client meets when it takes a stale
-    /// connection
-    /// from its pool.
+    /// connection from its pool.
     ///
     /// ```swift
     /// server.enqueue(.text("one").droppingConnection(), .text("two"))

@@ -36,8 +36,7 @@ public struct MockReply: Sendable {
         /// After the empty line that ends the head.
         case afterHead
         /// After this many bytes of the body, without chunk framing. At the end of the body when it has fewer, before
-        /// the last,
-        /// empty chunk.
+        /// the last, empty chunk.
         case afterBodyBytes(Int64)
     }
 
@@ -136,8 +135,7 @@ extension MockReply {
     }
 
     /// Makes a reply with a body in the given chunks (RFC 9112 §7.1). HTTP/1.0 has no chunks: its clients get the bytes
-    /// up to
-    /// the end of the connection.
+    /// up to the end of the connection.
     public static func chunked(_ chunks: [Data], contentType: String = "application/octet-stream") -> MockReply {
         MockReply(headers: ["Content-Type": contentType], body: .chunks(chunks))
     }

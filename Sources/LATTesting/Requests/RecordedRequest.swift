@@ -49,8 +49,7 @@ public struct RecordedRequest: Sendable {
     /// The number of this request on its connection, from 0. More than 0 means that the connection was reused.
     public let indexOnConnection: Int
     /// The values of the names in the matched route, percent-decoded: `["id": "7"]` for `/users/{id}`. The rest matched
-    /// by a
-    /// `*` is under `"*"`.
+    /// by a `*` is under `"*"`.
     public internal(set) var pathParameters: [String: String] = [:]
     /// When the head had been read.
     public let receivedAt: ContinuousClock.Instant

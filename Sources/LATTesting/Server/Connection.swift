@@ -9,8 +9,7 @@ final class Connection {
         case reading
         case replying(Wait)
         /// The server's side is closed. What still arrives is discarded, so that the system sends no reset that would
-        /// overtake
-        /// the reply.
+        /// overtake the reply.
         case lingering
         /// The reply is sent; the reset waits until the client has received it.
         case resetting

@@ -11,8 +11,8 @@ extension MockServer {
     /// ```
     ///
     /// Repeated arguments and headers become arrays. `data` is the body as text, or a `data:` URL in base64 when it is
-    /// not
-    /// UTF-8. `form` has the pairs of a URL-encoded body, and `data` is then empty. `json` is the body when it is JSON.
+    /// not UTF-8. `form` has the pairs of a URL-encoded body, and `data` is then empty. `json` is the body when it is
+    /// JSON.
     ///
     /// - Parameter path: The path; everything below it is answered too. Default `/anything`.
     public func echo(path: String = "/anything") {

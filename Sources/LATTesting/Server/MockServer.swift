@@ -4,8 +4,7 @@ import HTTPCore
 import Platform
 
 /// An HTTP/1.1 server inside the test: real sockets, replies that the test defines, the faults of networks, and a
-/// record of
-/// the requests.
+/// record of the requests.
 ///
 /// ```swift
 /// let server = try MockServer()                            // 127.0.0.1, a free port
@@ -81,8 +80,7 @@ public final class MockServer: Sendable {
     }
 
     /// Stops, but waits at most 2 s for the thread: without a limit, a handler that waits for the code that releases
-    /// the
-    /// server would be a deadlock.
+    /// the server would be a deadlock.
     deinit {
         requestStop()
         thread.joinOrDetach(seconds: 2)
@@ -92,8 +90,7 @@ public final class MockServer: Sendable {
     /// nothing. The recorded requests can still be read.
     ///
     /// Waits for a running handler. When a handler calls it, it returns at once, and the server stops after that
-    /// handler,
-    /// without its reply.
+    /// handler, without its reply.
     public func stop() {
         requestStop()
         if !thread.isCurrent { thread.join() }
@@ -146,8 +143,7 @@ extension MockServer {
     /// - Parameters:
     /// - method: Compared byte for byte; `*` matches any.
     ///   - path: Its segments are literal, `{name}` for any one segment, or at the end `*` for the rest. The query does
-    ///     not
-    ///     count.
+    ///     not count.
     ///   - handler: Runs on the server's thread; see ``MockServer``.
     public func route(_ method: String, _ path: String, handler: @escaping Handler) {
         let pattern = RoutePattern(method: method, path: path)
@@ -177,12 +173,10 @@ extension MockServer {
     }
 
     /// How fast bodies are read, in bytes per second and connection. Default `nil`: no limit. With 0, no body is read
-    /// until
-    /// this changes, except bytes that arrived with the head. Heads are not slowed.
+    /// until this changes, except bytes that arrived with the head. Heads are not slowed.
     ///
     /// Set it before the client connects: new connections then get a small receive buffer too, so that a fast upload
-    /// has to
-    /// wait.
+    /// has to wait.
     public var bodyReadRate: Int? {
         get { shared.read { $0.settings.bodyReadRate } }
         set {
@@ -198,8 +192,7 @@ extension MockServer {
     }
 
     /// Whether requests are kept in ``requests``. Default `true`. Turn it off for millions of requests;
-    /// ``requestCount``
-    /// counts them all.
+    /// ``requestCount`` counts them all.
     public var recordsRequests: Bool {
         get { shared.read { $0.settings.recordsRequests } }
         set { shared.update { $0.settings.recordsRequests = newValue } }

@@ -1,6 +1,5 @@
 /// The times at which connections are handled without an event, the earliest first. A time that was changed stays in
-/// the
-/// heap, and is ignored when it is taken out.
+/// the heap, and is ignored when it is taken out.
 struct TimerHeap {
     struct Entry: Equatable {
         let time: Nanoseconds

@@ -3,8 +3,7 @@ import LATNetworking
 /// Splits a command line into options with their values, and operands.
 ///
 /// Understands `--name value`, `--name=value`, `-n value`, `-nvalue`, combined switches (`-iv`), options after
-/// operands,
-/// and `--`, after which nothing is an option.
+/// operands, and `--`, after which nothing is an option.
 struct ArgumentParser {
     let options: [Option]
 

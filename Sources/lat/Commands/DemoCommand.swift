@@ -77,8 +77,7 @@ enum DemoServer {
 }
 
 /// The table of the demo, in a folder of its own so that it can be edited: a copy of `Config/domains.json5` in the
-/// current
-/// folder when that has the demo's row, else a short one.
+/// current folder when that has the demo's row, else a short one.
 final class DemoTable: Sendable {
     /// The row that the demo calls and edits.
     static let server: ServerName = "demo.get"

@@ -77,8 +77,7 @@ private struct StartRun {
     let console: Console
 
     /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the call are
-    ///   shown, and
-    ///   decide the returned code.
+    ///   shown, and decide the returned code.
     func run() async throws -> ExitCode {
         let table = try command.table.read()
         let route = try route(in: table)

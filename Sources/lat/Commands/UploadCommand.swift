@@ -126,8 +126,7 @@ private struct UploadRun {
     let console: Console
 
     /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the upload are shown, and decide
-    ///   the
-    ///   returned code.
+    ///   the returned code.
     func run() async throws -> ExitCode {
         try checkFiles()
         let clock = ContinuousClock()

@@ -4,8 +4,7 @@ import Glibc
 /// A file that appears under its name only when it is complete.
 ///
 /// The bytes go into a temporary file beside the target, which is then renamed. An existing target that is not a
-/// regular
-/// file (`/dev/null`, a named pipe) is written to directly.
+/// regular file (`/dev/null`, a named pipe) is written to directly.
 final class OutputFile {
     /// The name as given.
     let name: String

@@ -207,8 +207,7 @@ private struct RequestRun {
     let console: Console
 
     /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the request are shown, and decide
-    ///   the
-    ///   returned code.
+    ///   the returned code.
     func run() async throws -> ExitCode {
         let content = try RequestContent(command)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
@@ -243,8 +242,7 @@ private struct RequestRun {
     }
 
     /// The time to the head by libcurl's clock, which excludes the start of this process. The total of a stream may
-    /// precede
-    /// its first byte.
+    /// precede its first byte.
     private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
         let times = [timings?.total, timings?.firstByte].compactMap { $0 }
         return times.max() ?? ownTime

@@ -95,8 +95,7 @@ struct RequestReport {
 
 extension NetworkError.Kind {
     /// The name of the kind and its detail: the phase of a timeout, the reason of a TLS failure, the path of a decoding
-    /// failure
-    /// or the code of a business failure.
+    /// failure or the code of a business failure.
     var names: (kind: String, detail: String?) {
         switch self {
         case .tls(let failure): ("tls", failure.rawValue)

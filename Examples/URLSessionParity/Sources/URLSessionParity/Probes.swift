@@ -3,7 +3,7 @@ import FoundationNetworking
 import LATNetworking
 import LATTesting
 
-/// The probes, each with servers of its own.
+/// The probes. Each starts its own servers.
 enum Probes {
     static func manager(
         _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
@@ -19,7 +19,7 @@ enum Probes {
         metrics, tlsFaults, proxySetting, digest,
     ]
 
-    /// Runs one side against two servers of which the first redirects to the second.
+    /// Runs one side against two servers. The first redirects to the second.
     private static func redirected(
         _ send: @Sendable (String) async throws -> Void
     ) async throws -> String {
