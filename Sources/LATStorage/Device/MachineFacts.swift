@@ -145,7 +145,7 @@ struct MemoryFacts {
         return values
     }
 
-    /// The least limit of the groups above; `max`, and in version 1 a number near 2^63, means none.
+    /// The least limit of the group and its parents; `max`, and in version 1 a number near 2^63, means none.
     private var limit: Int64? {
         files.limits("memory.max", legacy: ("memory", "memory.limit_in_bytes")).compactMap { Int64($0) }
             .filter { $0 > 0 && $0 < 1 << 62 }.min()

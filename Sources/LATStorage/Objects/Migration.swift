@@ -27,7 +27,7 @@ public struct Migration: Sendable {
     /// Makes a migration.
     ///
     /// - Parameters:
-    /// - name: the name under which the file records that the migration has run. Never change it.
+    ///   - name: the name under which the file records that the migration has run. Never change it.
     ///   - change: makes the change.
     public init(_ name: String, _ change: @escaping @Sendable (Migrator) throws -> Void) {
         self.name = name
@@ -107,7 +107,7 @@ public final class Migrator {
     /// Gives a field another type.
     ///
     /// - Parameters:
-    /// - newType: the new type of the field. Whether it is wrapped in an `Optional` does not matter.
+    ///   - newType: the new type of the field. Whether it is wrapped in an `Optional` does not matter.
     ///   - change: makes the new value from the old one. It is called for every row.
     public func changeField<Value: Codable>(
         _ field: String, of type: String, to newType: Value.Type, _ change: (StoredValue) throws -> StoredValue

@@ -25,7 +25,7 @@ import SQLite
 ///
 /// Calls block the thread while SQLite works, usually for microseconds; ``run(_:)`` moves longer work off the threads
 /// of Swift's tasks. Any number of tasks may use a store, and any number of processes its file: one writes at a time,
-/// and readers wait for nobody (WAL). What a finished call has written survives the end of the process, even `kill -9`;
+/// and readers never wait (WAL). What a finished call has written survives the end of the process, even `kill -9`;
 /// with `isDurable` it survives a loss of power too.
 ///
 /// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage`` with a ``NetworkError/storageFailure``.
@@ -50,7 +50,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
     /// Opens a store. Makes the file and the folders above it when they do not exist.
     ///
     /// - Parameters:
-    /// - path: the path of the file. SQLite keeps `<path>-wal` and `<path>-shm` beside it while it is in use.
+    ///   - path: the path of the file. SQLite keeps `<path>-wal` and `<path>-shm` beside it while it is in use.
     ///   - migrations: changes of types that the store cannot make by itself, oldest first. Each runs once per file.
     ///   - busyTimeout: how long a call waits for another process that writes. Default: 10 s.
     ///   - isDurable: whether every commit waits for the disk (`PRAGMA synchronous = FULL`). Default `false`: a loss of

@@ -45,7 +45,7 @@ public final class Preferences: Sendable {
     /// Opens preferences. The file is read or made when it is first needed.
     ///
     /// - Parameters:
-    /// - path: the path of the file. The first write makes it and the folders above it.
+    ///   - path: the path of the file. The first write makes it and the folders above it.
     ///   - onProblem: called when the file or a value in it cannot be used, once for each fault, on the thread that
     ///     found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {

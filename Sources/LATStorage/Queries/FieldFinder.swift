@@ -50,7 +50,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             return node ?? .null
         }
 
-        /// Whether the field holds what the property does.
+        /// Whether the field has the property's value.
         func hold(_ stored: StoredValue, _ json: JSONValue?, in field: Field) -> Bool {
             field.path.isEmpty ? (columns[field.name] ?? .null) == stored : inside(field) == json
         }

@@ -13,7 +13,7 @@ import SQLite
 /// }
 /// ```
 public struct StorageFailure: Error, Hashable, Sendable {
-    /// The reasons.
+    /// The reasons of failures.
     public enum Reason: String, Hashable, Sendable {
         /// The file is not a database, or is damaged (`SQLITE_CORRUPT`, `SQLITE_NOTADB`).
         case corrupt
@@ -41,7 +41,7 @@ public struct StorageFailure: Error, Hashable, Sendable {
         case other
     }
 
-    /// The reason.
+    /// The reason of this failure.
     public let reason: Reason
     /// What was attempted: `insert into "User"`, `open /var/lib/app/objects.sqlite`.
     public let operation: String

@@ -49,7 +49,7 @@ extension SQLiteConnection {
         .sqlite(error, path: path, operation: operation, sql: sql)
     }
 
-    /// Returns the prepared statement of a text, from SQLite's cache when it was used before.
+    /// Returns the prepared statement of a text, from the connection's cache when it was used before.
     func statement(_ sql: String, operation: @autoclosure () -> String) throws -> SQLiteStatement {
         do { return try statement(sql) } catch { throw failure(error, operation(), sql: sql) }
     }

@@ -65,7 +65,7 @@ public enum CacheStoreConformance {
     /// Checks a store.
     ///
     /// - Parameters:
-    /// - rules: the rules to check. Default: all. For a store without a size limit, leave out ``Rule/room``,
+    ///   - rules: the rules to check. Default: all. For a store without a size limit, leave out ``Rule/room``,
     ///     ``Rule/refusal`` and ``Rule/pins``.
     ///   - lookUpBudget: the longest median of the look-ups for ``Rule/speed``. Default: 20 ms, which is how long a
     ///     manager waits for a look-up.

@@ -38,7 +38,7 @@ public enum MockPattern {
     /// Compares received bytes with the pattern.
     ///
     /// - Parameters:
-    /// - data: The received bytes.
+    ///   - data: The received bytes.
     ///   - offset: The offset in the body of the first of them.
     /// - Returns: The offset in the body of the first wrong byte, `nil` when all are right.
     public static func firstMismatch(in data: some Collection<UInt8>, at offset: Int64) -> Int64? {

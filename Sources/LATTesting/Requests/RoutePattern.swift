@@ -15,7 +15,7 @@ struct RoutePattern: Sendable {
     private let literalPath: String?
 
     /// - Parameters:
-    /// - method: `*` matches any. Compared byte for byte.
+    ///   - method: `*` matches any. Compared byte for byte.
     ///   - path: Its segments are literal (compared decoded), `{name}`, or, at the end, `*`.
     init(method: String, path: String) {
         self.method = method == "*" ? nil : method

@@ -141,7 +141,7 @@ extension MockServer {
     /// The route that was added last wins, so a test can replace one of a shared setup.
     ///
     /// - Parameters:
-    /// - method: Compared byte for byte; `*` matches any.
+    ///   - method: Compared byte for byte; `*` matches any.
     ///   - path: Its segments are literal, `{name}` for any one segment, or at the end `*` for the rest. The query does
     ///     not count.
     ///   - handler: Runs on the server's thread; see ``MockServer``.
