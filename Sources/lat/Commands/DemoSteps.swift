@@ -75,7 +75,7 @@ struct DemoSteps: Sendable {
 
     private func postJSON() -> Step {
         Step(
-            title: "POST a value as JSON, decode the answer",
+            title: "POST a value as JSON, decode the response",
             call: """
                 struct Order: Codable { var item: String; var count: Int }
                 let created = try await central.startRequest(
@@ -187,7 +187,7 @@ struct DemoSteps: Sendable {
 
     private func cancelInClosureForm() -> Step {
         Step(
-            title: "With closures, and cancelled",
+            title: "A call with closures, cancelled",
             call: """
                 let task = central.startRequest("GET", "/stall",
                     success: { task, response in … }, failure: { task, error in … })
@@ -258,7 +258,7 @@ struct DemoSteps: Sendable {
 
     private func editTheTable() -> Step {
         Step(
-            title: "A request with a type of its own, its row edited between two calls",
+            title: "A request entity, its row edited between two calls",
             call: """
                 struct Search: RequestEntity, Encodable {
                     static let route = Route(server: "\(DemoTable.server)")   // a row of domains.json5

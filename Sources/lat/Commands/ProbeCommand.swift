@@ -281,8 +281,7 @@ final class ProbeView: Sendable {
 
     private var redraws: Bool { format == .text && console.outTerminal.canRedraw }
 
-    /// - Parameter changed: the index of the server that changed. With `nil`, and the first time, all servers are shown
-    ///   without a terminal too.
+    /// - Parameter changed: the index of the server that changed. Without a terminal, `nil` and the first call show all.
     func show(_ reports: [ReachabilityReport], changed: Int?) throws {
         try drawn.withLock { drawn in
             if redraws {

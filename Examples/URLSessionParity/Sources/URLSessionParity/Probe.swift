@@ -20,7 +20,7 @@ struct Probe: Sendable {
             }
             group.addTask {
                 try? await Task.sleep(for: .seconds(15))
-                return "no answer in 15 s"
+                return "no response in 15 s"
             }
             let first = await group.next() ?? ""
             group.cancelAll()

@@ -34,7 +34,7 @@ func brief(_ error: any Error) -> String {
 /// Runs an operation and describes its duration in words that are the same in every run.
 func timed(_ limit: Duration, _ body: () async throws -> Void) async -> String {
     let start = ContinuousClock.now
-    var end = "an answer"
+    var end = "a response"
     do { try await body() } catch { end = brief(error) }
     let taken = ContinuousClock.now - start
     let when = taken < limit * 0.8 ? "early" : taken > limit * 2 ? "late" : "in time"
