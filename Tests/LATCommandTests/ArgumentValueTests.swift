@@ -73,8 +73,8 @@ import Testing
 
     @Test(arguments: [
         ("Accept", "has no colon; write 'Name: value'"),
-        ("X Y: z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
-        (": z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
+        ("X Y: z", "has no usable name before the colon; write 'Name: value' without spaces in the name"),
+        (": z", "has no usable name before the colon; write 'Name: value' without spaces in the name"),
         ("X; y", "has no colon; write 'Name: value', or 'X;' to send it empty"),
         ("X: a\r\nY: b", "contains a control character; remove it"),
     ])

@@ -64,14 +64,14 @@ import Testing
         _ = try folder.writeTable(Self.table)
         let result = try await domains("check")
         #expect(result.exitCode == 0 && result.err == "")
-        #expect(result.text == "Config/domains.json5 is in order: 2 domains, 2 servers, environment dev\n")
+        #expect(result.text == "Config/domains.json5 is valid: 2 domains, 2 servers, environment dev\n")
     }
 
     @Test func warningIsShownWithoutFailure() async throws {
         let path = try folder.writeTable(Self.table.replacing("\"PUT\"", with: "\"PTU\""))
         let result = try await domains("check", "--table", path)
         #expect(result.exitCode == 0)
-        #expect(result.text == "\(path) is in order: 2 domains, 2 servers, environment dev, 1 warning\n")
+        #expect(result.text == "\(path) is valid: 2 domains, 2 servers, environment dev, 1 warning\n")
         #expect(result.err.contains("warning: ") && result.err.contains("PTU") && result.err.hasSuffix("^~~~~\n"))
     }
 

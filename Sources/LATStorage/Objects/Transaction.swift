@@ -205,7 +205,7 @@ public final class Transaction: ObjectAccess {
                 connection.error(error.code, operation), operation + ", field \(Identifier.shown(error.name))")
         } catch let error as NestedFailure {
             throw NetworkError.storage(
-                .value, operation, "the field \(Identifier.shown(error.name)) cannot be JSON: \(error.reason)")
+                .value, operation, "field \(Identifier.shown(error.name)) cannot be encoded as JSON: \(error.reason)")
         } catch let error as EncodingError {
             throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error)")
         }

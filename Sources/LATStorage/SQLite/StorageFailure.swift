@@ -84,7 +84,7 @@ extension NetworkError {
             advice = "the disk is full or the size limit is reached; the transaction was rolled back, make room"
         case SQLITE_BUSY, SQLITE_LOCKED:
             reason = .busy
-            advice = "another process holds \(path); try again, or raise busyTimeout"
+            advice = "another process has locked \(path); try again, or raise busyTimeout"
         case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH:
             reason = .readOnly
             advice = "\(path) is not writable; check the permissions of the file and its folder"

@@ -53,7 +53,7 @@ enum HeaderArgument {
         guard HTTPMethod(String(name)).isToken else {
             throw UsageError(
                 "\(option.name) \"\(shown)\" has no usable name before the colon; write 'Name: value' without "
-                    + "blanks in the name")
+                    + "spaces in the name")
         }
         let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
         guard !value.unicodeScalars.contains(where: { $0.value < 0x20 && $0 != "\t" || $0.value == 0x7F }) else {

@@ -112,7 +112,7 @@ struct TableReport {
 
     // MARK: check
 
-    /// A summary such as `Config/domains.json5 is in order: 2 domains, 5 servers, environments dev and staging`.
+    /// A summary such as `Config/domains.json5 is valid: 2 domains, 5 servers, environments dev and staging`.
     var summary: String {
         var parts = [
             Self.count(table.domainNames.count, "domain"), Self.count(table.serverNames.count, "server"),
@@ -122,7 +122,7 @@ struct TableReport {
             parts.append((environments.count == 1 ? "environment " : "environments ") + Self.list(environments))
         }
         if !table.warnings.isEmpty { parts.append(TableProblem.count(table.warnings)) }
-        return "\(table.name) is in order: " + parts.joined(separator: ", ")
+        return "\(table.name) is valid: " + parts.joined(separator: ", ")
     }
 
     /// The output of `check --format json`.
