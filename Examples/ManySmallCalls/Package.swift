@@ -1,7 +1,7 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// A program outside the SDK's package, as a user's would be: many small calls, made on the engine's own thread.
+// A package outside the SDK, like that of a user: many small calls on the engine's thread.
 let package = Package(
     name: "ManySmallCalls",
     dependencies: [.package(name: "LATNetworking", path: "../..")],

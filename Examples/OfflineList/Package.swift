@@ -1,7 +1,7 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// A program outside the SDK's package, as a user's would be: calls, and what they leave behind for when there is no network.
+// A package outside the SDK, like that of a user: calls whose results are stored for use without a network.
 let package = Package(
     name: "OfflineList",
     dependencies: [.package(name: "LATNetworking", path: "../..")],

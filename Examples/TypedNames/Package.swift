@@ -1,7 +1,7 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// A program outside the SDK's package, as a user's would be: the library, and the plugin on its target.
+// A package outside the SDK, like that of a user: the library, and the plugin on its target.
 let package = Package(
     name: "TypedNames",
     dependencies: [.package(name: "LATNetworking", path: "../..")],

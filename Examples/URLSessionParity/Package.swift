@@ -1,8 +1,8 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// Puts the same questions to LATNetworking and to URLSession on this machine, against a server it starts itself:
-// swift run. The SDK never imports FoundationNetworking; this program does, to measure the other side.
+// Compares LATNetworking with URLSession on this machine, against servers that it starts itself: swift run. The SDK
+// never imports FoundationNetworking; this program does, for the comparison.
 let package = Package(
     name: "URLSessionParity",
     dependencies: [.package(name: "LATNetworking", path: "../..")],

@@ -4,7 +4,7 @@ import Glibc
 @main
 struct Lat {
     static func main() async {
-        // A reader that went away is seen as EPIPE where it is written to, and ended quietly there.
+        // A closed pipe then shows as EPIPE at the write, which ends the program quietly.
         signal(SIGPIPE, SIG_IGN)
         let console = Console.standard
         let arguments = Array(CommandLine.arguments.dropFirst())
@@ -12,7 +12,7 @@ struct Lat {
         exit(code.rawValue)
     }
 
-    /// Runs what the arguments say. Everything that can go wrong is on the console when it returns.
+    /// Runs a command line. It has reported every error on the console when it returns.
     static func run(_ arguments: [String], _ console: Console) async -> ExitCode {
         do {
             return try await Invocation(arguments).run(console)
@@ -33,12 +33,12 @@ struct Lat {
     }
 }
 
-/// A whole command line, understood.
+/// A parsed command line.
 struct Invocation {
-    /// What is to run.
+    /// The command to run.
     let command: any Command
 
-    /// - Parameter arguments: what follows the name of the program.
+    /// - Parameter arguments: the arguments after the name of the program.
     /// - Throws: ``UsageError``.
     init(_ arguments: [String]) throws(UsageError) {
         guard let first = arguments.first else {
@@ -51,12 +51,12 @@ struct Invocation {
             command = HelpCommand(topic: nil)
         case _ where first.hasPrefix("-"):
             throw UsageError(
-                "unknown option \(SafeText.line(first)) before the command; write lat COMMAND, as lat help shows")
+                "unknown option \(SafeText.line(first)) before the command; lat help lists the commands")
         default:
             let type = try Commands.named(first)
             let parser = ArgumentParser(options: type.options + [.help])
             let rest = Array(arguments.dropFirst())
-            // Whoever asks for help gets it, whatever else is wrong with the line.
+            // A request for help is answered even when the rest of the line is wrong.
             if rest.prefix(while: { $0 != "--" }).contains(where: Option.help.isNamed) {
                 command = HelpCommand(topic: type)
             } else {

@@ -10,7 +10,7 @@ import Testing
     private static let include = Option("--include", "-i", help: "")
     private let parser = ArgumentParser(options: [output, header, verbose, include])
 
-    @Test func optionsMayStandAnywhere() throws {
+    @Test func optionsAreAcceptedAnywhere() throws {
         let parsed = try parser.parse(["GET", "-v", "-o", "a.txt", "http://x/", "--header", "A: b"])
         #expect(parsed.operands == ["GET", "http://x/"])
         #expect(parsed.contains(Self.verbose))
@@ -26,7 +26,7 @@ import Testing
         #expect(parsed.contains(Self.include) && parsed.contains(Self.verbose))
     }
 
-    @Test func nothingIsAnOptionAfterTwoDashes() throws {
+    @Test func operandsFollowTwoDashes() throws {
         #expect(try parser.parse(["-v", "--", "-i", "--nothing"]).operands == ["-i", "--nothing"])
     }
 
@@ -46,11 +46,11 @@ import Testing
         (["--verbose=yes"], "--verbose takes no value; write --verbose alone"),
         (["-o", "a", "--output=b"], "--output is given twice; give it once"),
     ])
-    func whatIsWrongIsNamedWithTheNextStep(arguments: [String], message: String) {
+    func mistakesNameTheNextStep(arguments: [String], message: String) {
         #expect(throws: UsageError(message)) { try parser.parse(arguments) }
     }
 
-    @Test func theNearestNameIsFoundWhenItIsNear() {
+    @Test func nearestNameIsSuggestedOnlyIfSimilar() {
         #expect(NearestName.of("reqeust", among: ["request", "demo", "help"]) == "request")
         #expect(NearestName.of("deno", among: ["request", "demo", "help"]) == "demo")
         #expect(NearestName.of("upload", among: ["request", "demo", "help"]) == nil)

@@ -24,7 +24,7 @@ import Testing
         ("0s", "--thing 0s is out of range; give more than 0 and at most 500h"),
         ("99999h", "--thing 99999h is out of range; give more than 0 and at most 500h"),
     ])
-    func whatIsNoDurationIsSaid(text: String, message: String) {
+    func invalidDurationIsRefused(text: String, message: String) {
         #expect(throws: UsageError(message)) { try DurationArgument.parse(text, of: option) }
     }
 
@@ -48,15 +48,15 @@ import Testing
         ([":=1"], "--thing \":=1\" has no name; write name=text or name:=json"),
         (["a=1", "a=2"], "--thing \"a\" is given twice; for several values write 'a:=[\"a\",\"b\"]'"),
     ])
-    func aParameterThatIsNoneIsSaid(arguments: [String], message: String) {
+    func invalidParameterIsRefused(arguments: [String], message: String) {
         #expect(throws: UsageError(message)) { try ParameterArgument.parse(arguments, of: option) }
     }
 
-    @Test func aTypedParameterThatIsNotJSONSaysHowToWriteText() throws {
+    @Test func nonJSONParameterErrorShowsTextSyntax() throws {
         let error = #expect(throws: UsageError.self) { try ParameterArgument.parse(["a:=b c"], of: option) }
         let message = try #require(error?.message)
         #expect(message.hasPrefix("--thing \"a:=b c\" is not JSON after := (line 1, column 1"))
-        #expect(message.hasSuffix("for a text write a=b c"))
+        #expect(message.hasSuffix("for text, write a=b c"))
     }
 
     @Test func headersAreSetRemovedAndSentEmpty() throws {
@@ -73,12 +73,12 @@ import Testing
 
     @Test(arguments: [
         ("Accept", "has no colon; write 'Name: value'"),
-        ("X Y: z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
-        (": z", "has no usable name before the colon; write 'Name: value' without blanks in the name"),
+        ("X Y: z", "has no usable name before the colon; write 'Name: value' without spaces in the name"),
+        (": z", "has no usable name before the colon; write 'Name: value' without spaces in the name"),
         ("X; y", "has no colon; write 'Name: value', or 'X;' to send it empty"),
-        ("X: a\r\nY: b", "holds a control character; remove it"),
+        ("X: a\r\nY: b", "contains a control character; remove it"),
     ])
-    func aHeaderThatIsNoneIsSaidInOneLine(text: String, message: String) throws {
+    func invalidHeaderIsRefusedInOneLine(text: String, message: String) throws {
         let error = #expect(throws: UsageError.self) { try HeaderArgument.parse([text], of: option) }
         let said = try #require(error?.message)
         #expect(said.hasPrefix("--thing \"") && said.hasSuffix(message))

@@ -1,10 +1,10 @@
 import Testing
 
-/// A table with a mistake, and what `lat domains check` prints of it.
+/// A table with a mistake, and the output of `lat domains check`.
 struct BrokenTable: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let text: String
-    /// Without the file's name in front.
+    /// The output without the file's name in front.
     let printed: String
 
     init(_ name: String, _ text: String, _ printed: String) {

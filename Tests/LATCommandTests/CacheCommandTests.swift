@@ -11,7 +11,7 @@ import Testing
         try #require(try Invocation(["cache"] + arguments).command as? CacheCommand)
     }
 
-    @Test func everySelectionReachesTheValue() throws {
+    @Test func everySelectionIsParsed() throws {
         #expect(try cache("report", "--directory", "d").directory == "d")
         #expect(try cache("report").action == .report)
         #expect(try cache("clear", "--all").action == .clear(.all))
@@ -31,7 +31,7 @@ import Testing
         (["cache"], "what to do with the cache is missing; write lat cache report or lat cache clear --all"),
         (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
         (["cache", "clear"], "what to clear is missing; write lat cache clear --prefix TEXT, or --all"),
-        (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; call it once for each"),
+        (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; run it once for each"),
         (["cache", "explain"], "the URL to explain is missing; write lat cache explain URL"),
         (["cache", "explian"], "lat cache knows no \"explian\"; did you mean explain?"),
         (
@@ -39,14 +39,14 @@ import Testing
             "explain takes a URL and no selection; write lat cache explain URL [--user NAME]"
         ),
         (["cache", "report", "--cache", "http"], "--cache is for lat cache explain; leave it out"),
-        (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows how it is written"),
+        (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows the usage"),
         (["cache", "report", "--directory", ""], "--directory \"\" names no folder; write --directory DIR"),
     ])
-    func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
+    func mistakesNameTheNextStep(_ arguments: [String], _ message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
     }
 
-    @Test func whatIsStoredIsReportedAndCleared() async throws {
+    @Test func storedResponsesAreReportedAndCleared() async throws {
         let folder = try TemporaryDirectory()
         var options = DiskStore.Options()
         options.minimumFreeBytes = 0
@@ -73,7 +73,7 @@ import Testing
         #expect(missing.exitCode == 2 && missing.err.contains("there is no folder nowhere"))
     }
 
-    @Test func questionsReachTheValue() throws {
+    @Test func explainArgumentsAreParsed() throws {
         let plain = CacheCommand.URLQuestion(url: "u", policy: .http, headers: [:])
         #expect(try cache("explain", "u").action == .explain(plain))
         let full = CacheCommand.URLQuestion(url: "u", policy: .cacheOnly, headers: ["A": "b"], user: "ada")
@@ -81,7 +81,7 @@ import Testing
             try cache("explain", "u", "--cache", "cacheOnly", "-H", "A: b", "--user", "ada").action == .explain(full))
     }
 
-    @Test func explainTellsWhatARequestWouldGet() async throws {
+    @Test func explainShowsTheVerdictOfARequest() async throws {
         let folder = try TemporaryDirectory()
         let server = try MockServer()
         server.route("GET", "/cities") { _ in
@@ -110,7 +110,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func explainTellsOfASealedCache() async throws {
+    @Test func explainReportsASealedCache() async throws {
         let folder = try TemporaryDirectory()
         var options = DiskStore.Options()
         options.encryptionKey = Data(repeating: 7, count: 32)
@@ -122,6 +122,6 @@ import Testing
         try await store.writer(for: entry).commit()
         let told = try await LatProcess.run(
             ["cache", "explain", "http://h/", "--directory", "cache"], in: folder.path)
-        #expect(told.text.hasSuffix("the cache is encrypted: what it holds of this URL is not seen without the key\n"))
+        #expect(told.text.hasSuffix("the cache is encrypted: its entries for this URL need the key\n"))
     }
 }

@@ -1,13 +1,13 @@
 import FoundationEssentials
 import Glibc
 
-/// What another program says.
+/// The output of another program.
 enum CommandOutput {
     struct Failure: Error {
         let program: String
     }
 
-    /// Runs a program on a thread of its own and gives its standard output.
+    /// Runs a program on its own thread and returns its standard output.
     static func run(_ program: String, _ argument: String) async throws -> String {
         try await withCheckedThrowingContinuation { continuation in
             let thread = Thread(program: program, argument: argument) { continuation.resume(with: $0) }
@@ -38,7 +38,7 @@ enum CommandOutput {
         }
 
         private func run() {
-            // The argument is a path that the test made: no quote in it.
+            // The test made the path, so it contains no quote.
             guard let pipe = popen("\(program) '\(argument)'", "re") else {
                 return done(.failure(Failure(program: program)))
             }

@@ -4,16 +4,16 @@ import Testing
 
 /// `lat demo` as a process.
 @Suite(.timeLimit(.minutes(1))) struct DemoProcessTests {
-    @Test func everyStepGoesAsItShould() async throws {
+    @Test func everyStepSucceeds() async throws {
         let result = try await LatProcess.run(["demo"])
         #expect(result.exitCode == 0 && result.err == "")
-        #expect(result.text.contains("\n8 of 8 steps went as they should, in "))
+        #expect(result.text.contains("\n8 of 8 steps succeeded, in "))
         #expect(!result.text.contains("\u{1B}") && !result.text.contains("✗"))
         for word in ["dns", "connect", "first byte", "total", "reused"] { #expect(result.text.contains(word)) }
         #expect(result.text.split(separator: "\n").allSatisfy { $0.count <= 80 })
     }
 
-    @Test func theTableIsACopyOfTheProjectsOwnWhichStaysAsItIs() async throws {
+    @Test func demoEditsACopyOfTheProjectTable() async throws {
         let folder = try TemporaryDirectory()
         let table = """
             // Mine.
@@ -33,14 +33,14 @@ import Testing
     }
 
     @Test(arguments: [nil, "{ broken", "{ domains: {} }"])
-    func theDemoDoesWithoutThatTableToo(_ table: String?) async throws {
+    func demoRunsWithoutAUsableTable(_ table: String?) async throws {
         let folder = try TemporaryDirectory()
         if let table { _ = try folder.writeTable(table) }
         let result = try await LatProcess.run(["demo"], in: folder.path)
         #expect(result.exitCode == 0 && result.text.contains("/get before, /v2/get after, "))
     }
 
-    @Test func aTerminalSeesBothTransfersMove() async throws {
+    @Test func terminalShowsProgressOfBothTransfers() async throws {
         let result = try await LatProcess.run(["demo"], columns: 80)
         #expect(result.exitCode == 0)
         #expect(result.text.contains("uploading") && result.text.contains("downloading"))

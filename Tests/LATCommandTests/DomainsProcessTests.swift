@@ -36,14 +36,14 @@ import Testing
     // MARK: check
 
     @Test(arguments: BrokenTable.all)
-    func everyMistakeIsShownWithItsLineAndACaret(_ broken: BrokenTable) async throws {
+    func everyMistakeIsShownWithLineAndCaret(_ broken: BrokenTable) async throws {
         _ = try folder.writeTable(broken.text)
         let result = try await domains("check")
         #expect(result.exitCode == 2 && result.out.isEmpty)
         #expect(
             result.err == """
                 Config/domains.json5:\(broken.printed)
-                lat: the table Config/domains.json5 has 1 error; mend it and call this again
+                lat: the table Config/domains.json5 has 1 error; correct it and run the command again
 
                 """)
     }
@@ -57,21 +57,21 @@ import Testing
             $0.split(separator: ":")[1...3].joined(separator: ":")
         }
         #expect(places == ["1:19: error", "1:39: error", "2:49: warning"] && result.exitCode == 2)
-        #expect(result.err.hasSuffix("has 2 errors and 1 warning; mend it and call this again\n"))
+        #expect(result.err.hasSuffix("has 2 errors and 1 warning; correct it and run the command again\n"))
     }
 
-    @Test func aTableInOrderIsOneLine() async throws {
+    @Test func validTableIsReportedInOneLine() async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("check")
         #expect(result.exitCode == 0 && result.err == "")
-        #expect(result.text == "Config/domains.json5 is in order: 2 domains, 2 servers, environment dev\n")
+        #expect(result.text == "Config/domains.json5 is valid: 2 domains, 2 servers, environment dev\n")
     }
 
-    @Test func aWarningIsShownAndNoFailure() async throws {
+    @Test func warningIsShownWithoutFailure() async throws {
         let path = try folder.writeTable(Self.table.replacing("\"PUT\"", with: "\"PTU\""))
         let result = try await domains("check", "--table", path)
         #expect(result.exitCode == 0)
-        #expect(result.text == "\(path) is in order: 2 domains, 2 servers, environment dev, 1 warning\n")
+        #expect(result.text == "\(path) is valid: 2 domains, 2 servers, environment dev, 1 warning\n")
         #expect(result.err.contains("warning: ") && result.err.contains("PTU") && result.err.hasSuffix("^~~~~\n"))
     }
 
@@ -84,7 +84,7 @@ import Testing
         #expect(!plain.text.contains("\u{1B}") && plain.exitCode == 2)
     }
 
-    @Test func programsGetOneObject() async throws {
+    @Test func checkPrintsOneJSONObject() async throws {
         _ = try folder.writeTable("{\n  domains: { a: { basURL: \"http://h\" } },\n}")
         let broken = try await domains("check", "--format", "json")
         let json = try JSONValue(parsing: broken.out)
@@ -101,12 +101,12 @@ import Testing
             ])
     }
 
-    @Test func aTableThatIsNotThereIsSaidToBe() async throws {
+    @Test func missingTableIsReported() async throws {
         let standard = try await domains("check")
         #expect(standard.exitCode == 2)
         #expect(
             standard.err
-                == "lat: there is no Config/domains.json5 below this folder; name a table with --table FILE\n")
+                == "lat: there is no Config/domains.json5 in this folder; name a table with --table FILE\n")
         let named = try await domains("list", "--table", "nowhere.json5")
         #expect(named.err == "lat: the table nowhere.json5 is not there; check the path\n" && named.exitCode == 2)
         let isFolder = try await domains("check", folder.path)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func domainsAndServersStandInColumns() async throws {
+    @Test func domainsAndServersAreListedInColumns() async throws {
         _ = try folder.writeTable(Self.table)
         #expect(
             try await domains("list").text == """
@@ -140,7 +140,7 @@ import Testing
                 """)
     }
 
-    @Test func theEnvironmentComesFromTheOptionElseTheVariable() async throws {
+    @Test func environmentOptionOverridesTheVariable() async throws {
         _ = try folder.writeTable(Self.table)
         let option = try await domains("list", "--environment", "dev").text
         #expect(option.hasPrefix("Config/domains.json5  environment dev\n"))
@@ -156,7 +156,7 @@ import Testing
                 == "lat: unknown environment \"dve\" in Config/domains.json5; did you mean \"dev\"?\n")
     }
 
-    @Test func aListForProgramsHasEverything() async throws {
+    @Test func listPrintsOneJSONObject() async throws {
         _ = try folder.writeTable(Self.table)
         let json = try JSONValue(parsing: try await domains("list", "--format", "json").out)
         #expect(json["environment"].isNull && json["environments"] == ["dev"])
@@ -170,7 +170,7 @@ import Testing
     // MARK: explain
 
     @Test(arguments: ["order.save", "https://shop.example.org/api/orders/42", "http://127.0.0.1:9090/orders/1?x=1"])
-    func aCallIsExplainedByNameAndByURL(_ name: String) async throws {
+    func callIsExplainedByNameAndByURL(_ name: String) async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("explain", name)
         #expect(result.exitCode == 0)
@@ -187,7 +187,7 @@ import Testing
                 """)
     }
 
-    @Test func secretsAreNotExplained() async throws {
+    @Test func explanationHidesSecrets() async throws {
         _ = try folder.writeTable(Self.table)
         let text = try await domains("explain", "demo").text
         #expect(!text.contains("hidden") && text.contains("headers.X-Api-Key"))
@@ -197,7 +197,7 @@ import Testing
         #expect(values.first { $0["setting"] == "timeout" }?["line"].int == 2)
     }
 
-    @Test func anUnknownNameHasTheNearest() async throws {
+    @Test func unknownNameSuggestsTheNearest() async throws {
         _ = try folder.writeTable(Self.table)
         let result = try await domains("explain", "order.sav")
         #expect(result.exitCode == 2 && result.out.isEmpty)
@@ -208,7 +208,7 @@ import Testing
         #expect(url.exitCode == 2 && url.err.contains("lat domains list shows them"))
     }
 
-    @Test func aBrokenTableIsShownByEveryCommand() async throws {
+    @Test func everyCommandReportsABrokenTable() async throws {
         _ = try folder.writeTable("{ domains: 5 }")
         for arguments in [["domains", "list"], ["domains", "explain", "x"], ["start", "x"]] {
             let result = try await LatProcess.run(arguments, in: folder.path)

@@ -4,10 +4,10 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// `lat download` killed by SIGKILL at any instant: the file that comes of it is always right, and hardly anything is
+/// Kills `lat download` with SIGKILL at random times: the resulting file is always right, and hardly any byte is
 /// fetched twice.
 ///
-/// LAT_KILL_ROUNDS=100 kills that often, a file of 200 MiB, for each number of segments.
+/// `LAT_KILL_ROUNDS=100` sets the number of kills for each number of segments, with a file of 200 MiB.
 @Suite(.enabled(if: KillRounds.server != nil), .serialized, .timeLimit(.minutes(30))) struct DownloadKillTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
@@ -19,13 +19,13 @@ import Testing
         manager = try CentralRequestManager(configuration: configuration)
     }
 
-    @Test(arguments: [1, 4]) func whateverIsKilledIsGoneOnWith(segments: Int) async throws {
+    @Test(arguments: [1, 4]) func killedDownloadResumesCorrectly(segments: Int) async throws {
         let server = try #require(KillRounds.server)
         let name = "kill-\(segments)-\(UInt64.random(in: 0 ... .max)).bin"
         let source = try directory.writePattern(byteCount: KillRounds.size, to: "source")
         _ = try await manager.startRequest("PUT", "\(server)/dav/\(name)", body: .file(source))
-        // About three seconds for the whole, whatever the number of connections: so slow that a busy machine lets little pile
-        // up in the sockets unread.
+        // About three seconds in all, whatever the number of connections: slow enough that even a busy machine leaves
+        // little unread in the sockets.
         let rate = KillRounds.size / Int64(segments) / 2
         let url = "\(server)/transfers/\(name)?rate=\(rate)"
         let digest = try await Self.digest(of: source)
@@ -40,9 +40,10 @@ import Testing
         print(
             "segments \(segments): \(tally.kills) kills, \(tally.files) files; unclaimed at most "
                 + "\(Self.percent(tally.worst)); the server sent \(Self.percent(extra)) more per kill")
-        // 5 % of the 200 MiB of the long form; what a journal is behind by does not shrink with the file.
+        // 5 % of the 200 MiB of the long run: how far the journal lags behind does not depend on the size of the file.
         #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
-        // What the server had put into the buffers of each socket was never read; it does not grow with the file.
+        // The bytes in the sockets' buffers were sent but never read. Their number does not depend on the size of the
+        // file.
         let buffers = Double(segments * (4 << 20)) / Double(KillRounds.size)
         #expect(extra < 0.05 + buffers)
     }
@@ -50,11 +51,11 @@ import Testing
     private struct Tally {
         var kills = 0
         var files = 0
-        /// The largest share of a file that was written and not yet claimed by the journal.
+        /// The largest share of a file that was written but not yet recorded in the journal.
         var worst = 0.0
     }
 
-    /// Starts and kills until the file is whole.
+    /// Starts and kills downloads until the file is complete.
     private func downloadOnce(_ url: String, _ segments: Int, _ digest: String, _ tally: inout Tally) async throws {
         let target = directory.path(of: "target.bin")
         while true {
@@ -62,7 +63,7 @@ import Testing
                 [
                     "download", url, "-o", target, "--segments", "\(segments)", "--sha256", digest, "--format", "json",
                 ])
-            // The instant is what is tested, not a way to wait for anything.
+            // The random time is what is tested, not a way to wait.
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...1_500)))
             process.send(signal: SIGKILL)
             let result = await process.result
@@ -83,7 +84,7 @@ import Testing
         unlink(target)
     }
 
-    /// The share of the file that is written and would be fetched again.
+    /// The share of the file that was written but would be fetched again.
     private func unclaimed() throws -> Double {
         var status = stat()
         guard stat(directory.path(of: "target.bin.part"), &status) == 0 else { return 0 }
@@ -93,11 +94,11 @@ import Testing
             let journal = try JSONValue(parsing: Data(data[(line + 1)...]))
             for range in journal["done"]?.array ?? [] { claimed += (range[1]?.int64 ?? 0) - (range[0]?.int64 ?? 0) }
         }
-        #expect(claimed <= Int64(status.st_size), "the journal claims what is not there")
+        #expect(claimed <= Int64(status.st_size), "the journal claims bytes beyond the file")
         return Double(max(0, written - claimed)) / Double(KillRounds.size)
     }
 
-    /// All that nginx sent of a file, once it has noted its last connection.
+    /// The bytes of a file that nginx sent, read when its log no longer grows.
     private static func bytesSent(of name: String) async throws -> Int64 {
         let log = try #require(ProcessInfo.processInfo.environment["LAT_TEST_NGINX_TRANSFERS"])
         var last: Int64 = -1
@@ -119,7 +120,7 @@ import Testing
     private static func percent(_ share: Double) -> String { "\((share * 10_000).rounded() / 100) %" }
 }
 
-/// How often and how much, from the environment.
+/// The number of kills and the size of the file, from the environment.
 enum KillRounds {
     private static let environment = ProcessInfo.processInfo.environment
     static let server = environment["LAT_TEST_NGINX_TRANSFERS"] == nil ? nil : environment["LAT_TEST_NGINX_HTTP"]

@@ -3,7 +3,7 @@ import Glibc
 import LATTesting
 import Testing
 
-/// `lat download` as people and programs use it.
+/// `lat download` on a terminal and in a pipe.
 @Suite(.timeLimit(.minutes(2))) struct DownloadProcessTests {
     private let server: MockServer
     private let directory: TemporaryDirectory
@@ -18,7 +18,7 @@ import Testing
             ["download", server.url("/x/big.iso"), "-o", directory.path(of: "f")] + options, columns: columns)
     }
 
-    @Test func aFileIsThereAndNothingIsSaidInAPipe() async throws {
+    @Test func downloadIsSilentWithoutATerminal() async throws {
         server.enqueue(.pattern(byteCount: 2_000_000).header("ETag", "\"a\""))
         let result = try await download().result
         #expect(result.exitCode == 0 && result.out.isEmpty && result.err == "")
@@ -27,16 +27,16 @@ import Testing
         #expect(data.count == 2_000_000 && MockPattern.firstMismatch(in: data, at: 0) == nil)
     }
 
-    @Test func aFolderTakesTheNameOfTheServer() async throws {
+    @Test func fileInFolderIsNamedByTheServer() async throws {
         server.enqueue(.text("x").header("Content-Disposition", "attachment; filename=\"../report.pdf\""), .text("y"))
         let first = try await LatProcess.run(["download", server.url("/x/big.iso"), "-o", directory.path])
         #expect(first.exitCode == 0)
-        // Without -o: the current folder, and the name of the URL.
+        // Without `-o`: the current folder, and the name in the URL.
         let second = try await LatProcess.run(["download", server.url("/x/big.iso?y")], in: directory.path)
         #expect(second.exitCode == 0 && directory.contents == ["big.iso", "report.pdf"])
     }
 
-    @Test(arguments: [SIGINT, SIGTERM]) func aSignalKeepsTheProgressAndSaysHowToGoOn(signal: Int32) async throws {
+    @Test(arguments: [SIGINT, SIGTERM]) func signalKeepsProgressAndSaysHowToResume(signal: Int32) async throws {
         server.enqueue(
             .pattern(byteCount: 4_000_000).header("ETag", "\"a\"").stalling(.afterBodyBytes(1_000_000)))
         let process = try download()
@@ -45,7 +45,7 @@ import Testing
         process.send(signal: signal)
         let result = await process.result
         #expect(result.exitCode == 128 + signal)
-        #expect(result.err.contains("stopped after 977 KiB of 3.81 MiB; the same command goes on from there"))
+        #expect(result.err.contains("stopped after 977 KiB of 3.81 MiB; run the same command to resume"))
         #expect(directory.contents == ["f.part", "f.part.journal"])
 
         server.route("GET", "/x/big.iso") { request in
@@ -61,7 +61,7 @@ import Testing
         #expect(data.count == 4_000_000 && MockPattern.firstMismatch(in: data, at: 0) == nil)
     }
 
-    @Test func exitCodesTellWhatWasWrong() async throws {
+    @Test func exitCodesMatchTheFailure() async throws {
         server.enqueue(.text("gone", status: 404), .text("wrong"), .pattern(byteCount: 9_000).closing(afterBytes: 500))
         let gone = try await download().result
         #expect(gone.exitCode == 1 && gone.err.contains("404"))
@@ -78,7 +78,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func whatIsThereIsSkippedOrNot() async throws {
+    @Test func existingFileIsHandledAsAsked() async throws {
         try directory.write(Data("old".utf8), to: "f")
         let skipped = try await download("--existing", "skip", "--format", "json").result
         #expect(skipped.exitCode == 0 && skipped.text.contains("\"skipped\":true"))
@@ -87,7 +87,7 @@ import Testing
         #expect(server.requestCount == 0 && directory.read("f") == Data("old".utf8))
     }
 
-    @Test func aTerminalSeesABarAndASummary() async throws {
+    @Test func terminalShowsBarAndSummary() async throws {
         server.enqueue(.pattern(byteCount: 1_500_000).throttled(bytesPerSecond: 1_000_000))
         let result = try await download(columns: 70).result
         #expect(result.exitCode == 0 && result.text.contains("━") && result.text.contains("/1.43 MiB"))

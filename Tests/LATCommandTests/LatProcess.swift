@@ -9,10 +9,10 @@ import Synchronization
 /// #expect(result.exitCode == 0)
 /// ```
 ///
-/// Its end, and what it writes, are waited for without blocking a thread of the tests.
+/// It waits for the end and the output without blocking a thread of the tests.
 final class LatProcess: Sendable {
     struct Result: Sendable {
-        /// 128 and the signal's number when one ended it.
+        /// 128 plus the signal's number when a signal ended the process.
         let exitCode: Int32
         let out: Data
         let err: String
@@ -43,21 +43,21 @@ final class LatProcess: Sendable {
     private let state = Mutex(State())
     private let identifier: pid_t
 
-    /// Starts it, away from the proxies and colours of the surroundings.
+    /// Starts the process without the proxies and colours of the test's environment.
     ///
     /// - Parameters:
-    ///   - input: what it reads from standard input.
-    ///   - columns: when given, both outputs are one terminal of that width, and all of it is ``Result/out``.
-    ///   - closesOutput: whether nobody reads standard output.
-    ///   - folder: the current folder; `nil` for the one of the tests.
-    ///   - launcher: what starts it in its turn, such as `ip netns exec`.
-    ///   - program: another program in the place of `lat`.
+    ///   - input: the content of standard input.
+    ///   - columns: when given, both outputs are one terminal of that width, and all its text is in ``Result/out``.
+    ///   - closesOutput: whether the reader of standard output is closed.
+    ///   - folder: the current folder; `nil` for that of the tests.
+    ///   - launcher: a command that starts the process, such as `ip netns exec`.
+    ///   - program: another program instead of `lat`.
     init(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
         closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil
     ) throws {
         var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
-        // Where `scripts/test --libcurl 8` has its libcurl.
+        // The libcurl of `scripts/test --libcurl 8`.
         variables["LD_LIBRARY_PATH"] = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"]
         variables.merge(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
@@ -77,7 +77,7 @@ final class LatProcess: Sendable {
         waitForExit()
     }
 
-    /// Runs it to its end.
+    /// Runs the process to its end.
     static func run(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
         closesOutput: Bool = false, in folder: String? = nil
@@ -87,7 +87,7 @@ final class LatProcess: Sendable {
         ).result
     }
 
-    /// What came of it, once it is over.
+    /// The result, when the process has ended.
     var result: Result {
         get async {
             await wait { $0.isOver }
@@ -99,7 +99,7 @@ final class LatProcess: Sendable {
         }
     }
 
-    /// Without what the system's loader says of a libcurl whose symbols have no versions, as that of
+    /// Removes the loader's warnings about a libcurl whose symbols have no versions, such as that of
     /// `scripts/test --libcurl 8`.
     private static func withoutLoader(_ output: Data) -> Data {
         let mark = Data("no version information available".utf8)
@@ -108,19 +108,19 @@ final class LatProcess: Sendable {
         return Data(lines.filter { $0.firstRange(of: mark) == nil }.joined(separator: [UInt8(ascii: "\n")]))
     }
 
-    /// Waits until a text has come on standard error, or the process is over.
+    /// Waits until standard error contains a text, or the process has ended.
     func waitForError(_ text: String) async {
         let bytes = Data(text.utf8)
         await wait { $0.isOver || $0.err.firstRange(of: bytes) != nil }
     }
 
-    /// Waits until a text has come on standard output, or the process is over.
+    /// Waits until standard output contains a text, or the process has ended.
     func waitForOutput(_ text: String) async {
         let bytes = Data(text.utf8)
         await wait { $0.isOver || $0.out.firstRange(of: bytes) != nil }
     }
 
-    /// Waits until so many whole lines have come on standard output, or the process is over, and gives them.
+    /// Waits until standard output has this many whole lines, or the process has ended, and returns the lines.
     func lines(_ count: Int) async -> [String] {
         await wait { state in state.isOver || state.out.count { $0 == UInt8(ascii: "\n") } >= count }
         return String(decoding: state.withLock { $0.out }, as: UTF8.self).split(separator: "\n").map(String.init)
@@ -153,7 +153,7 @@ final class LatProcess: Sendable {
         Self.onThread { [self] in
             var buffer = [UInt8](repeating: 0, count: 65_536)
             while true {
-                // A terminal whose other side is closed ends in EIO.
+                // Reading from a terminal whose other side is closed fails with EIO.
                 let count = Glibc.read(descriptor, &buffer, buffer.count)
                 if count <= 0 { break }
                 update { append(&$0, buffer[..<count]) }
@@ -193,7 +193,7 @@ final class LatProcess: Sendable {
 
     // MARK: Starting
 
-    /// `lat` lies where the bundle of the tests does.
+    /// `lat` is in the folder of the tests' bundle.
     private static let path: String = {
         var buffer = [CChar](repeating: 0, count: 4_096)
         let count = readlink("/proc/self/exe", &buffer, buffer.count)
@@ -210,20 +210,21 @@ final class LatProcess: Sendable {
         for (number, descriptor) in descriptors.enumerated() {
             posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number))
         }
-        // A shell in the background may have SIGINT ignored, which children inherit.
+        // A background shell may ignore SIGINT, which child processes inherit.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
         var signals = sigset_t()
         sigfillset(&signals)
         posix_spawnattr_setsigdefault(&attributes, &signals)
-        // The threads of the test runner have signals blocked, and children inherit that too.
+        // The threads of the test runner block signals, which child processes inherit too.
         var blocked = sigset_t()
         sigemptyset(&blocked)
         posix_spawnattr_setsigmask(&attributes, &blocked)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
 
-        // The call that sets the folder of a child is one that Swift does not see; env(1) does it and becomes the child.
+        // Swift does not import the function that sets the folder of a child process, so env(1) sets it and then
+        // becomes the child.
         let command = (folder.map { ["/usr/bin/env", "-C", $0] } ?? []) + words
         var words = command.map { strdup($0) } + [nil]
         var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
@@ -234,7 +235,7 @@ final class LatProcess: Sendable {
         return identifier
     }
 
-    /// Held while descriptors are made and given to a child, so that no other child gets them too.
+    /// Held while descriptors are made and passed to a child process, so that no other child inherits them.
     private static let starting = Mutex(())
 
     private static func openPipe() throws -> (reading: Int32, writing: Int32) {
@@ -244,7 +245,7 @@ final class LatProcess: Sendable {
         return (ends[0], ends[1])
     }
 
-    /// The reading end of a pipe that holds a short text and nothing after it.
+    /// The reading end of a pipe that contains a short text and then ends.
     private static func pipe(holding text: String) throws -> Int32 {
         let (reading, writing) = try openPipe()
         defer { close(writing) }
@@ -254,9 +255,9 @@ final class LatProcess: Sendable {
         return reading
     }
 
-    /// A terminal made by the system (pty(7)): what is written to the one end is read from the other.
+    /// A pseudoterminal (pty(7)): text written to one end is read from the other.
     private static func openTerminal(_ columns: UInt16) throws -> (reading: Int32, writing: Int32) {
-        // TIOCSPTLCK and TIOCGPTN are macros that Swift does not see.
+        // TIOCSPTLCK and TIOCGPTN are macros that Swift does not import.
         let (setLock, getNumber): (UInt, UInt) = (0x4004_5431, 0x8004_5430)
         let outer = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var isLocked: Int32 = 0

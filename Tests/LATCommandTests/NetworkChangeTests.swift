@@ -4,10 +4,10 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Networks that come and go, made of namespaces and a cable between them.
+/// Changes of the network, made with two namespaces and a cable between them.
 @Suite(.enabled(if: NetworkNamespace.isPermitted, "needs root, iproute2 and veth pairs"), .serialized)
 struct NetworkChangeTests {
-    /// Serves HTTP/1.1 with keep-alive at port 8080, and says how many connections it took.
+    /// An HTTP/1.1 server with keep-alive on port 8080, which answers with the number of accepted connections.
     private static let httpServer = """
         import http.server
         taken = 0
@@ -31,7 +31,7 @@ struct NetworkChangeTests {
         server.serve_forever()
         """
 
-    /// Answers every question for an address with that of the server.
+    /// A DNS server that answers every query with the address of the server.
     private static let nameServer = """
         import socket, struct
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -55,7 +55,7 @@ struct NetworkChangeTests {
 
     private static func changes(_ process: LatProcess, _ count: Int) async throws -> [Change] {
         let lines = await process.lines(count)
-        try #require(lines.count >= count, "it ended early: \(lines)")
+        try #require(lines.count >= count, "the process ended early: \(lines)")
         return try lines.map { try JSONDecoder().decode(Change.self, from: Data($0.utf8)) }
     }
 
@@ -66,7 +66,7 @@ struct NetworkChangeTests {
             launcher: network.launcher)
     }
 
-    /// Ends a probe as a person would, and servers at once.
+    /// Ends a probe with SIGINT, and servers with SIGKILL.
     private static func end(_ probe: LatProcess? = nil, servers: LatProcess...) async {
         probe?.send(signal: SIGINT)
         _ = await probe?.result
@@ -76,9 +76,9 @@ struct NetworkChangeTests {
         }
     }
 
-    /// With an hour between two tries, what is seen is what the kernel tells.
+    /// With an hour between two probes, only the kernel's notifications can cause a change.
     @Test(.timeLimit(.minutes(3)))
-    func aLinkThatGoesAndComesIsSeenAtOnce() async throws {
+    func linkChangesAreSeenAtOnce() async throws {
         let network = try NetworkNamespace()
         let server = try await network.startServer(Self.httpServer)
         let probe = try Self.watch(network, "http://\(network.serverAddress):8080/")
@@ -92,7 +92,7 @@ struct NetworkChangeTests {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func aRouteAndAnAddressThatGoAreSeenAtOnce() async throws {
+    func lostRouteAndAddressAreSeenAtOnce() async throws {
         let network = try NetworkNamespace()
         let server = try await network.startServer(Self.httpServer)
         let probe = try Self.watch(network, "http://\(network.serverAddress):8080/")
@@ -108,14 +108,14 @@ struct NetworkChangeTests {
         await Self.end(probe, servers: server)
     }
 
-    /// The kernel of this side hears nothing of these: only trying shows them.
+    /// The client's kernel gets no notification of these changes; only probes show them.
     @Test(.timeLimit(.minutes(3)))
-    func aServerThatEndsAndPacketsThatAreDroppedAreSeenByTrying() async throws {
+    func probesDetectServerEndAndDroppedPackets() async throws {
         let network = try NetworkNamespace()
         let server = try await network.startServer(Self.httpServer)
         let probe = try Self.watch(network, "http://\(network.serverAddress):8080/", interval: "200ms")
         #expect(try await Self.changes(probe, 1)[0].status == "reachable")
-        // Its answers vanish, as behind a firewall that drops.
+        // Replies are dropped, as by a firewall.
         try network.changeServer("route", "add", "blackhole", network.clientAddress + "/32")
         #expect(try await Self.changes(probe, 2)[1] == Change(status: "unreachable", reason: "timeout"))
         try network.changeServer("route", "del", "blackhole", network.clientAddress + "/32")
@@ -126,7 +126,7 @@ struct NetworkChangeTests {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func aNameServerThatIsGoneIsTheReason() async throws {
+    func missingNameServerIsReported() async throws {
         let network = try NetworkNamespace()
         try network.setNameServer(network.serverAddress)
         let server = try await network.startServer(Self.httpServer)
@@ -146,7 +146,7 @@ struct NetworkChangeTests {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func aProxyThatIsAwayIsTheReason() async throws {
+    func missingProxyIsReported() async throws {
         let network = try NetworkNamespace()
         let server = try await network.startServer(Self.httpServer)
         let probe = try LatProcess(
@@ -160,10 +160,10 @@ struct NetworkChangeTests {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func connectionsOfAnAddressThatIsGoneAreNotUsedAgain() async throws {
+    func connectionsOfLostAddressAreNotReused() async throws {
         let network = try NetworkNamespace()
         let server = try await network.startServer(Self.httpServer)
-        // An engine's thread lives where it was made.
+        // The thread of an engine stays in the namespace in which it was made.
         let manager = try await network.inClient {
             var configuration = CentralRequestManager.Configuration()
             configuration.proxy = .none
@@ -175,12 +175,12 @@ struct NetworkChangeTests {
         #expect(try await manager.startRequest("GET", url).timings.connectionReused)
         var updates = manager.reachability.updates(of: url).makeAsyncIterator()
         while await updates.next()?.isReachable != true {}
-        // The machine gets another address, as from one wireless network to the next.
+        // The machine changes its address, as on the way from one wireless network to the next.
         try network.change("addr", "del", network.clientAddress + "/24", "dev", network.link)
         while await updates.next()?.isReachable != false {}
         try network.change("addr", "add", "10.99.0.7/24", "dev", network.link)
         while await updates.next()?.isReachable != true {}
-        // On the dead connection it would have failed with its timeout.
+        // The dead connection would have failed with a timeout.
         let response = try await manager.startRequest("GET", url)
         #expect(!response.timings.connectionReused)
         await manager.shutdown()

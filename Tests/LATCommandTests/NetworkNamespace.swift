@@ -2,12 +2,12 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// Two network namespaces with a cable between them (ip-netns(8), veth(4)): a client's side and a server's. The machine's
-/// own network is not touched. Both are gone when this is let go of.
+/// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They
+/// leave the machine's own network alone, and are removed when this object is released.
 final class NetworkNamespace: Sendable {
-    /// The client's namespace and its end of the cable.
+    /// The client's namespace, and its end of the cable.
     let client: String
-    /// The server's.
+    /// The server's namespace.
     let server: String
     let clientAddress = "10.99.0.1"
     let serverAddress = "10.99.0.2"
@@ -18,7 +18,7 @@ final class NetworkNamespace: Sendable {
         access(path, X_OK) == 0
     }
 
-    /// Whether this process may make namespaces; says why not, once.
+    /// Whether this process may make namespaces. Prints once why not.
     static let isPermitted: Bool = {
         guard let program else {
             print("skipped: network namespaces need iproute2; scripts/setup --tests installs it")
@@ -66,13 +66,13 @@ final class NetworkNamespace: Sendable {
     /// Changes the server's network.
     func changeServer(_ words: String...) throws { try Self.ip(["-n", server] + words) }
 
-    /// What runs a program in the client's namespace.
+    /// The command that runs a program in the client's namespace.
     var launcher: [String] { [Self.program ?? "ip", "netns", "exec", client] }
 
-    /// What runs a program in the server's.
+    /// The command that runs a program in the server's namespace.
     var serverLauncher: [String] { [Self.program ?? "ip", "netns", "exec", server] }
 
-    /// The name server that programs in the client's namespace ask.
+    /// Sets the name server of programs in the client's namespace.
     func setNameServer(_ address: String) throws {
         try FileManager.default.createDirectory(
             atPath: "/etc/netns/\(client)", withIntermediateDirectories: true)
@@ -80,7 +80,7 @@ final class NetworkNamespace: Sendable {
             .write(to: URL(filePath: "/etc/netns/\(client)/resolv.conf"))
     }
 
-    /// Starts a program of Python in the server's namespace; returns when it says that it is ready.
+    /// Starts a Python program in the server's namespace; returns when the program reports that it is ready.
     func startServer(_ program: String) async throws -> LatProcess {
         let process = try LatProcess(
             ["python3", "-u", "-c", program], launcher: serverLauncher, program: "/usr/bin/env")
@@ -91,7 +91,7 @@ final class NetworkNamespace: Sendable {
         return process
     }
 
-    /// Runs a closure on a thread of the client's namespace; threads that it starts are there too.
+    /// Runs a closure on a thread in the client's namespace; threads that it starts are in that namespace too.
     func inClient<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         let path = "/run/netns/\(client)"
         return try await withCheckedThrowingContinuation { continuation in

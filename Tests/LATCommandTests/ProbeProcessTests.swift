@@ -7,7 +7,7 @@ import Testing
 @testable import lat
 
 @Suite struct ProbeProcessTests {
-    @Test func showsATableAndEndsWithThreeWhenOneIsAway() async throws {
+    @Test func unreachableServerShowsInTableAndExitsWith3() async throws {
         let server = try MockServer()
         let closed = try ClosedPort()
         let good = try await LatProcess.run(["probe", server.url()])
@@ -21,7 +21,7 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    @Test func speaksJSON() async throws {
+    @Test func jsonReportsEachServer() async throws {
         let server = try MockServer()
         let result = try await LatProcess.run(["probe", server.url(), "--format", "json"])
         let value = try JSONValue(parsing: result.out)
@@ -31,7 +31,7 @@ import Testing
         #expect(value["targets"][0]["reason"].string == nil)
     }
 
-    @Test func looksNamesUpInTheTable() async throws {
+    @Test func namesAreLookedUpInTheTable() async throws {
         let server = try MockServer()
         let folder = try TemporaryDirectory()
         let text = #"{ domains: { here: { baseURL: "\#(server.url())" } } }"#
@@ -46,7 +46,7 @@ import Testing
         #expect(none.err.contains("--table"))
     }
 
-    @Test func usageMistakesAreNamed() async throws {
+    @Test func usageMistakesNameTheNextStep() async throws {
         for (arguments, word) in [
             (["probe"], "NAME or URL"), (["probe", "http://a/", "--interval", "1s"], "--watch"),
             (["probe", "http://a/", "--check", "/x=y"], "--check"),
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func watchDrawsATableOverItselfOnATerminal() async throws {
+    @Test func watchRedrawsATableOnATerminal() async throws {
         let server = try MockServer()
         let process = try LatProcess(["probe", server.url(), "--watch", "--interval", "100ms"], columns: 60)
         _ = await process.lines(2)
@@ -104,7 +104,7 @@ import Testing
 }
 
 @Suite struct DoctorProcessTests {
-    @Test func goesAllTheWay() async throws {
+    @Test func reachableServerPassesEveryStep() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x").header("Date", "Sat, 21 Nov 2020 04:30:38 GMT") }
         let result = try await LatProcess.run(["doctor", server.url(), "--format", "json"])
@@ -113,19 +113,19 @@ import Testing
         let names = (0..<6).compactMap { steps[$0]["name"].string }
         #expect(names == ["libcurl", "network", "name", "tcp", "http", "clock"])
         #expect(steps[4]["finding"].string?.contains("200") == true)
-        // Its clock is years away.
+        // The server's clock is years off.
         #expect(steps[5]["outcome"].string == "warning")
         try await server.waitUntilDisconnected()
     }
 
-    @Test func tellsWhereItEndsAndWhatToDo() async throws {
+    @Test func failedStepIsReportedWithAdvice() async throws {
         let closed = try ClosedPort()
         let refused = try await LatProcess.run(["doctor", closed.url()])
         #expect(refused.exitCode == 3)
-        #expect(refused.text.contains("It ends at tcp") && refused.text.contains("is the server running"))
+        #expect(refused.text.contains("It fails at tcp") && refused.text.contains("is the server running"))
         let unknown = try await LatProcess.run(["doctor", "http://nowhere.invalid/"])
         #expect(unknown.exitCode == 3)
-        #expect(unknown.text.contains("It ends at name"))
+        #expect(unknown.text.contains("It fails at name"))
         let server = try MockServer()
         server.fallback { _ in .status(503) }
         let failing = try await LatProcess.run(["doctor", server.url()])
@@ -136,7 +136,7 @@ import Testing
         #expect(machine.text.contains("libcurl") && machine.text.contains("network"))
     }
 
-    @Test func tellsWhatThisLibcurlLacks() async throws {
+    @Test func missingLibcurlFeaturesAreReported() async throws {
         let result = try await LatProcess.run(["doctor", "--format", "json"])
         let libcurl = try JSONValue(parsing: result.out)["steps"][0]
         let details = try #require(libcurl["details"].array).compactMap(\.string)
@@ -156,23 +156,23 @@ import Testing
 
     private static let nginx = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"]
 
-    @Test(.enabled(if: nginx != nil, "needs nginx; scripts/test starts it")) func looksAtTheCertificate() async throws {
+    @Test(.enabled(if: nginx != nil, "needs nginx; scripts/test starts it")) func certificateIsExamined() async throws {
         let url = try #require(Self.nginx)
         let authority = try #require(ProcessInfo.processInfo.environment["LAT_TEST_CA"])
         let untrusted = try await LatProcess.run(["doctor", url])
         #expect(untrusted.exitCode == 3)
-        #expect(untrusted.text.contains("It ends at tls") && untrusted.text.contains("--ca"))
-        // Read though it is not trusted.
+        #expect(untrusted.text.contains("It fails at tls") && untrusted.text.contains("--ca"))
+        // The certificate is read although it is not trusted.
         #expect(untrusted.text.contains("names: localhost"))
         let trusted = try await LatProcess.run(["doctor", url, "--ca", authority])
         #expect(trusted.exitCode != 3)
-        // It is made for two days.
+        // The certificate is valid for two days.
         #expect(trusted.text.contains("the certificate expires in"))
     }
 }
 
 @Suite struct CertificateDateTests {
-    @Test func dateOfACertificateIsRead() {
+    @Test func certificateDateIsParsed() {
         #expect(CertificateAdvice.date("Nov  6 08:49:37 1994 GMT") == Date(timeIntervalSince1970: 784_111_777))
         for text in ["", "yesterday", "Nov  6 08:49:37 1994 CET", "Foo  6 08:49:37 1994 GMT"] {
             #expect(CertificateAdvice.date(text) == nil)

@@ -8,7 +8,7 @@ import Testing
         try #require(try Invocation(["request"] + arguments).command as? RequestCommand)
     }
 
-    @Test func theShortestCallHasOnlyDefaults() throws {
+    @Test func shortestCommandHasOnlyDefaults() throws {
         let command = try request("get", "http://127.0.0.1/")
         #expect(command.method == "get" && command.url == "http://127.0.0.1/")
         #expect(command.parameters.isEmpty && command.headers.isEmpty && command.files.isEmpty)
@@ -17,7 +17,7 @@ import Testing
         #expect(command.format == .text)
     }
 
-    @Test func everyOptionReachesTheValue() throws {
+    @Test func everyOptionIsParsed() throws {
         let command = try request(
             "PUT", "https://h/x", "-p", "a=1", "-H", "X: y", "-F", "img=a=b.png", "--form", "-o", "out", "--timeout",
             "900ms",
@@ -32,7 +32,7 @@ import Testing
         #expect(command.user?.name == "ada" && command.user?.password == "pass:word")
     }
 
-    @Test func bodiesComeFromTextFilesInputAndParameters() throws {
+    @Test func bodySourcesAreParsed() throws {
         let url = "http://h/"
         #expect(try request("POST", url, "--json", "a.json").content == .jsonFile("a.json"))
         #expect(try request("POST", url, "--json", "-").content == .jsonInput)
@@ -53,20 +53,20 @@ import Testing
         (["GET", "h/x"], "URL \"h/x\" does not begin with http:// or https://; did you mean \"http://h/x\"?"),
         (
             ["GET", "ftp://h"],
-            "URL \"ftp://h\" does not begin with http:// or https://; only http and https are spoken"
+            "URL \"ftp://h\" does not begin with http:// or https://; only http and https are supported"
         ),
-        (["G ET", "http://h/"], "METHOD \"G ET\" is no method; write GET, POST or another word of letters"),
+        (["G ET", "http://h/"], "METHOD \"G ET\" is not a method; write GET, POST or another word of letters"),
         (
             ["GET", "http://h/", "q=1"],
-            "\"q=1\" is one argument too many; parameters are given with -p name=value, and a text with blanks in quotes"
+            "\"q=1\" is one argument too many; give parameters with -p name=value, and quote a text with spaces"
         ),
         (
             ["POST", "http://h/", "--json", "a", "-d", "b"],
-            "--json and --data do not go together; a request has one body, so give one of them"
+            "--json and --data cannot be combined; a request has one body, so give one of them"
         ),
         (
             ["POST", "http://h/", "-F", "a=b", "-d", "b"],
-            "--data and --file do not go together; a request has one body, so give one of them"
+            "--data and --file cannot be combined; a request has one body, so give one of them"
         ),
         (["POST", "http://h/", "-F", "a"], "--file \"a\" is not of the form NAME=PATH; write -F image=photo.png"),
         (["GET", "http://h/", "-d", "@"], "--data \"@\" names no file; write @FILE, or @- for standard input"),
@@ -74,7 +74,7 @@ import Testing
         (["GET", "http://h/", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
         (["GET", "http://h/", "-o", ""], "--output \"\" names no file; write -o FILE"),
     ])
-    func whatCannotBeSentIsNamedWithTheNextStep(arguments: [String], message: String) {
+    func unusableRequestsNameTheNextStep(arguments: [String], message: String) {
         #expect(throws: UsageError(message)) { try Invocation(["request"] + arguments) }
     }
 
@@ -82,15 +82,15 @@ import Testing
         ([], "no command is given; lat help lists the commands"),
         (["reqest"], "unknown command \"reqest\"; did you mean \"request\"?"),
         (["launch"], "unknown command \"launch\"; lat help lists the commands"),
-        (["--json"], "unknown option --json before the command; write lat COMMAND, as lat help shows"),
+        (["--json"], "unknown option --json before the command; lat help lists the commands"),
         (["help", "dmo"], "unknown command \"dmo\"; did you mean \"demo\"?"),
         (["demo", "fast"], "demo takes no arguments, here is \"fast\"; write lat demo"),
     ])
-    func whatIsNoCommandIsNamedWithTheNextStep(arguments: [String], message: String) {
+    func unknownCommandsNameTheNextStep(arguments: [String], message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
     }
 
-    @Test func helpIsGivenWhateverElseIsWrong() throws {
+    @Test func helpIsShownDespiteOtherMistakes() throws {
         let help = try Invocation(["request", "--nonsense", "--help"]).command as? HelpCommand
         #expect(help?.topic == RequestCommand.self)
         #expect(try Invocation(["-h"]).command is HelpCommand)
@@ -98,7 +98,7 @@ import Testing
         #expect(throws: UsageError.self) { try Invocation(["request", "--", "--help"]) }
     }
 
-    @Test func everyOptionIsInTheHelpAndNoLineIsTooWide() {
+    @Test func helpListsEveryOptionWithin80Columns() {
         for command in Commands.all {
             let text = HelpText.explaining(command, .plain)
             for option in command.options { #expect(text.contains(option.form)) }

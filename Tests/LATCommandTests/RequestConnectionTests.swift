@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATTesting
 import Testing
 
-/// What `lat request` says of connections, speed and the coding of bodies.
+/// The options of `lat request` on connections, speed and the coding of bodies.
 @Suite(.timeLimit(.minutes(1))) struct RequestConnectionTests {
     private let server: MockServer
 
@@ -17,7 +17,7 @@ import Testing
         try await LatProcess.run(["request", method, "http://\(host):\(server.port)/"] + options)
     }
 
-    @Test func theBodyIsCompressedAndFollowedByTrailers() async throws {
+    @Test func bodyIsCompressedWithTrailers() async throws {
         let text = String(repeating: "abc", count: 1000)
         let result = try await request("POST", "-d", text, "--gzip", "--trailer", "X-Sum: 7")
         #expect(result.exitCode == 0, "\(result.err)")
@@ -26,7 +26,7 @@ import Testing
         #expect(sent.trailers["X-Sum"] == "7")
     }
 
-    @Test func credentialsComeFromAFile() async throws {
+    @Test func credentialsAreReadFromANetrcFile() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine localhost login ada password pw\n".utf8), to: "netrc")
         let result = try await request("GET", "--netrc-file", file, host: "localhost")
@@ -34,7 +34,7 @@ import Testing
         #expect(server.requests.first?.headers["Authorization"] == "Basic YWRhOnB3")
     }
 
-    @Test func connectionsAreMadeAsToldBeforehand() async throws {
+    @Test func connectionOptionsAreAccepted() async throws {
         let result = try await request(
             "GET", "--interface", "lo", "--local-port", "21500-21900", "--happy-eyeballs", "50ms", "--prewarm", "7",
             "--limit-rate", "10M")
@@ -42,17 +42,17 @@ import Testing
         #expect(server.requests.filter { $0.method == "GET" }.count == 1)
     }
 
-    @Test func whatHostsAskForIsKeptInFiles() async throws {
+    @Test func hstsAndAltSvcAreKeptInFiles() async throws {
         let directory = try TemporaryDirectory()
         let hsts = try directory.write(Data("localhost \"unlimited\"\n".utf8), to: "hsts")
         let result = try await request(
             "GET", "--hsts", hsts, "--alt-svc", directory.path(of: "alt-svc"), host: "localhost")
-        // The server speaks no TLS.
+        // The server does not support TLS.
         #expect(result.exitCode == 3 && server.requests.isEmpty)
     }
 
     @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"] != nil))
-    func keysOfTLSAreLogged() async throws {
+    func tlsKeysAreLogged() async throws {
         let environment = ProcessInfo.processInfo.environment
         let url = try #require(environment["LAT_TEST_NGINX_HTTPS"])
         let authority = try #require(environment["LAT_TEST_CA"])
@@ -62,7 +62,7 @@ import Testing
         let logged = try await LatProcess.run(request + ["--key-log", keys])
         #expect(logged.exitCode == 0, "\(logged.err)")
         #expect(try String(contentsOfFile: keys, encoding: .utf8).contains("CLIENT_"))
-        // This server staples nothing.
+        // This server does not staple OCSP responses.
         let unproven = try await LatProcess.run(request + ["--ocsp-stapling"])
         #expect(unproven.exitCode == 3 && unproven.err.contains("OCSP"), "\(unproven.err)")
     }
@@ -78,7 +78,7 @@ import Testing
         (["--doh", "https://a/", "--dns-servers", "1.1.1.1"], 2, "--dns-servers"),
         (["--happy-eyeballs", "soon"], 2, "--happy-eyeballs"), (["--trailer", "none"], 2, "--trailer"),
     ])
-    func whatCannotWorkIsTold(options: [String], code: Int32, name: String) async throws {
+    func impossibleOptionsAreRefused(options: [String], code: Int32, name: String) async throws {
         let result = try await LatProcess.run(["request", "GET", server.url()] + options)
         #expect(result.exitCode == code, "\(result.err)")
         #expect(result.err.contains(name), "\(result.err)")

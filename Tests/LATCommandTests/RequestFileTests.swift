@@ -3,7 +3,7 @@ import Glibc
 import LATTesting
 import Testing
 
-/// `lat request -o FILE`: the file appears when it is whole, or not at all.
+/// `lat request -o FILE`: the file appears complete, or not at all.
 @Suite(.timeLimit(.minutes(1))) struct RequestFileTests {
     private let server: MockServer
     private let directory: TemporaryDirectory
@@ -17,7 +17,7 @@ import Testing
         try LatProcess(["request", "GET", server.url("/"), "-o", directory.path(of: "f")] + options)
     }
 
-    @Test func aWholeBodyTakesItsName() async throws {
+    @Test func completeBodyIsRenamedToItsTarget() async throws {
         server.enqueue(.pattern(byteCount: 2_000_000))
         let result = try await download().result
         #expect(result.exitCode == 0 && result.out.isEmpty && result.err == "")
@@ -26,7 +26,7 @@ import Testing
         #expect(data.count == 2_000_000 && MockPattern.firstMismatch(in: data, at: 0) == nil)
     }
 
-    @Test func theBodyOfAFailureIsShownAndLeavesTheFileAlone() async throws {
+    @Test func failureBodyIsShownAndNotWritten() async throws {
         server.enqueue(.text("gone", status: 404), .text("gone", status: 500))
         let result = try await download().result
         #expect(result.exitCode == 1 && result.text == "gone" && directory.contents.isEmpty)
@@ -35,21 +35,21 @@ import Testing
         #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
     }
 
-    @Test func anAnswerThatNothingChangedLeavesTheFileAlone() async throws {
+    @Test func notModifiedLeavesTheFileUnchanged() async throws {
         server.enqueue(.status(304))
         try directory.write(Data("old".utf8), to: "f")
         #expect(try await download("-H", "If-None-Match: \"x\"").result.exitCode == 0)
         #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
     }
 
-    @Test func aBrokenBodyLeavesNothing() async throws {
+    @Test func incompleteBodyLeavesNoFile() async throws {
         server.enqueue(.pattern(byteCount: 1_000_000).closing(afterBytes: 300_000))
         try directory.write(Data("old".utf8), to: "f")
         #expect(try await download().result.exitCode == 3)
         #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
     }
 
-    @Test func anExistingFileIsReplacedAndKeepsItsPermissions() async throws {
+    @Test func replacedFileKeepsItsPermissions() async throws {
         server.enqueue(.text("new"))
         let path = try directory.write(Data("old and longer".utf8), to: "f")
         chmod(path, 0o640)
@@ -59,7 +59,7 @@ import Testing
         #expect(directory.read("f") == Data("new".utf8) && status.st_mode & 0o777 == 0o640)
     }
 
-    @Test func aLinkStaysALinkAndADeviceADevice() async throws {
+    @Test func linksAndDevicesAreWrittenThrough() async throws {
         server.enqueue(.text("new"), .text("nothing"))
         try directory.write(Data("old".utf8), to: "real")
         symlink("real", directory.path(of: "f"))
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
-    func aSignalMidDownloadLeavesNothing(signal: Int32) async throws {
+    func signalDuringDownloadLeavesNoFile(signal: Int32) async throws {
         server.enqueue(.pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(200_000)))
         let process = try download("-v")
         await process.waitForError("< HTTP/1.1 200 OK")
@@ -87,7 +87,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func aSecondSignalEndsItAtOnce() async throws {
+    @Test func secondSignalEndsTheProcessAtOnce() async throws {
         server.enqueue(.pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(200_000)))
         let process = try download("-v")
         await process.waitForError("< HTTP/1.1 200 OK")
@@ -96,7 +96,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func aTerminalSeesABarAndASummary() async throws {
+    @Test func terminalShowsBarAndSummary() async throws {
         server.enqueue(.pattern(byteCount: 600_000).throttled(bytesPerSecond: 600_000))
         let result = try await LatProcess.run(
             ["request", "GET", server.url("/"), "-o", directory.path(of: "f")], columns: 60)

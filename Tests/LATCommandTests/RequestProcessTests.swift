@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// `lat request` as a process: what goes where, and how it ends.
+/// `lat request` as a process: its outputs and exit codes.
 @Suite(.timeLimit(.minutes(1))) struct RequestProcessTests {
     private let server: MockServer
 
@@ -15,7 +15,7 @@ import Testing
 
     // MARK: What is sent
 
-    @Test func parametersGoIntoTheQueryOfGetAndTheJSONOfPost() async throws {
+    @Test func parametersBecomeQueryOrJSONBody() async throws {
         server.echo()
         let get = try await request("get", "/anything", "-p", "q=a b", "-p", "page:=2", "-p", "tags:=[\"x\"]")
         #expect(get.exitCode == 0 && get.err == "")
@@ -30,7 +30,7 @@ import Testing
         #expect(server.requests[3].text == "text as it is" && server.requests[3].query == "q=1")
     }
 
-    @Test func bodiesComeFromFilesAndStandardInput() async throws {
+    @Test func bodiesAreReadFromFilesAndStandardInput() async throws {
         server.echo()
         let directory = try TemporaryDirectory()
         let document = try directory.write(Data(#"{ "a": 1 }"#.utf8), to: "a.json")
@@ -61,14 +61,14 @@ import Testing
     @Test(
         .enabled(if: LibcurlFacts.current.missing.contains("HTTP/3"), "this libcurl has HTTP/3"),
         arguments: ["--http3", "--http3-only"])
-    func http3IsRefusedWithoutIt(option: String) async throws {
+    func http3IsRefusedWithoutSupport(option: String) async throws {
         let result = try await request("GET", "/", option)
         #expect(result.exitCode != 0 && result.out.isEmpty)
         #expect(result.err.contains("HTTP/3") && result.err.contains(LibcurlFacts.current.version))
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aUnixSocketIsConnectedTo() async throws {
+    @Test func unixSocketIsUsed() async throws {
         let directory = try TemporaryDirectory()
         let local = try MockServer(unixSocketPath: directory.path(of: "s"))
         local.enqueue(.text("local"))
@@ -79,7 +79,7 @@ import Testing
 
     // MARK: What is shown
 
-    @Test func theBodyIsOnStandardOutputAsItIsAndNothingElse() async throws {
+    @Test func standardOutputHasOnlyTheBody() async throws {
         server.enqueue(.json(#"{"b":1,"a":2}"#), .pattern(byteCount: 3_000_000))
         let json = try await request("GET", "/")
         #expect(json.text == #"{"b":1,"a":2}"# && json.err == "")
@@ -88,7 +88,7 @@ import Testing
         #expect(binary.err == "")
     }
 
-    @Test func aFailureOfTheServerShowsItsBodyAndEndsIn1() async throws {
+    @Test func serverFailureShowsBodyAndExitsWith1() async throws {
         server.enqueue(.text("no such thing", status: 404))
         let result = try await request("GET", "/x?token=secret")
         #expect(result.exitCode == 1)
@@ -97,7 +97,7 @@ import Testing
         #expect(result.err.split(separator: "\n").count == 1 && !result.err.contains("secret"))
     }
 
-    @Test func theHeadIsShownBeforeTheBodyWhenAskedFor() async throws {
+    @Test func includeShowsTheHeadBeforeTheBody() async throws {
         server.enqueue(.text("hi", status: 201).header("X-Two", "a").header("X-Two", "b"))
         let result = try await request("POST", "/", "-i")
         let lines = result.text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -106,7 +106,7 @@ import Testing
         #expect(result.text.hasSuffix("\n\nhi") && result.err == "")
     }
 
-    @Test func verboseTellsEverythingButSecretsOnStandardError() async throws {
+    @Test func verboseShowsEverythingButSecrets() async throws {
         server.route("GET", "/old") { _ in .redirect(to: "/new") }
         server.route("GET", "/new") { _ in .text("here") }
         let result = try await request(
@@ -121,14 +121,14 @@ import Testing
         #expect(result.err.contains("* first byte ") && result.err.contains(" · reused yes\n"))
     }
 
-    @Test func redirectsAreShownInsteadWhenToldSo() async throws {
+    @Test func noFollowShowsTheRedirect() async throws {
         server.enqueue(.redirect(to: "/new", status: 301))
         let result = try await request("GET", "/", "--no-follow", "-i")
         #expect(result.exitCode == 1 && result.text.hasPrefix("HTTP/1.1 301 Moved Permanently\n"))
         #expect(server.requestCount == 1)
     }
 
-    @Test func aTerminalGetsJSONLaidOutInColourAndNoBinary() async throws {
+    @Test func terminalShowsColouredJSONAndNoBinary() async throws {
         server.enqueue(.json(#"{"b":1}"#), .json(#"{"b":1}"#), .pattern(byteCount: 1_000), .text("no newline"))
         let call = ["request", "GET", server.url("/")]
         let coloured = try await LatProcess.run(call, columns: 80)
@@ -136,13 +136,13 @@ import Testing
         let plain = try await LatProcess.run(call, environment: ["NO_COLOR": "1"], columns: 80)
         #expect(plain.text == "{\r\n  \"b\": 1\r\n}\r\n")
         let binary = try await LatProcess.run(call, columns: 80)
-        #expect(binary.text == "lat: a binary body of 1000 B is not shown here; write it to a file with -o FILE\r\n")
+        #expect(binary.text == "lat: the binary body of 1000 B is not shown; write it to a file with -o FILE\r\n")
         #expect(try await LatProcess.run(call, columns: 80).text == "no newline\r\n")
     }
 
     // MARK: How it ends
 
-    @Test func noAnswerEndsIn3() async throws {
+    @Test func missingResponseExitsWith3() async throws {
         let closed = try ClosedPort()
         let refused = try await LatProcess.run(["request", "GET", closed.url("/")])
         #expect(refused.exitCode == 3 && refused.out.isEmpty && refused.err.hasPrefix("lat: connect: "))
@@ -165,20 +165,20 @@ import Testing
         ["request", "GET", "http://127.0.0.1:1/", "--proxy", "ftp://nowhere"],
         [],
     ])
-    func aCommandLineThatCannotBeUsedEndsIn2(arguments: [String]) async throws {
+    func invalidCommandLineExitsWith2(arguments: [String]) async throws {
         let result = try await LatProcess.run(arguments)
         #expect(result.exitCode == 2 && result.out.isEmpty)
         #expect(result.err.hasPrefix("lat: ") && result.err.split(separator: "\n").count == 1)
     }
 
-    @Test func jsonThatIsNoneIsNotSent() async throws {
+    @Test func invalidJSONIsNotSent() async throws {
         let result = try await LatProcess.run(
             ["request", "POST", server.url("/"), "--json", "-"], input: "{\n  \"a\": }")
         #expect(result.exitCode == 2 && result.err.contains("line 2, column 8"))
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aReaderWhoGoesAwayIsNoNews() async throws {
+    @Test func closedPipeEndsQuietly() async throws {
         server.enqueue(.pattern(byteCount: 1 << 30))
         let result = try await LatProcess.run(["request", "GET", server.url("/")], closesOutput: true)
         #expect(result.exitCode == 141 && result.err == "")

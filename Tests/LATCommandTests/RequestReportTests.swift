@@ -17,7 +17,7 @@ import Testing
         return (try JSONValue(parsing: result.out), result)
     }
 
-    @Test func anAnswerIsOneObject() async throws {
+    @Test func responseIsOneObject() async throws {
         server.enqueue(.redirect(to: "/b"), .text("grüß").header("X-Two", "a").header("X-Two", "b"))
         let (json, result) = try await report()
         #expect(result.exitCode == 0 && result.err == "")
@@ -33,14 +33,14 @@ import Testing
                 && json["timings"]["connectionReused"].bool != nil)
     }
 
-    @Test func bytesThatAreNoTextAreBase64() async throws {
+    @Test func binaryBodyIsBase64() async throws {
         server.enqueue(.data(Data([0xFF, 0xFE, 0])), .data(Data()))
         let (json, _) = try await report()
         #expect(json["bodyBase64"].string == "//4A" && json["body"] == nil)
         #expect(try await report().0["body"].string == "")
     }
 
-    @Test func aFailureOfTheServerKeepsItsBody() async throws {
+    @Test func serverFailureIsReportedWithItsBody() async throws {
         server.enqueue(.json(#"{"why":1}"#, status: 503))
         let (json, result) = try await report()
         #expect(result.exitCode == 1 && result.err == "")
@@ -49,7 +49,7 @@ import Testing
         #expect(json["error"]["message"].string?.hasPrefix("the server answered 503") == true)
     }
 
-    @Test func aFailureOfTheNetworkIsTold() async throws {
+    @Test func networkFailureIsReported() async throws {
         server.enqueue(.text("never").stalling(.start))
         let (json, result) = try await report("--timeout", "200ms")
         #expect(result.exitCode == 3 && result.err == "")
@@ -61,7 +61,7 @@ import Testing
         #expect(refused["error"]["kind"].string == "connect" && refused["error"]["curlCode"].int == 7)
     }
 
-    @Test func aBodyThatWentToAFileIsNamed() async throws {
+    @Test func reportNamesTheOutputFile() async throws {
         let directory = try TemporaryDirectory()
         server.enqueue(.text("saved"), .text("gone", status: 410))
         let (json, _) = try await report("-o", directory.path(of: "f"))

@@ -46,7 +46,7 @@ import Testing
 
     // MARK: What is sent
 
-    @Test func theRowSaysWhereAndTheArgumentsWhat() async throws {
+    @Test func rowSetsTheURLAndArgumentsTheParameters() async throws {
         server.enqueue(.json(#"{"b":1,"a":2}"#), .status(204))
         let get = try await start("user.detail", "-p", "id=a b", "-p", "page:=2", "-H", "X-Own: own")
         #expect(get.exitCode == 0 && get.text == #"{"b":1,"a":2}"# && get.err == "")
@@ -70,7 +70,7 @@ import Testing
 
     // MARK: What is shown
 
-    @Test func anAnswerThatIsNoJSONIsAsGoodWithoutAnEnvelope() async throws {
+    @Test func responseNeedsNoJSONWithoutEnvelope() async throws {
         server.enqueue(.pattern(byteCount: 300_000), .pattern(byteCount: 300_000))
         let shown = try await start("user.detail", "-p", "id=1")
         #expect(shown.exitCode == 0 && shown.out.count == 300_000 && shown.err == "")
@@ -79,13 +79,13 @@ import Testing
         #expect(folder.read("out.bin").map { MockPattern.firstMismatch(in: $0, at: 0) == nil } == true)
     }
 
-    @Test func aTerminalGetsJSONLaidOut() async throws {
+    @Test func terminalShowsFormattedJSON() async throws {
         server.enqueue(.json(#"{"b":1}"#))
         let result = try await start("user.detail", "-p", "id=1", environment: ["NO_COLOR": "1"], columns: 80)
         #expect(result.text == "{\r\n  \"b\": 1\r\n}\r\n")
     }
 
-    @Test func verboseTellsWhatWasSentButNoSecrets() async throws {
+    @Test func verboseShowsTheRequestWithoutSecrets() async throws {
         server.enqueue(.text("ok"))
         let result = try await start("user.detail", "-p", "id=1", "-v", "-H", "X-Sign: abc", "-H", "Cookie: def")
         #expect(result.text == "ok" && !result.err.contains("abc") && !result.err.contains("def"))
@@ -98,7 +98,7 @@ import Testing
         #expect(result.err.contains("* first byte ") || result.err.contains(" · first byte "))
     }
 
-    @Test func programsGetOneObject() async throws {
+    @Test func reportIsOneJSONObject() async throws {
         server.enqueue(.json(#"{"status": 10000, "message": "fine", "datas": [1]}"#))
         let result = try await start("order", "--environment", "dev", "-p", "a=1", "--format", "json")
         let json = try JSONValue(parsing: result.out)
@@ -120,7 +120,7 @@ import Testing
 
     // MARK: How it ends
 
-    @Test func aBusinessFailureEndsIn1WithCodeAndMessage() async throws {
+    @Test func businessFailureExitsWith1AndItsMessage() async throws {
         server.enqueue(
             .json(#"{"status": 10001, "message": "nope"}"#), .json(#"{"status": "E7", "message": "sold out"}"#))
         let known = try await start("order", "--environment", "dev", "-o", "out.json")
@@ -133,7 +133,7 @@ import Testing
         #expect(json["error"]["detail"].string == "E7" && json["envelope"]["message"].string == "sold out")
     }
 
-    @Test func otherFailuresOfTheServerEndIn1Too() async throws {
+    @Test func serverFailureExitsWith1() async throws {
         server.enqueue(.text("no such user", status: 404), .text("no envelope"))
         let status = try await start("user.detail", "-p", "id=1")
         #expect(status.exitCode == 1 && status.text == "no such user" && status.err.hasPrefix("lat: httpStatus: "))
@@ -141,7 +141,7 @@ import Testing
         #expect(envelope.exitCode == 1 && envelope.text == "no envelope" && envelope.err.hasPrefix("lat: decoding: "))
     }
 
-    @Test func noAnswerEndsIn3() async throws {
+    @Test func missingResponseExitsWith3() async throws {
         let refused = try await start("order")
         #expect(refused.exitCode == 3 && refused.out.isEmpty && refused.err.hasPrefix("lat: connect: "))
         server.enqueue(.text("never").stalling(.beforeHead))
@@ -163,14 +163,14 @@ import Testing
         ),
         (["order", "-o", "nowhere/file"], "--output \"nowhere/file\" cannot be written (No such file or directory)"),
     ])
-    func whatCannotBeIsSaidAndNotSent(_ arguments: [String], _ message: String) async throws {
+    func invalidCallIsReportedAndNotSent(_ arguments: [String], _ message: String) async throws {
         let result = try await LatProcess.run(["start"] + arguments, in: folder.path)
         #expect(result.exitCode == 2 && result.out.isEmpty)
         #expect(result.err.hasPrefix("lat: " + message) && result.err.split(separator: "\n").count == 1)
         #expect(server.requestCount == 0)
     }
 
-    @Test func anEmptyValueForThePathIsRefused() async throws {
+    @Test func emptyPathParameterIsRefused() async throws {
         let result = try await start("user.detail", "-p", "id=")
         #expect(result.exitCode == 2 && result.err.contains("{id}") && server.requestCount == 0)
         let upwards = try await start("user.detail", "-p", "id=..")

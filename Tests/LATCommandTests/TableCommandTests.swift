@@ -12,7 +12,7 @@ import Testing
         try #require(try Invocation(["domains"] + arguments).command as? DomainsCommand)
     }
 
-    @Test func theShortestCallsHaveOnlyDefaults() throws {
+    @Test func shortestCommandsHaveOnlyDefaults() throws {
         let command = try start("user.detail")
         #expect(command.server == "user.detail" && command.parameters.isEmpty && command.headers.isEmpty)
         #expect(command.timeout == nil && command.output == nil && !command.isVerbose && command.format == .text)
@@ -20,7 +20,7 @@ import Testing
         #expect(try domains("check").action == .check && domains("list").action == .list)
     }
 
-    @Test func everyOptionReachesTheValue() throws {
+    @Test func everyOptionIsParsed() throws {
         let command = try start(
             "-p", "id:=42", "user.detail", "--table", "t.json5", "--environment=dev", "-H", "X: y", "--timeout", "2s",
             "-o", "out", "-v", "--format", "json")
@@ -35,7 +35,7 @@ import Testing
     @Test(arguments: [
         (["start"], "SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42"),
         (["start", "http://h/"], "\"http://h/\" is a URL, not a server; write lat request GET http://h/"),
-        (["start", "a", "b"], "\"b\" is one argument too many; parameters are given with -p name=value"),
+        (["start", "a", "b"], "\"b\" is one argument too many; give parameters with -p name=value"),
         (["start", "a", "--table", ""], "--table \"\" names no file; write --table FILE"),
         (["start", "a", "--tabel", "t"], "unknown option --tabel; did you mean --table?"),
         (["start", "a", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
@@ -43,14 +43,14 @@ import Testing
         (["domains", "chekc"], "lat domains knows no \"chekc\"; did you mean check?"),
         (["domains", "x"], "lat domains knows no \"x\"; write lat domains check, list or explain NAME"),
         (["domains", "explain"], "what to explain is missing; write lat domains explain NAME, or a URL in its place"),
-        (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows how it is written"),
+        (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows the usage"),
         (
             ["domains", "check", "a", "--table", "b"],
-            "\"a\" is one argument too many; lat domains --help shows how it is written"
+            "\"a\" is one argument too many; lat domains --help shows the usage"
         ),
         (["domians"], "unknown command \"domians\"; did you mean \"domains\"?"),
     ])
-    func aMistakeIsNamedWithItsRemedy(_ arguments: [String], _ message: String) {
+    func mistakesNameTheNextStep(_ arguments: [String], _ message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct TerminalTextTests {
     private let coloured = Style(isColoured: true, isUnicode: true)
 
-    @Test func sizesHaveThreeDigitsThatCount() {
+    @Test func sizesHaveThreeSignificantDigits() {
         let texts = [0, 1_023, 1_024, 10_240, 102_400, 1_023_000, 4 << 20, 1 << 30, 5 << 40].map { Quantity.bytes($0) }
         #expect(
             texts == [
@@ -27,7 +27,7 @@ import Testing
         #expect([0, 999, 1_000, 1_234_567].map { Quantity.grouped($0) } == ["0", "999", "1,000", "1,234,567"])
     }
 
-    @Test func aBarShowsShareAmountRateAndTimeLeft() {
+    @Test func barShowsPercentAmountRateAndTimeLeft() {
         let bar = ProgressBar(label: "a.iso", completed: 1 << 20, total: 4 << 20, rate: 1_048_576)
         let line = bar.line(columns: 80, style: Style(isColoured: false, isUnicode: false))
         #expect(line == "a.iso  [######.....................]   25%  1.00/4.00 MiB  1.00 MiB/s  3 s left ")
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func theRateFollowsTheTransfer() {
+    @Test func rateFollowsTheTransfer() {
         var rate = TransferRate()
         rate.note(0, at: .zero)
         rate.note(4_000_000, at: .milliseconds(100))
@@ -55,7 +55,7 @@ import Testing
         #expect(abs((rate.bytesPerSecond ?? 0) - 1_000) < 20)
     }
 
-    @Test func jsonIsLaidOutInItsOwnOrder() {
+    @Test func formattedJSONKeepsItsOrder() {
         let document = #"{"b":1.50,"a":[true,null,{}, [ ] ],"c":"x\"]","d":{"e":12345678901234567890}}"#
         let text = JSONLayout.text(of: Data(document.utf8), style: .plain)
         #expect(
@@ -78,7 +78,7 @@ import Testing
         #expect(JSONLayout.text(of: Data(" 7 ".utf8), style: .plain) == "7")
     }
 
-    @Test func jsonNamesAndValuesHaveTheirColours() {
+    @Test func jsonNamesAndValuesAreColoured() {
         let text = JSONLayout.text(of: Data(#"{"a":"b"}"#.utf8), style: coloured)
         #expect(text == "{\n  \(coloured.blue("\"a\"")): \(coloured.green("\"b\""))\n}")
     }
@@ -89,7 +89,7 @@ import Testing
         #expect(JSONLayout.text(of: Data("\"a\u{9B}\"".utf8), style: .plain) == "\"a\\u009b\"")
     }
 
-    @Test func coloursNeedATerminalThatHasThem() {
+    @Test func coloursNeedACapableTerminal() {
         func terminal(_ environment: [String: String], isTerminal: Bool = true) -> Terminal {
             Terminal(isTerminal: isTerminal, environment: environment)
         }

@@ -4,7 +4,7 @@ import Testing
 @testable import lat
 
 @Suite struct UploadLayoutTests {
-    /// So many files of a megabyte, the first ones sent, the next half.
+    /// This many files of a megabyte: the first are sent, the next is half sent.
     private func layout(_ count: Int, sent: Int) -> UploadLayout {
         let files = (0..<count).map { number in
             UploadProgress.File(
@@ -24,7 +24,7 @@ import Testing
         #expect(lines.count == 1 && lines[0].hasPrefix("file-0.bin  ━") && lines[0].contains("50%"))
     }
 
-    @Test func severalFilesHaveALineEachAndOneForTheWhole() {
+    @Test func severalFilesHaveALineEachAndATotal() {
         let lines = layout(3, sent: 1).lines(columns: 80, style: .plain)
         #expect(lines.count == 4)
         #expect(lines[0].hasPrefix("✓ file-0.bin  ") && lines[0].contains("100%"))
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 5, 50, 99, 100])
-    func theLinesAreAsManyHoweverFarItIs(sent: Int) {
+    func lineCountStaysTheSame(sent: Int) {
         let lines = layout(100, sent: sent).lines(columns: 80, style: .plain)
         #expect(lines.count == 9 && lines[8].contains("all 100"))
         if sent < 100 { #expect(lines.contains { $0.hasPrefix("↑ file-\(sent).bin") }) }
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func withoutUnicodeTheSignsAreASCII() {
+    @Test func signsAreASCIIWithoutUnicode() {
         let lines = layout(3, sent: 1).lines(columns: 80, style: Style(isColoured: false, isUnicode: false))
         #expect(lines.map { $0.prefix(2) } == ["+ ", "> ", ". ", "  "])
     }

@@ -44,7 +44,7 @@ import Testing
         #expect(server.requests[1].method == "PATCH")
     }
 
-    @Test func theReportForProgramsHasEveryFile() async throws {
+    @Test func jsonReportHasEveryFile() async throws {
         server.enqueue(.json(#"{"ok":true}"#), .text("no", status: 500))
         let path = try directory.writePattern(byteCount: 100_000, to: "a.bin")
         let arguments = ["upload", server.url(), "-F", "x=\(path)", "-F", "y=\(path)", "--format", "json"]
@@ -60,7 +60,7 @@ import Testing
         #expect(failure["error"]["kind"].string == "httpStatus" && failure["files"][0]["state"].string == "failed")
     }
 
-    @Test func whatCannotBeUsedIsSaidAndNothingIsSent() async throws {
+    @Test func invalidArgumentsAreReportedAndNotSent() async throws {
         let path = try directory.write(Data("x".utf8), to: "x")
         let url = server.url()
         for (arguments, words) in [
@@ -69,8 +69,8 @@ import Testing
             ([url, "-F", "a=\(directory.path(of: "none"))"], ["cannot be read", "none"]),
             ([url, "-F", "a=\(directory.path)"], ["is a directory"]), ([url, "-F", "a"], ["NAME=PATH"]),
             ([url, "--body", directory.path(of: "none")], ["--body", "cannot be read"]),
-            ([url, "-F", "a=\(path)", "--body", path], ["do not go together"]),
-            ([url, "-F", "a=\(path)", "-X", "get"], ["carries no files"]), ([url, "x"], ["one argument too many"]),
+            ([url, "-F", "a=\(path)", "--body", path], ["cannot be combined"]),
+            ([url, "-F", "a=\(path)", "-X", "get"], ["cannot carry files"]), ([url, "x"], ["one argument too many"]),
         ] as [([String], [String])] {
             let result = try await LatProcess.run(["upload"] + arguments)
             #expect(result.exitCode == 2 && result.out.isEmpty, "\(arguments)")
@@ -79,20 +79,20 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func noAnswerEndsInThree() async throws {
+    @Test func missingResponseExitsWith3() async throws {
         let closed = try ClosedPort()
         let path = try directory.write(Data("x".utf8), to: "x")
         let result = try await LatProcess.run(["upload", closed.url(), "-F", "a=\(path)"])
         #expect(result.exitCode == 3 && result.err.contains("connect"))
     }
 
-    @Test func aTerminalShowsABarForEachFileAndTheWhole() async throws {
+    @Test func terminalShowsBarsForFilesAndTotal() async throws {
         server.fallback { _ in .text("stored").delayed(by: .milliseconds(1_500)) }
         let a = try directory.writePattern(byteCount: 5_000_000, to: "a.bin")
         let b = try directory.writePattern(byteCount: 10_000_000, to: "a-second-file.bin")
         let result = try await LatProcess.run(["upload", server.url(), "-F", "a=\(a)", "-F", "b=\(b)"], columns: 80)
         #expect(result.exitCode == 0)
-        // It ends with the lines taken away, then the answer and one line about the whole.
+        // At the end the bars are cleared; the response and one summary line follow.
         let end = try #require(result.text.ranges(of: "\u{1B}[J").last)
         let shown = result.text[..<end.lowerBound]
         #expect(result.text[end.upperBound...].contains("stored"))
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func anInterruptEndsIt() async throws {
+    @Test func interruptEndsTheUpload() async throws {
         server.fallback { _ in .text("late").stalling(.start) }
         let path = try directory.write(Data("x".utf8), to: "x")
         let process = try LatProcess(["upload", server.url(), "-F", "a=\(path)"])

@@ -30,7 +30,7 @@ import Testing
         #expect(try store.count(User.self, where: condition) == found.count, sourceLocation: location)
     }
 
-    @Test func eachComparison() throws {
+    @Test func comparisonsMatchSwift() throws {
         try check(\.age == 40) { $0.age == 40 }
         try check(\.age != 40) { $0.age != 40 }
         try check(\.age < 40) { $0.age < 40 }
@@ -62,7 +62,7 @@ import Testing
         try check(.all) { _ in true }
     }
 
-    @Test func insideOfNestedValues() throws {
+    @Test func conditionsReachIntoNestedValues() throws {
         try check(\.address.city == "Turku") { $0.address.city == "Turku" }
         try check(\.address.city == "a\"b.c") { $0.address.city == "a\"b.c" }
         try check(\.address.zip == nil) { $0.address.zip == nil }
@@ -76,8 +76,8 @@ import Testing
         #expect(throws: NetworkError.self) { try store.fetch(User.self, where: Field("nope") == 1) }
     }
 
-    /// Conditions put together at random mean what the same closures do.
-    @Test func anyCombination() throws {
+    /// Random combinations of conditions select the same values as the same closures do.
+    @Test func randomCombinationsMatchSwift() throws {
         typealias Pair = (condition: Condition<User>, model: (User) -> Bool)
         var dice = Dice(11)
         func leaf() -> Pair {
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func orderLimitAndOffset() throws {
+    @Test func orderLimitAndOffsetMatchSwift() throws {
         let sorted = users.sorted { ($1.age, $0.id) < ($0.age, $1.id) }
         let query = Query<User>().sorted(by: .descending(\.age), .ascending(\.id))
         #expect(try store.fetch(query) == sorted)
@@ -131,7 +131,7 @@ import Testing
         #expect(seen == sorted.map(\.id))
     }
 
-    @Test func aggregates() throws {
+    @Test func aggregatesMatchSwift() throws {
         #expect(try store.minimum(of: \User.age) == users.map(\.age).min())
         #expect(
             try store.maximum(of: \User.nick)
@@ -148,7 +148,7 @@ import Testing
 
     struct Price: Codable, Identifiable, Sendable { var id: Int; var price: Decimal; var n: UInt64; var m: Int64 }
 
-    @Test func decimalsAndUnsignedNumbersCompareAndAddExactly() throws {
+    @Test func decimalAndUnsignedArithmeticIsExact() throws {
         let prices = ["10", "9.5", "100000000000000000000.01", "-3", "0.1", "0.2", "2"].enumerated().map {
             Price(id: $0, price: Decimal(string: $1) ?? 0, n: $0 == 0 ? UInt64.max - 10 : 1, m: $0 < 2 ? .max : 0)
         }
@@ -162,7 +162,7 @@ import Testing
         #expect(throws: NetworkError.self) { try store.sum(of: \Price.m) }
     }
 
-    @Test func anEmptyStoreAnswersEverything() throws {
+    @Test func emptyStoreAnswersEveryQuery() throws {
         let store = try ObjectStore.inMemory()
         #expect(try store.fetch(User.self, where: \.age > 1 && \.address.city == "x").isEmpty)
         #expect(try store.count(User.self) == 0)

@@ -11,7 +11,7 @@ import Testing
 
     private func write(_ text: String, to name: String) throws { try directory.write(Data(text.utf8), to: name) }
 
-    @Test func nothingIsToldByAnEmptySystem() {
+    @Test func emptySystemReportsNothing() {
         let facts = device.snapshot
         #expect(facts.operatingSystem == DeviceInfo.OperatingSystem())
         #expect(facts.model == nil && facts.hostName == nil && facts.architecture == nil && facts.uptimeSeconds == nil)
@@ -20,7 +20,7 @@ import Testing
         #expect(DeviceInfo(root: directory.path(of: "absent")).disk() == nil)
     }
 
-    @Test func osReleaseWithQuotesCommentsAndWithout() throws {
+    @Test func osReleaseIsParsedWithQuotesAndComments() throws {
         try write(
             "# x\nNAME=\"A \\\"q\\\" \\$ Linux\"\n  VERSION_ID='24.04'\r\nPRETTY_NAME=Plain\nbroken\nEMPTY=\n",
             to: "usr/lib/os-release")
@@ -33,7 +33,7 @@ import Testing
         #expect(device.operatingSystem.name == nil)
     }
 
-    @Test func aProcessorOfTwoCoresWithTwoThreadsEach() throws {
+    @Test func coresAndThreadsAreCounted() throws {
         var text = ""
         for number in 0..<4 {
             text +=
@@ -46,7 +46,7 @@ import Testing
         #expect(device.processor.logicalCount == 3)
     }
 
-    @Test func processorsOfARM() throws {
+    @Test func armProcessorsAreNamed() throws {
         let block =
             "processor\t: 0\nBogoMIPS\t: 108.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd08\n\n"
         try write(
@@ -60,7 +60,7 @@ import Testing
         #expect(device.processor.name == nil && device.processor.logicalCount == nil)
     }
 
-    @Test func memoryOfAMachineAndOfAContainer() throws {
+    @Test func memoryRespectsContainerLimits() throws {
         try write(
             "MemTotal:       8000000 kB\nMemFree: 100 kB\nMemAvailable:    4000000 kB\nBroken\nNeg: -1 kB\n",
             to: "proc/meminfo")
@@ -78,7 +78,7 @@ import Testing
         #expect(device.processor.limit == 1.5)
     }
 
-    @Test func theOlderControlGroups() throws {
+    @Test func controlGroupsVersion1AreRead() throws {
         try write("MemTotal: 2000 kB\n", to: "proc/meminfo")
         try write("4:memory:/docker/x\n3:cpu,cpuacct:/docker/x\n1:name=systemd:/../..\n", to: "proc/self/cgroup")
         try write("9223372036854771712\n", to: "sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -89,7 +89,7 @@ import Testing
         #expect(device.memory?.total == 1_000_000 && device.processor.limit == 0.5)
     }
 
-    @Test func interfacesOfFiles() throws {
+    @Test func interfacesAreReadFromFiles() throws {
         for (name, type, mac, state, extra) in [
             ("lo", "772", "00:00:00:00:00:00", "unknown", ""), ("eth0", "1", "52:54:00:12:34:56", "up", ""),
             ("wlan0", "1", "52:54:00:12:34:57", "down", "wireless/x"), ("wwan0", "65534", "", "unknown", ""),
@@ -108,7 +108,7 @@ import Testing
         #expect(device.interfaces.map(\.macAddress) == ["52:54:00:12:34:56", nil, "52:54:00:12:34:57", nil])
     }
 
-    @Test func theModelWithItsMaker() throws {
+    @Test func modelIncludesItsMaker() throws {
         try write("ThinkPad X1\n", to: "sys/class/dmi/id/product_name")
         #expect(device.model == "ThinkPad X1")
         try write("LENOVO  \n", to: "sys/class/dmi/id/sys_vendor")
@@ -117,7 +117,7 @@ import Testing
         #expect(device.model == nil)
     }
 
-    @Test func thisMachine() throws {
+    @Test func thisMachineReportsItsFacts() throws {
         let application = DeviceInfo.Application(version: "2.1", build: "77")
         let device = DeviceInfo(application: application)
         let facts = device.snapshot

@@ -20,13 +20,13 @@ import Testing
             .sha512, "abc",
             "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"
         ),
-    ]) func published(digest: Digest, text: String, expected: String) throws {
+    ]) func digestsMatchPublishedVectors(digest: Digest, text: String, expected: String) throws {
         let directory = try TemporaryDirectory()
         #expect(try text.digest(digest) == expected)
         #expect(try digest.hexadecimal(ofFile: directory.write(Data(text.utf8), to: "f")) == expected)
     }
 
-    @Test func aLargeFileWithLittleMemory() throws {
+    @Test func largeFileIsDigestedInLittleMemory() throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 200_000_000, to: "big")
         func resident() throws -> Int {
@@ -39,7 +39,7 @@ import Testing
         #expect(try value == Digest.sha256.hexadecimal(of: #require(directory.read("big"))))
     }
 
-    @Test func aFileThatCannotBeReadIsATypedError() {
+    @Test func unreadableFileIsATypedError() {
         for path in ["/nowhere", "/proc"] {
             let error = #expect(throws: NetworkError.self) { try Digest.md5.bytes(ofFile: path) }
             #expect(error?.kind == .storage)
@@ -47,7 +47,7 @@ import Testing
     }
 
     /// RFC 4648 §10.
-    @Test func encodings() {
+    @Test func encodingsMatchPublishedVectors() {
         for (text, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             #expect(text.base64 == encoded && encoded.base64Decoded == text)
             #expect(text.base64URL.base64Decoded == text && !text.base64URL.contains("="))

@@ -4,9 +4,9 @@ import LATStorage
 import LATTesting
 import Testing
 
-/// Which field a key path leads to.
+/// The field that each key path leads to.
 @Suite struct FieldTests {
-    /// A condition on the property means what it means in Swift, however many rows there are.
+    /// A condition on the property selects the same values as in Swift, whatever the number of rows.
     private func finds<Object: Storable, Value: Codable & Equatable & Sendable>(
         _ path: KeyPath<Object, Value> & Sendable, in objects: [Object],
         _ location: SourceLocation = #_sourceLocation
@@ -52,7 +52,7 @@ import Testing
         var perhaps: UInt64?
     }
 
-    @Test func numbersOfEveryWidth() {
+    @Test func numberFieldsOfEveryWidthAreFound() {
         let all = [
             Numbers(float: 0.5, double: 1),
             Numbers(
@@ -83,7 +83,7 @@ import Testing
         finds(\.perhaps, in: all)
     }
 
-    @Test func valuesOfFoundation() throws {
+    @Test func foundationFieldsAreFound() throws {
         var (first, second, third) = (Everything(), Everything(), Everything())
         second.text = "text"
         second.decimal = 2
@@ -131,8 +131,8 @@ import Testing
         struct Inner: Codable, Sendable, Hashable { var flag = true, level = Level.low, other = Level.low }
     }
 
-    /// Also those of which one case is all that is known.
-    @Test func enums() throws {
+    /// Enums with only one known case are found too.
+    @Test func enumFieldsAreFound() throws {
         let all = [
             Enums(), Enums(id: 2),
             Enums(
@@ -167,7 +167,7 @@ import Testing
         var tags: [String]
     }
 
-    @Test func membersOfNestedStructs() {
+    @Test func nestedMembersAreFound() {
         let point = Place.Address.Point(x: 1, y: 2, isExact: true)
         let all = [
             Place(id: 1, isMain: true, home: .init(city: "a", isMain: false, tags: []), tags: ["a"]),
@@ -195,7 +195,7 @@ import Testing
         var id: Int, a: Bool, b: Bool, level: Size, name: String
     }
 
-    @Test func renamedFields() {
+    @Test func renamedFieldsAreFound() {
         let all = [
             Swapped(id: 1, a: true, b: false, level: .small, name: "x"),
             Swapped(id: 2, a: false, b: true, level: .large, name: "y"),
@@ -235,7 +235,7 @@ import Testing
         }
     }
 
-    @Test func propertiesOfClasses() {
+    @Test func classPropertiesAreFound() {
         let animals = [Animal(1, "a"), Animal(2, "b")]
         animals[1].isTame = true
         finds(\.id, in: animals)
@@ -269,7 +269,7 @@ import Testing
         var any: JSONValue
     }
 
-    @Test func wrappedAndObservedProperties() {
+    @Test func wrappedAndObservedPropertiesAreFound() {
         let all = [
             Watched(id: 1, text: "a", size: 3, range: 0..<1, duration: .seconds(1), any: ["a": 1]),
             Watched(id: 2, text: "b", size: 4, range: 3..<9, duration: .zero, any: .null),
@@ -315,7 +315,7 @@ import Testing
         }
     }
 
-    @Test func typesThatCheckWhatTheyAreMadeOf() {
+    @Test func fieldsOfValidatingTypesAreFound() {
         let all = [Strict(1, "a@b", 1, 9, true), Strict(2, "b@b", 2, 9, false), Strict(3, "a@b", 0, 100, true)]
         finds(\.id, in: all)
         finds(\.mail, in: all)
@@ -331,7 +331,7 @@ import Testing
         var content: Content
     }
 
-    @Test func recursiveAndGenericTypes() {
+    @Test func fieldsOfRecursiveAndGenericTypesAreFound() {
         let tree = Tree(id: 1, name: "a", children: [])
         finds(\.name, in: [tree, Tree(id: 2, name: "b", children: [tree, tree])])
         finds(\.children, in: [tree, Tree(id: 2, name: "b", children: [tree, tree])])
@@ -346,7 +346,7 @@ import Testing
         var id: String { "isbn:" + isbn }
     }
 
-    @Test func anIdThatIsNoField() {
+    @Test func computedIDIsFound() {
         let books = [Book(isbn: "1", title: "a"), Book(isbn: "2", title: "a")]
         finds(\.id, in: books)
         finds(\.isbn, in: books)
@@ -375,7 +375,7 @@ import Testing
         var levelOfAge: Level { age > 9 ? .high : .low }
     }
 
-    @Test func propertiesThatAreNoFieldsAreRefused() throws {
+    @Test func unstoredPropertiesAreRefused() throws {
         let all = [Computing(), Computing(id: 2)]
         finds(\.alias, in: all)
         try refuses(\.shout, in: all)
@@ -415,7 +415,7 @@ import Testing
         }
     }
 
-    @Test func aComputedPropertyThatIsStored() {
+    @Test func storedComputedPropertyIsFound() {
         finds(\.shout, in: [Shouting(id: 1, name: "a"), Shouting(id: 2, name: "b")])
     }
 }

@@ -5,12 +5,12 @@ import LATTesting
 import Testing
 
 @Suite struct HostileNameTests {
-    /// Names of types and fields, and values, are data whatever they hold.
-    @Test func namesAndValues() throws {
+    /// Names of types and fields, and values, are data whatever they contain.
+    @Test func hostileNamesAndValuesRoundTrip() throws {
         for table in hostileTexts where !table.isEmpty {
             try Bag.$name.withValue(table) {
                 let store = try ObjectStore.inMemory()
-                // Names of columns are the same in either case of A to Z.
+                // Column names are case-insensitive in A to Z.
                 var fields: [String: String] = [:]
                 for (index, name) in hostileTexts.enumerated() where name != "id" {
                     fields[name] = hostileTexts[(index + 3) % hostileTexts.count]
@@ -33,7 +33,7 @@ import Testing
 
     struct Nested: Codable, Identifiable, Sendable { var id: Int; var map: [String: String] }
 
-    @Test func membersOfNestedValues() throws {
+    @Test func hostileMemberNamesAreFound() throws {
         let store = try ObjectStore.inMemory()
         let map = Dictionary(uniqueKeysWithValues: hostileTexts.map { ($0, $0 + "!") })
         try store.insert(contentsOf: [Nested(id: 1, map: map), Nested(id: 2, map: [:])])
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func namesThatNoColumnCanHaveAreRefused() throws {
+    @Test func impossibleColumnNamesAreRefused() throws {
         let store = try ObjectStore.inMemory()
         for name in ["a\0b", "lat_id"] {
             let error = #expect(throws: NetworkError.self) { try store.insert(Bag(id: "1", fields: [name: ""])) }
@@ -58,8 +58,8 @@ import Testing
         }
     }
 
-    /// A store does what a dictionary does, whatever the order of calls.
-    @Test(arguments: [1, 2, 3] as [UInt64]) func behavesAsADictionary(seed: UInt64) throws {
+    /// A store behaves like a dictionary, whatever the order of calls.
+    @Test(arguments: [1, 2, 3] as [UInt64]) func storeBehavesLikeADictionary(seed: UInt64) throws {
         var dice = Dice(seed)
         let directory = try TemporaryDirectory()
         var store = try ObjectStore(path: directory.path(of: "s"))

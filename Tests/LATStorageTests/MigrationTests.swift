@@ -4,7 +4,7 @@ import LATStorage
 import LATTesting
 import Testing
 
-/// The same type as different versions of a program have it.
+/// One type in two versions of a program.
 private enum One {
     struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: String; var old: String }
 }
@@ -50,7 +50,7 @@ private enum Four {
         try ObjectStore(path: path).insert(contentsOf: (1...3).map { One.Item(id: $0, name: "\($0)", old: "o") })
     }
 
-    @Test func aNewOptionalFieldReadsAsNilAndIsQueriedAtOnce() throws {
+    @Test func newOptionalFieldIsNilAndCanBeQueried() throws {
         let store = try ObjectStore(path: path)
         #expect(try store.fetch(Two.Item.self, where: \.note == nil).count == 3)
         #expect(try store.fetch(Two.Item.self, where: \.note == "n").isEmpty)
@@ -60,20 +60,20 @@ private enum Four {
         #expect(try store.fetch(Two.Item.self, where: \.when == date).map(\.note) == ["n"])
     }
 
-    @Test func aNewFieldGetsThePrototypesValueInOldRows() throws {
+    @Test func newFieldReadsAsThePrototypeInOldRows() throws {
         let store = try ObjectStore(path: path)
         #expect(try store.count(Three.Item.self, where: \.level == 5) == 3)
         #expect(try store.fetch(Three.Item.self, id: 2)?.tags == ["new"])
     }
 
-    @Test func withoutPrototypeTheErrorNamesFieldAndRow() throws {
+    @Test func missingValueErrorNamesFieldAndRow() throws {
         let store = try ObjectStore(path: path)
         let error = #expect(throws: NetworkError.self) { try store.fetch(Three.Strict.self) }
         #expect(error?.storageFailure?.reason == .value)
         #expect(error?.message.contains("level") == true && error?.message.contains("storedPrototype") == true)
     }
 
-    @Test func aRetypedFieldIsAnErrorThatSaysWhich() throws {
+    @Test func retypedFieldErrorNamesTheField() throws {
         let store = try ObjectStore(path: path)
         for use in [{ _ = try store.fetch(Four.Item.self) }, { try store.insert(Four.Item(id: 9, name: 1)) }]
             as [() throws -> Void]
@@ -84,7 +84,7 @@ private enum Four {
         #expect(try ObjectStore(path: path).fetch(Two.Item.self).count == 3)
     }
 
-    @Test func aRenamedFieldAsksForAMigration() throws {
+    @Test func renamedFieldErrorAsksForAMigration() throws {
         let store = try ObjectStore(path: path)
         let uses: [() throws -> Void] = [
             { _ = try store.fetch(Renamed.Item.self) }, { _ = try store.fetch(Renamed.Item.self, id: 1) },
@@ -104,7 +104,7 @@ private enum Four {
             try migrated.fetch(Renamed.Item.self, sortedBy: [.ascending(\.id)]).map(\.title) == ["o", "o", "o", "t"])
     }
 
-    @Test func aMigrationThatThrowsLeavesTheFileAsItWas() throws {
+    @Test func failedMigrationLeavesTheFileUnchanged() throws {
         struct Stop: Error {}
         let failing = Migration("m") { migrator in
             try migrator.renameField("old", of: "Item", to: "title")
@@ -151,7 +151,7 @@ private enum Four {
         #expect(try ObjectStore(path: path, migrations: [rename, retype, last]).count(Four.Item.self) == 0)
     }
 
-    @Test func aFieldOfAnotherTypeIsRefusedWhenWritten() throws {
+    @Test func retypedFieldIsRefusedOnWrite() throws {
         let store = try ObjectStore(path: path, migrations: [Migration("m") { try $0.removeField("old", of: "Item") }])
         let error = #expect(throws: NetworkError.self) { try store.insert(Four.Item(id: 9, name: 1)) }
         #expect(error?.storageFailure?.reason == .schema)

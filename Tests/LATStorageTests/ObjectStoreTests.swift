@@ -13,7 +13,7 @@ import Testing
         store = try ObjectStore(path: directory.path(of: "deep/er/objects.sqlite"))
     }
 
-    @Test func keepsWhatIsInserted() throws {
+    @Test func insertedValueIsFetched() throws {
         let user = User(7, "Ada", nick: "a", tags: ["x", "y"])
         #expect(try store.fetch(User.self, id: 7) == nil)
         try store.insert(user)
@@ -24,7 +24,7 @@ import Testing
         #expect(try again.fetch(User.self, id: 7) == user)
     }
 
-    @Test func filesAreTheOwnersAlone() throws {
+    @Test func filesAreReadableByTheOwnerOnly() throws {
         try store.insert(User(1, "a"))
         for name in ["", "-wal", "-shm"] {
             let attributes = try FileManager.default.attributesOfItem(atPath: store.path + name)
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func refusesASecondOfTheSameIdAndKeepsTheFirst() throws {
+    @Test func duplicateIDIsRefused() throws {
         try store.insert(User(1, "first"))
         let error = #expect(throws: NetworkError.self) { try store.insert(contentsOf: [User(2), User(1, "second")]) }
         #expect(error?.kind == .storage)
@@ -42,7 +42,7 @@ import Testing
         #expect(try store.fetch(User.self).map(\.name) == ["first"])
     }
 
-    @Test func replacesUpdatesAndDeletes() throws {
+    @Test func upsertUpdateAndDeleteWork() throws {
         try store.upsert(User(1, "a"))
         try store.upsert(contentsOf: [User(1, "b", nick: "n"), User(2, "c")])
         #expect(try store.fetch(User.self, id: 1) == User(1, "b", nick: "n"))
@@ -55,7 +55,7 @@ import Testing
         #expect(try store.count(User.self) == 0)
     }
 
-    @Test func everyKindOfFieldComesBackAsItWas() throws {
+    @Test func everyKindOfFieldRoundTrips() throws {
         var value = Everything()
         try store.insert(value)
         #expect(try store.fetch(Everything.self, id: value.id) == value)
@@ -81,7 +81,7 @@ import Testing
         #expect(try store.fetch(Everything.self, id: value.id)?.double.isNaN == true)
     }
 
-    @Test func hugeValuesAndEmptyOnes() throws {
+    @Test func hugeAndEmptyValuesRoundTrip() throws {
         var value = Everything()
         value.data = Data(repeating: 7, count: 20_000_000)
         value.text = String(repeating: "ä", count: 1_000_000)
@@ -104,7 +104,7 @@ import Testing
         var name: String
     }
 
-    @Test func idsOfAnyType() throws {
+    @Test func idsOfAnyTypeWork() throws {
         for text in hostileTexts + ["a\0b"] {
             try store.insert(ByText(id: text))
             #expect(try store.fetch(ByText.self, id: text) == ByText(id: text))
@@ -141,7 +141,7 @@ import Testing
         var alias: String { name }
     }
 
-    @Test func aPropertyThatIsNoFieldIsRefusedAndOneThatIsIsTaken() throws {
+    @Test func onlyStoredPropertiesCanBeQueried() throws {
         try store.insert(Derived(id: 1, name: "ADA"))
         let error = #expect(throws: NetworkError.self) { try store.fetch(Derived.self, where: \.shout == "ADA") }
         #expect(error?.storageFailure?.reason == .query)
@@ -172,21 +172,21 @@ import Testing
         }
     }
 
-    @Test func whatHasNoFieldsIsRefused() throws {
+    @Test func typesWithoutFieldsAreRefused() throws {
         let error = #expect(throws: NetworkError.self) { try store.insert(Wrapped(id: 1)) }
         #expect(error?.storageFailure?.reason == .value)
     }
 
     enum Other { struct User: Codable, Identifiable, Sendable { var id: String } }
 
-    @Test func twoTypesOfOneNameAreToldApart() throws {
+    @Test func typesOfTheSameNameConflict() throws {
         try store.insert(User(1))
         let error = #expect(throws: NetworkError.self) { try store.insert(Other.User(id: "x")) }
         #expect(error?.storageFailure?.reason == .schema)
         #expect(error?.message.contains("storedName") == true)
     }
 
-    @Test func responsesAreKeptByKeyWithTheirTime() throws {
+    @Test func responsesAreStoredByKeyWithTheirTime() throws {
         let time = Date(timeIntervalSinceReferenceDate: 700_000_000.25)
         #expect(try store.response(forKey: "k") == nil)
         var headers = HTTPHeaders()

@@ -30,7 +30,7 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         Preferences(path: path) { [problems] problem in problems.list.withLock { $0.append(problem) } }
     }
 
-    @Test func defaultsHoldUntilSomethingIsSet() throws {
+    @Test func defaultsApplyUntilAValueIsSet() throws {
         let preferences = make()
         #expect(preferences[.fontSize] == 12 && !preferences.contains(.fontSize))
         #expect(directory.contents.isEmpty)
@@ -49,7 +49,7 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
     }
 
     @Test(arguments: ["", "{", "[1]", "{\"a\": 1", "nonsense", "\0\0\0\0"])
-    func aDamagedFileIsKeptAsideAndReported(content: String) throws {
+    func damagedFileIsSetAsideAndReported(content: String) throws {
         try directory.write(Data(content.utf8), to: "sub/preferences.json")
         let preferences = make()
         #expect(preferences[.fontSize] == 12)
@@ -62,13 +62,13 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(problems.count == 1)
     }
 
-    @Test func aDamagedFileIsKeptByTheFirstWriteToo() throws {
+    @Test func damagedFileIsSetAsideByTheFirstWrite() throws {
         try directory.write(Data("{".utf8), to: "sub/preferences.json")
         try make().set(.theme, to: "dark")
         #expect(directory.contents.contains { $0.contains(".corrupt-") })
     }
 
-    @Test func aValueOfAnotherTypeIsTheDefaultAndReportedOnce() throws {
+    @Test func mistypedValueIsDefaultAndReportedOnce() throws {
         try directory.write(Data(#"{"fontSize": "big", "unknown": [1.50]}"#.utf8), to: "sub/preferences.json")
         let preferences = make()
         #expect(preferences[.fontSize] == 12 && preferences[.fontSize] == 12)
@@ -77,7 +77,7 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(try JSONValue(parsing: #require(directory.read("sub/preferences.json")))["unknown"][0].double == 1.5)
     }
 
-    @Test func nothingIsWrittenWhenTheBodyThrowsOrAValueCannotBe() throws {
+    @Test func failedUpdateWritesNothing() throws {
         struct Stop: Error {}
         let preferences = make()
         try preferences.set(.fontSize, to: 1)
@@ -92,7 +92,7 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(preferences[.fontSize] == 1 && preferences[.ratio] == 1)
     }
 
-    @Test func aLinkStaysALinkAndRightsStayRights() throws {
+    @Test func writeKeepsLinksAndPermissions() throws {
         let real = try directory.write(Data("{}".utf8), to: "real.json")
         try FileManager.default.createDirectory(atPath: directory.path(of: "sub"), withIntermediateDirectories: true)
         #expect(symlink(real, path) == 0 && chmod(real, 0o640) == 0)
@@ -103,14 +103,14 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(make()[.fontSize] == 3)
     }
 
-    @Test func anUnwritablePlaceIsAnErrorAndTheDefaultsHold() throws {
+    @Test func unwritableFileThrowsAndDefaultsApply() throws {
         let preferences = Preferences(path: "/proc/nowhere/preferences.json")
         #expect(preferences[.fontSize] == 12)
         let error = #expect(throws: NetworkError.self) { try preferences.set(.fontSize, to: 1) }
         #expect(error?.kind == .storage)
     }
 
-    @Test func manyThreadsLoseNoUpdate() async throws {
+    @Test func concurrentThreadsLoseNoUpdate() async throws {
         let path = path
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
@@ -124,7 +124,7 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(make()[.fontSize] == 112)
     }
 
-    @Test func observersHearOfChangesOnlyAndAreLetGoOf() async throws {
+    @Test func observersReceiveOnlyChangesAndAreReleased() async throws {
         let preferences = make()
         let heard = Mutex<[Int]>([])
         let observation = preferences.observe(.fontSize) { value in heard.withLock { $0.append(value) } }

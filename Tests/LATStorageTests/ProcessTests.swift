@@ -11,7 +11,7 @@ extension PreferenceKey<Int> {
 
 private struct Account: Codable, Identifiable, Sendable { var id: Int; var balance: Int }
 
-/// What children do; nothing in the tests' own process.
+/// The roles of child processes; does nothing in the process of the tests.
 @Suite struct ChildRoles {
     @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil)) func role() throws {
         let environment = ProcessInfo.processInfo.environment
@@ -37,7 +37,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
                 }
             }
         case "transfer":
-            // Until it is killed: the sum of all accounts is the same after every transaction.
+            // Runs until it is killed. The sum of all accounts is the same after every transaction.
             let store = try ObjectStore(path: arguments[0], busyTimeout: .seconds(60))
             ChildProcess.say("ready")
             var dice = Dice(UInt64(arguments[1]) ?? 0)
@@ -87,7 +87,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
     init() throws { directory = try TemporaryDirectory() }
 
-    @Test func severalProcessesWriteOneFileAndLoseNothing() throws {
+    @Test func concurrentProcessesLoseNoWrite() throws {
         let children = try (0..<3).map { _ in try ChildProcess("count", [path]) }
         for child in children {
             let (said, code) = child.finish()
@@ -96,7 +96,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         #expect(try ObjectStore(path: path).fetch(Account.self, id: 1)?.balance == 300)
     }
 
-    @Test func killedAtAnyInstantItHoldsWholeTransactions() throws {
+    @Test func killedProcessLeavesWholeTransactions() throws {
         try ObjectStore(path: path).insert(contentsOf: (0..<50).map { Account(id: $0, balance: 100) })
         var dice = Dice(7)
         for round in 0..<6 {
@@ -110,7 +110,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         }
     }
 
-    @Test func anObserverHearsOfOtherProcesses() async throws {
+    @Test func observerSeesOtherProcesses() async throws {
         let store = try ObjectStore(path: path)
         try store.insert(User(1))
         var iterator = store.values(of: User.self, sortedBy: [.ascending(\.id)]).makeAsyncIterator()
@@ -127,7 +127,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         #expect(try await iterator.next() == nil)
     }
 
-    @Test func anObserverEndsWithItsTask() async throws {
+    @Test func observerEndsWithItsTask() async throws {
         let store = try ObjectStore.inMemory()
         let (started, signal) = AsyncStream<Void>.makeStream()
         let task = Task {
@@ -138,7 +138,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         try await task.value
     }
 
-    @Test func preferencesOfSeveralProcessesLoseNoUpdate() throws {
+    @Test func preferencesOfProcessesLoseNoUpdate() throws {
         let path = directory.path(of: "preferences.json")
         let children = try (0..<3).map { try ChildProcess("prefer", [path, "\($0)"]) }
         for child in children {
@@ -150,7 +150,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         for number in 0..<3 { #expect(preferences[.own(number)] == 50) }
     }
 
-    @Test func preferencesKilledAtAnyInstantAreWhole() throws {
+    @Test func killedProcessLeavesWholePreferences() throws {
         let path = directory.path(of: "preferences.json")
         var dice = Dice(5)
         var last = 0
@@ -166,7 +166,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         #expect(last > 0)
     }
 
-    @Test func anObserverOfPreferencesHearsOfOtherProcesses() async throws {
+    @Test func preferenceObserverSeesOtherProcesses() async throws {
         let path = directory.path(of: "new/preferences.json")
         let preferences = Preferences(path: path)
         var values = preferences.values(of: .counter).makeAsyncIterator()

@@ -10,7 +10,7 @@ import Testing
 
     init() throws { directory = try TemporaryDirectory() }
 
-    @Test func aFileThatIsNoDatabaseIsATypedErrorAndStays() throws {
+    @Test func foreignFileIsATypedErrorAndStays() throws {
         let junk = Data(repeating: 0x41, count: 5_000)
         try directory.write(junk, to: "objects.sqlite")
         let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path) }
@@ -23,7 +23,7 @@ import Testing
         #expect(try ObjectStore(path: path, corruption: .setAside).asidePath == nil)
     }
 
-    @Test(arguments: 0..<24) func damageAnywhereIsAnErrorOrUnharmedNeverACrash(seed: Int) throws {
+    @Test(arguments: 0..<24) func damagedFileNeverCrashes(seed: Int) throws {
         var dice = Dice(UInt64(seed))
         do {
             let store = try ObjectStore(path: path)
@@ -53,13 +53,13 @@ import Testing
         }
     }
 
-    @Test func aSoundFileIsVerified() throws {
+    @Test func soundFilePassesVerification() throws {
         let store = try ObjectStore(path: path)
         try store.insert(User(1))
         try store.verify()
     }
 
-    @Test func aClosedStoreSaysSo() async throws {
+    @Test func closedStoreThrows() async throws {
         let store = try ObjectStore(path: path)
         try store.insert(User(1))
         store.close()
@@ -71,7 +71,7 @@ import Testing
         #expect(try ObjectStore(path: path).count(User.self) == 1)
     }
 
-    @Test func closingInsideATransactionUndoesIt() throws {
+    @Test func closeInsideTransactionRollsItBack() throws {
         let store = try ObjectStore(path: path)
         try store.insert(User(1))
         #expect(throws: NetworkError.self) {
@@ -84,7 +84,7 @@ import Testing
         #expect(try ObjectStore(path: path).fetch(User.self).map(\.id) == [1])
     }
 
-    @Test func closingWhileRowsAreReadEndsInOrder() throws {
+    @Test func closeDuringReadEndsCleanly() throws {
         for store in [try ObjectStore(path: path), try ObjectStore.inMemory()] {
             try store.insert(contentsOf: (0..<200).map { User($0) })
             try? store.forEach(Query<User>()) { _ in store.close() }
@@ -94,7 +94,7 @@ import Testing
         #expect(try ObjectStore(path: path).count(User.self) == 200)
     }
 
-    @Test func readingInsideOfReadingTheSame() throws {
+    @Test func nestedReadsOfOneTableWork() throws {
         let store = try ObjectStore(path: path)
         try store.insert(contentsOf: (0..<5).map { User($0) })
         let count = try store.transaction { transaction in
@@ -102,7 +102,7 @@ import Testing
             try transaction.forEach(Query<User>()) { _ in
                 try transaction.forEach(Query<User>()) { _ in count += 1 }
             }
-            // More statements than are kept.
+            // More statements than the cache keeps.
             for number in 0..<200 {
                 count += try transaction.count(User.self, where: .in(\.id, Array(1_000...1_000 + number)))
             }
@@ -111,7 +111,7 @@ import Testing
         #expect(count == 25)
     }
 
-    @Test func aFullStoreKeepsWhatWasThereAndGoesOn() throws {
+    @Test func fullStoreKeepsItsRowsAndStaysUsable() throws {
         let store = try ObjectStore(path: path, maximumByteCount: 400_000)
         try store.insert(User(1))
         let error = #expect(throws: NetworkError.self) {
@@ -123,7 +123,7 @@ import Testing
         #expect(try store.count(User.self) == 2)
     }
 
-    @Test func aFailureThatWasSwallowedDoesNotCommitHalf() throws {
+    @Test func ignoredErrorDoesNotCommitHalf() throws {
         let store = try ObjectStore(path: path, maximumByteCount: 400_000)
         try store.insert(User(1))
         #expect(throws: NetworkError.self) {
@@ -136,14 +136,14 @@ import Testing
         #expect(try store.fetch(User.self).map(\.id) == [1])
     }
 
-    @Test func placesWhereNoFileCanBe() throws {
+    @Test func impossiblePathsAreRefused() throws {
         for path in ["", "a\0b", directory.path, "/proc/nowhere/objects.sqlite", "/dev/null/x"] {
             let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path) }
             #expect(error?.kind == .storage, "\(path)")
         }
     }
 
-    @Test func anotherWriterThatHoldsTheFileIsATimeout() throws {
+    @Test func busyFileIsATimeout() throws {
         let first = try ObjectStore(path: path)
         let second = try ObjectStore(path: path, busyTimeout: .milliseconds(30))
         try first.transaction { transaction in

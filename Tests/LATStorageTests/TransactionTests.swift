@@ -15,7 +15,7 @@ import Testing
         store = try ObjectStore(path: directory.path(of: "objects.sqlite"))
     }
 
-    @Test func anErrorUndoesEverythingEvenTheTable() throws {
+    @Test func errorRollsBackEvenTheTable() throws {
         #expect(throws: Undo.self) {
             try store.transaction { transaction in
                 try transaction.insert(User(1))
@@ -28,7 +28,7 @@ import Testing
         #expect(try store.count(User.self) == 1)
     }
 
-    @Test func anInnerErrorUndoesTheInnerPart() throws {
+    @Test func innerErrorRollsBackOnlyTheInnerPart() throws {
         try store.transaction { transaction in
             try transaction.insert(User(1))
             #expect(throws: Undo.self) {
@@ -43,7 +43,7 @@ import Testing
         #expect(try store.fetch(User.self, sortedBy: [.ascending(\.id)]).map(\.id) == [1, 4])
     }
 
-    @Test func theStoreInsideItsOwnTransactionIsAnErrorAndNoEndlessWait() throws {
+    @Test func storeUseInsideItsTransactionThrows() throws {
         try store.transaction { transaction in
             try transaction.insert(User(1))
             #expect(throws: NetworkError.self) { try store.insert(User(2)) }
@@ -51,14 +51,14 @@ import Testing
         #expect(try store.count(User.self) == 1)
     }
 
-    @Test func itIsOverWhenItIsOver() throws {
+    @Test func endedTransactionThrows() throws {
         var kept: Transaction?
         try store.transaction { kept = $0 }
         let error = #expect(throws: NetworkError.self) { try kept?.insert(User(1)) }
         #expect(error?.storageFailure?.reason == .closed)
     }
 
-    @Test func readersSeeOneStateAndDoNotWait() throws {
+    @Test func snapshotSeesOneStateWithoutWaiting() throws {
         try store.insert(User(1))
         try store.snapshot { snapshot in
             #expect(try snapshot.count(User.self) == 1)
@@ -70,7 +70,7 @@ import Testing
         #expect(try store.count(User.self) == 2)
     }
 
-    @Test func manyTasksAtOnceLoseNothing() async throws {
+    @Test func concurrentTasksLoseNoWrite() async throws {
         let store = store
         try await withThrowingTaskGroup(of: Void.self) { group in
             for task in 0..<8 {

@@ -5,7 +5,7 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// A type as two versions of a program have it.
+/// One type in two versions of a program.
 enum Old {
     struct Note: Codable, Identifiable, Sendable, Hashable { var id: Int; var text: String }
 }
@@ -17,7 +17,7 @@ enum New {
         var home: Home?
         struct Home: Codable, Sendable, Hashable { var city: String }
     }
-    /// With a field that every note has.
+    /// A version with a field that every note has.
     struct Ranked: Codable, Identifiable, Sendable, Hashable, StoredType {
         static var storedName: String { "Note" }
         static var storedPrototype: Ranked? { Ranked(id: 0, text: "", rank: Decimal(5), color: "red") }
@@ -28,7 +28,7 @@ enum New {
     }
 }
 
-/// Two versions of a program use one file in turns.
+/// Two versions of a program that take turns with one file.
 @Suite struct VersionTests {
     let directory: TemporaryDirectory
     var path: String { directory.path(of: "notes.sqlite") }
@@ -45,7 +45,7 @@ enum New {
         return names.withLock(\.self)
     }
 
-    @Test func readingChangesNoSchema() throws {
+    @Test func readingDoesNotChangeTheSchema() throws {
         try ObjectStore(path: path).insert(Old.Note(id: 1, text: "a"))
         let new = try ObjectStore(path: path)
         #expect(try new.count(New.Note.self) == 1)
@@ -62,7 +62,7 @@ enum New {
         #expect(try columns() == ["id", "text"])
     }
 
-    @Test func theOldProgramReadsAndWritesAfterTheNewOne() throws {
+    @Test func oldVersionWorksAfterTheNewOne() throws {
         let old = try ObjectStore(path: path)
         try old.insert(Old.Note(id: 1, text: "a"))
         #expect(try ObjectStore(path: path).count(New.Note.self) == 1)
@@ -73,7 +73,7 @@ enum New {
         #expect(try again.count(Old.Note.self) == 3)
     }
 
-    @Test func aColumnIsAddedWithTheFirstValueForIt() throws {
+    @Test func firstValueOfAFieldAddsItsColumn() throws {
         try ObjectStore(path: path).insert(Old.Note(id: 1, text: "a"))
         let new = try ObjectStore(path: path)
         try new.insert(New.Note(id: 2, text: "b"))
@@ -84,7 +84,7 @@ enum New {
         #expect(try new.fetch(New.Note.self, where: \.stars == 3).map(\.id) == [1])
     }
 
-    @Test func turnsOfBothLoseNothing() throws {
+    @Test func versionsInTurnLoseNoField() throws {
         let (old, new) = (try ObjectStore(path: path), try ObjectStore(path: path))
         try old.insert(Old.Note(id: 1, text: "a"))
         #expect(try new.fetch(New.Note.self, id: 1)?.stars == nil)
@@ -102,8 +102,8 @@ enum New {
         #expect(try new.fetch(New.Note.self).map(\.id) == [2, 3])
     }
 
-    /// Whatever the order of their turns, each version changes its own fields alone.
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func turnsInAnyOrder(seed: UInt64) throws {
+    /// In any order of turns, each version changes only its own fields.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func versionsInRandomOrderLoseNoField(seed: UInt64) throws {
         var dice = Dice(seed)
         var (old, new) = (try ObjectStore(path: path), try ObjectStore(path: path))
         var model: [Int: New.Note] = [:]
@@ -111,7 +111,7 @@ enum New {
             let id = Int.random(in: 0..<8, using: &dice)
             let text = "\(step)"
             var note = New.Note(id: id, text: text)
-            // Later and later, so that the columns come one after the other.
+            // Set ever later, so that the columns are added one after the other.
             if step > 60, Bool.random(using: &dice) { note.stars = step }
             if step > 120, Bool.random(using: &dice) { note.home = .init(city: text) }
             var edited = model[id] ?? New.Note(id: id, text: "")
@@ -152,8 +152,8 @@ enum New {
         }
     }
 
-    /// A store that is open sees the columns that another one adds.
-    @Test func anOpenStoreSeesNewColumns() throws {
+    /// An open store sees the columns that another store adds.
+    @Test func openStoreSeesNewColumns() throws {
         let (first, second) = (try ObjectStore(path: path), try ObjectStore(path: path))
         try first.insert(New.Note(id: 1, text: "a"))
         #expect(try first.fetch(New.Note.self, id: 1)?.stars == nil)
@@ -170,7 +170,7 @@ enum New {
         #expect(try second.fetch(New.Note.self, id: 1) == New.Note(id: 1, text: "b"))
     }
 
-    @Test func aPrototypeStandsInForWhatTheOldWrote() throws {
+    @Test func prototypeFillsRowsOfTheOldVersion() throws {
         let (old, new) = (try ObjectStore(path: path), try ObjectStore(path: path))
         try old.insert(Old.Note(id: 1, text: "a"))
         #expect(try new.fetch(New.Ranked.self, id: 1) == New.Ranked(id: 1, text: "a", rank: 5, color: "red"))
@@ -190,7 +190,7 @@ enum New {
         #expect(try new.sum(of: \New.Ranked.rank) == 20)
     }
 
-    @Test func aColumnThatIsRolledBackIsForgotten() throws {
+    @Test func rolledBackColumnIsForgotten() throws {
         struct Undo: Error {}
         let store = try ObjectStore(path: path)
         try store.insert(Old.Note(id: 1, text: "a"))
@@ -213,7 +213,7 @@ enum New {
         #expect(try new.fetch(New.Note.self, where: \.stars == 1).map(\.text) == ["c"])
     }
 
-    /// A type that cannot be made of anything: only rows that are there are decoded.
+    /// A type that refuses made-up values, so that only existing rows can be decoded.
     struct Sheet: Codable, Identifiable, Sendable, Equatable {
         var id: Int
         var rows: ClosedRange<Int>
@@ -238,7 +238,7 @@ enum New {
         }
     }
 
-    @Test func aTypeThatTrustsItsRowsIsGivenNoOthers() throws {
+    @Test func typeThatRefusesSamplesIsDecodedFromRows() throws {
         let first = try ObjectStore(path: path)
         try first.insert(Sheet(id: 1, rows: 1...2))
         let store = try ObjectStore(path: path)
@@ -264,7 +264,7 @@ enum New {
         }
     }
 
-    @Test func processesOfBothVersionsLoseNothing() throws {
+    @Test func processesOfBothVersionsLoseNoWrite() throws {
         let store = try ObjectStore(path: path)
         try store.insert(contentsOf: (0..<20).map { Old.Note(id: $0, text: "0") })
         let children = try ["old notes", "new notes", "old notes", "new notes"].map { try ChildProcess($0, [path]) }
@@ -273,13 +273,13 @@ enum New {
             #expect(code == 0, "\(said)")
         }
         let notes = try ObjectStore(path: path).fetch(New.Note.self, where: \.id < 20, sortedBy: [.ascending(\.id)])
-        // Each child raised every number by ten: the old ones the texts, the new ones both.
+        // Each child process raised every number by ten: the old version in the texts, the new one in both fields.
         #expect(notes.map(\.text) == Array(repeating: "40", count: 20))
         #expect(notes.map(\.stars) == Array(repeating: 20, count: 20))
         #expect(try store.count(Old.Note.self) == 60)
     }
 
-    /// What a child does: raises the numbers of twenty notes ten times, and inserts notes of its own.
+    /// The task of a child process: raises the numbers of twenty notes ten times, and inserts notes of its own.
     static func raiseNotes(_ path: String, areNew: Bool) throws {
         let store = try ObjectStore(path: path, busyTimeout: .seconds(60))
         for round in 0..<10 {

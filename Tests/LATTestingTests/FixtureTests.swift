@@ -5,7 +5,7 @@ import Testing
 @testable import LATTesting
 
 @Suite struct FixtureTests {
-    @Test func aClosedPortRefuses() throws {
+    @Test func closedPortRefusesConnections() throws {
         let closed = try ClosedPort()
         for _ in 0..<20 { #expect((try? RawClient(port: closed.port)) == nil) }
         #expect(closed.url("/a") == "http://127.0.0.1:\(closed.port)/a")
@@ -20,7 +20,7 @@ import Testing
         #expect(poll(&entry, 1, 300) == 0)
     }
 
-    @Test func aTemporaryDirectoryIsGoneWithItsValue() throws {
+    @Test func temporaryDirectoryIsRemovedOnRelease() throws {
         var directory: TemporaryDirectory? = try TemporaryDirectory()
         let path = try #require(directory?.path)
         try directory?.write(Data("hello".utf8), to: "a/b.txt")
@@ -35,7 +35,7 @@ import Testing
         #expect(access(path, F_OK) != 0)
     }
 
-    @Test func errorsSayWhatToDo() throws {
+    @Test func errorsNameTheNextStep() throws {
         let server = try MockServer()
         let error = #expect(throws: MockServerError.self) { try MockServer(port: server.port) }
         #expect(error?.kind == .system(errno: EADDRINUSE))

@@ -6,7 +6,7 @@ import Testing
 @Suite struct MockServerFaultTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 5\r\n\r\n"
 
-    @Test func aDelayIsNeverShorterThanAsked() throws {
+    @Test func delayIsNeverShorterThanRequested() throws {
         let server = try MockServer()
         server.enqueue(.text("late").delayed(by: .milliseconds(60)))
         let client = try RawClient(server)
@@ -15,7 +15,7 @@ import Testing
         #expect(ContinuousClock.now - start >= .milliseconds(60))
     }
 
-    @Test func aThrottledBodyTakesItsTime() throws {
+    @Test func throttledBodyArrivesSlowly() throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 20_000).throttled(bytesPerSecond: 100_000))
         let client = try RawClient(server)
@@ -26,7 +26,7 @@ import Testing
         #expect(response.body.count == 20_000)
     }
 
-    @Test func oneGibibyteCostsNoMemory() throws {
+    @Test func largePatternTakesNoMemory() throws {
         let server = try MockServer()
         let size: Int64 = 1 << 30
         server.enqueue(.pattern(byteCount: size), .text("after"))
@@ -56,7 +56,7 @@ import Testing
         #expect(try client.getResponse("/").text == "after")
     }
 
-    @Test func repliesCanEndWithTheConnection() throws {
+    @Test func replyEndsWithTheConnection() throws {
         let server = try MockServer()
         server.enqueue(.text("hello").endingWithConnection())
         let response = try RawClient(server).getResponse("/")
@@ -67,7 +67,7 @@ import Testing
     @Test(arguments: [
         (MockReply.Point.beforeHead, ""), (.afterHead, head), (.afterBodyBytes(3), head + "hel"),
     ])
-    func aStallLastsUntilTheServerStops(point: MockReply.Point, sent: String) async throws {
+    func stallLastsUntilTheServerStops(point: MockReply.Point, sent: String) async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(point))
         let client = try RawClient(server)
@@ -80,7 +80,7 @@ import Testing
         #expect(server.openDescriptors == 0)
     }
 
-    @Test func aClientThatGivesUpAStallIsNoticed() async throws {
+    @Test func clientClosingAStallIsNoticed() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(.afterHead), .text("x").delayed(by: .seconds(3_600)))
         for _ in 0..<2 {
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 12, 60, 76, 78, 500] as [Int64])
-    func aReplyIsCutAtAByte(count: Int64) throws {
+    func replyIsCutAtAByte(count: Int64) throws {
         let server = try MockServer()
         server.enqueue(.text("hello").closing(afterBytes: count), .text("hello").resetting(afterBytes: count))
         let whole = Self.head + "hello"
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func aResetInALongBodyComesAfterItsBytes() throws {
+    @Test func resetComesAfterThePrecedingBytes() throws {
         let server = try MockServer()
         server.enqueue(.pattern(byteCount: 1 << 30).resetting(afterBytes: 3_000_000))
         let client = try RawClient(server)
@@ -117,7 +117,7 @@ import Testing
         #expect(bytes.count == 3_000_000)
     }
 
-    @Test func lengthsMayBeWrong() throws {
+    @Test func wrongLengthIsSent() throws {
         let server = try MockServer()
         server.enqueue(.text("hello").announcingLength(10), .text("hello").announcingLength(2), .text("next"))
         let short = try RawClient(server)
@@ -131,7 +131,7 @@ import Testing
         #expect(try long.getResponse("/").text == "next")
     }
 
-    @Test func headsMayBeGarbage() throws {
+    @Test func rawHeadIsSent() throws {
         let server = try MockServer()
         server.enqueue(
             .text("hello").withRawHead("HTTP/1.1 2x0 What\r\nBroken\r\n\r\n"), .raw("\0\u{1}\r\n"), .noReply)
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func noReplyReadsTheWholeRequestFirst() throws {
+    @Test func noReplyClosesAfterTheWholeRequest() throws {
         let server = try MockServer()
         server.enqueue(.noReply)
         let client = try RawClient(server)
@@ -152,14 +152,14 @@ import Testing
         #expect(server.requests[0].bodyByteCount == 1_000_000)
     }
 
-    @Test func aHeaderMayHaveOneMebibyte() throws {
+    @Test func oneMebibyteHeaderIsSent() throws {
         let server = try MockServer()
         let value = String(repeating: "v", count: 1 << 20)
         server.enqueue(.text("big").header("X-Big", value))
         #expect(try RawClient(server).getResponse("/")["X-Big"] == value)
     }
 
-    @Test func aClosedConnectionIsAnnouncedOrDropped() async throws {
+    @Test func connectionCloseIsAnnouncedOrSilent() async throws {
         let server = try MockServer()
         server.enqueue(.text("said").closingConnection(), .text("silent").droppingConnection())
         let first = try RawClient(server)
@@ -171,7 +171,7 @@ import Testing
         #expect(second.readToEnd().ending == .closed)
     }
 
-    @Test func idleConnectionsCanBeClosed() async throws {
+    @Test func idleConnectionsAreClosed() async throws {
         let server = try MockServer()
         server.enqueue(.text("done"), .text("hello").stalling(.afterHead))
         let idle = try RawClient(server)
@@ -185,7 +185,7 @@ import Testing
         #expect(server.openConnections == 1)
     }
 
-    @Test func interimRepliesComeFirst() throws {
+    @Test func interimResponsesComeFirst() throws {
         let server = try MockServer()
         server.enqueue(.text("hello").withInterim(100).withInterim(103, headers: ["Link": "</a>"]))
         let client = try RawClient(server)
@@ -194,7 +194,7 @@ import Testing
         #expect(try client.response().text == "hello")
     }
 
-    @Test func expectationsAreMetRefusedOrIgnored() async throws {
+    @Test func expectationFollowsThePolicy() async throws {
         let server = try MockServer()
         server.fallback { .text($0.text) }
         let upload = "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
@@ -217,7 +217,7 @@ import Testing
         #expect(server.requests.map(\.isComplete) == [true, true, false])
     }
 
-    @Test func aReplyCanComeBeforeTheBody() async throws {
+    @Test func replyIsSentBeforeTheBodyIsRead() async throws {
         let server = try MockServer()
         server.enqueue(.status(413).beforeRequestBody().closingConnection(), .text("early").beforeRequestBody())
         let refused = try RawClient(server)
@@ -232,7 +232,7 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
-    @Test func uploadsCanBeReadSlowly() throws {
+    @Test func uploadIsReadAtTheReadRate() throws {
         let server = try MockServer()
         server.bodyReadRate = 500_000
         server.enqueue(.text("ok"))
@@ -244,7 +244,7 @@ import Testing
         #expect(ContinuousClock.now - start >= .milliseconds(100))
     }
 
-    @Test func readingStandsStillUntilTheRateIsChanged() async throws {
+    @Test func readingPausesUntilTheRateChanges() async throws {
         let server = try MockServer()
         server.bodyReadRate = 0
         server.enqueue(.text("ok"))
@@ -259,7 +259,7 @@ import Testing
             if count == 0 { break }
             sent += count
         }
-        // What the system holds for the two sockets, far from all.
+        // Only the buffers of both sockets are full, far from all bytes.
         #expect(sent < 20_000_000)
         #expect(server.receivedBodyBytes <= 4_096)
         server.bodyReadRate = nil
@@ -271,7 +271,7 @@ import Testing
         #expect(server.requests[0].bodyByteCount == Int64(size))
     }
 
-    @Test func anUploadThatIsGivenUpIsRemembered() async throws {
+    @Test func abandonedUploadIsRecorded() async throws {
         let server = try MockServer()
         let client = try RawClient(server)
         try client.send("PUT /up HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")

@@ -5,14 +5,14 @@ import Testing
 @testable import LATTesting
 
 @Suite struct MockServerLifecycleTests {
-    /// Holds a server so that a handler can let it go.
+    /// Holds a server so that a handler can release it.
     private final class Holder: Sendable {
         let server = Mutex<MockServer?>(nil)
     }
 
     private func isRefused(port: Int) -> Bool { (try? RawClient(port: port)) == nil }
 
-    @Test func stopClosesEverythingAndMayBeRepeated() throws {
+    @Test func repeatedStopClosesEverything() throws {
         let server = try MockServer()
         server.fallback { _ in .text("hi") }
         let client = try RawClient(server)
@@ -27,7 +27,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func stopFromManyThreadsWaitsForAll() async throws {
+    @Test func concurrentStopsAllWait() async throws {
         let server = try MockServer()
         await withTaskGroup(of: Int.self) { group in
             for _ in 0..<8 {
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func theLastReferenceStopsTheServer() async throws {
+    @Test func releaseStopsTheServer() async throws {
         var server: MockServer? = try MockServer()
         let port = try #require(server?.port)
         let shared = try #require(server?.shared)
@@ -54,7 +54,7 @@ import Testing
         #expect(isRefused(port: port))
     }
 
-    @Test func aHandlerMayDropTheServer() throws {
+    @Test func handlerCanReleaseTheServer() throws {
         let holder = Holder()
         weak var watched: MockServer?
         let port: Int
@@ -71,12 +71,12 @@ import Testing
         #expect(watched != nil)
         let client = try RawClient(port: port)
         try client.get("/drop")
-        // The reply may still come; then the connection ends.
+        // The reply may still arrive; then the connection ends.
         #expect(client.readToEnd().ending == .closed)
         #expect(watched == nil)
     }
 
-    @Test func droppingAServerWhoseHandlerWaitsForUsIsNoDeadlock() async throws {
+    @Test func releaseWithWaitingHandlerDoesNotDeadlock() async throws {
         let gate = Mutex(0)
         var server: MockServer? = try MockServer()
         let port = try #require(server?.port)
@@ -85,14 +85,14 @@ import Testing
         let client = try RawClient(port: port)
         try gate.withLock { _ in
             try client.get("/")
-            // Blocks the thread in the handler, or in nothing when it has not come so far: both must end.
+            // The thread may block in the handler, or not have reached it yet. Both must end.
             while shared.read({ $0.requestCount }) == 0 { sched_yield() }
             server = nil
         }
         #expect(client.readToEnd().ending == .closed)
     }
 
-    @Test func aHandlerMayStopTheServer() throws {
+    @Test func handlerCanStopTheServer() throws {
         let server = try MockServer()
         server.route("GET", "/stop") { [weak server] _ in
             server?.stop()
@@ -105,9 +105,9 @@ import Testing
         #expect(server.openDescriptors == 0)
     }
 
-    @Test func handlersAreLetGoWhenTheServerStops() throws {
+    @Test func stopReleasesHandlers() throws {
         let server = try MockServer()
-        // A cycle, on purpose: the handler holds the server that holds the handler.
+        // A deliberate reference cycle: the handler holds the server that holds the handler.
         server.route("GET", "/") { _ in .text(server.url()) }
         weak var watched: MockServer?
         watched = server
@@ -118,7 +118,7 @@ import Testing
         #expect(watched == nil)
     }
 
-    @Test func aStoppedServersPortCanBeServedAgain() throws {
+    @Test func portCanBeReusedAfterStop() throws {
         let first = try MockServer()
         let port = first.port
         let client = try RawClient(first)
@@ -131,7 +131,7 @@ import Testing
         #expect(throws: MockServerError.self) { try MockServer(port: port) }
     }
 
-    @Test func manyServersComeAndGo() throws {
+    @Test func manyServersStartAndStop() throws {
         for _ in 0..<100 {
             let server = try MockServer()
             server.enqueue(.text("x"))
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func waitingEndsWithTheEvent() async throws {
+    @Test func waitEndsWithTheEvent() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         async let waited = server.waitForRequests(3, timeout: .seconds(60))
@@ -150,7 +150,7 @@ import Testing
         #expect(server.openConnections == 1)
     }
 
-    @Test func waitingTooLongSaysWhatCameInstead() async throws {
+    @Test func timedOutWaitReportsTheState() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         _ = try RawClient(server).getResponse("/only")
@@ -162,7 +162,7 @@ import Testing
         #expect(error?.description.contains("GET /only") == true)
     }
 
-    @Test func waitingEndsWhenTheServerStopsOrTheTaskIsCancelled() async throws {
+    @Test func waitEndsOnStopAndCancellation() async throws {
         let server = try MockServer()
         let cancelled = Task { try await server.waitForRequests(1, timeout: .seconds(3_600)) }
         cancelled.cancel()

@@ -19,7 +19,7 @@ import Testing
         #expect(Set(server.requests.map(\.connection)) == [1])
     }
 
-    @Test func routesTakeParametersAndTheLastAddedWins() throws {
+    @Test func lastAddedRouteWins() throws {
         let server = try MockServer()
         server.route("GET", "/users/{id}") { request in
             .json(#"{"id": \#(request.pathParameters["id"] ?? "")}"#)
@@ -33,7 +33,7 @@ import Testing
         #expect(try client.getResponse("/users/7").text == "new")
     }
 
-    @Test func whatNobodyAnswersIs404AndNamed() throws {
+    @Test func unmatchedRequestGets404() throws {
         let server = try MockServer()
         let client = try RawClient(server)
         let response = try client.getResponse("/nowhere?q")
@@ -43,7 +43,7 @@ import Testing
         #expect(try client.getResponse("/nowhere").text == "fallback GET")
     }
 
-    @Test func aHandlerThatThrowsAnswers500() throws {
+    @Test func throwingHandlerAnswers500() throws {
         let server = try MockServer()
         server.route("GET", "/") { _ in throw CancellationError() }
         let response = try RawClient(server).getResponse("/")
@@ -51,7 +51,7 @@ import Testing
         #expect(response.text.contains("CancellationError"))
     }
 
-    @Test func handlersMayUseTheServer() throws {
+    @Test func handlerCanUseTheServer() throws {
         let server = try MockServer()
         server.route("GET", "/twice") { [weak server] _ in
             server?.enqueue(.text("second"))
@@ -99,7 +99,7 @@ import Testing
         #expect(server.requests[0].trailers["X-Sum"] == "5")
     }
 
-    @Test func onlyTheFirstBytesOfABigBodyAreKept() throws {
+    @Test func bodyLimitKeepsTheFirstBytes() throws {
         let server = try MockServer()
         server.bodyLimit = 1_000
         server.enqueue(.text("ok"))
@@ -123,7 +123,7 @@ import Testing
         for index in 1..<50 { #expect(try client.response().text == "/\(index)") }
     }
 
-    @Test func headAndBodilessRepliesKeepTheConnectionInStep() throws {
+    @Test func bodilessRepliesKeepTheConnectionUsable() throws {
         let server = try MockServer()
         server.enqueue(.text("hello"), .status(204), .status(304), .text("end"))
         let client = try RawClient(server)
@@ -134,7 +134,7 @@ import Testing
         #expect(try client.getResponse("/").text == "end")
     }
 
-    @Test func oldClientsAreClosedUnlessTheyAskForMore() throws {
+    @Test func http10ConnectionIsClosedUnlessKeptAlive() throws {
         let server = try MockServer()
         server.fallback { _ in .text("hi") }
         let client = try RawClient(server)
@@ -145,7 +145,7 @@ import Testing
         #expect(server.requests.map(\.version) == ["HTTP/1.0", "HTTP/1.0"])
     }
 
-    @Test func halfClosedClientsGetTheirReply() throws {
+    @Test func halfClosedClientGetsItsReply() throws {
         let server = try MockServer()
         server.enqueue(.text("hello"))
         let client = try RawClient(server)
@@ -164,7 +164,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func redirectsAndEncodedValuesAreMade() throws {
+    @Test func redirectAndJSONRepliesAreMade() throws {
         let server = try MockServer()
         server.enqueue(.redirect(to: "/b", status: 308), try .json(encoding: ["b": 1, "a": 2], status: 201))
         let client = try RawClient(server)
@@ -176,7 +176,7 @@ import Testing
         #expect(created.text == #"{"a":2,"b":1}"#)
     }
 
-    @Test func aUnixSocketIsServedAndRemoved() throws {
+    @Test func unixSocketIsServedAndRemoved() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "s.sock")
         let server = try MockServer(unixSocketPath: path)
@@ -232,7 +232,7 @@ import Testing
         #expect(server.acceptedConnections == 200)
     }
 
-    @Test func requestsNeedNotBeKept() throws {
+    @Test func recordingCanBeTurnedOff() throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { _ in .text("x") }

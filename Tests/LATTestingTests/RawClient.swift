@@ -3,7 +3,7 @@ import Glibc
 
 @testable import LATTesting
 
-/// A blocking client of bare bytes, so that the tests see what is on the wire.
+/// A blocking client of raw bytes, with which tests see what is on the wire.
 final class RawClient {
     enum Ending: Equatable {
         case closed
@@ -89,7 +89,7 @@ final class RawClient {
         }
     }
 
-    /// Sends what the system takes without waiting; how much that was.
+    /// Sends what the system takes without waiting. Returns how many bytes that was.
     func sendWithoutWaiting(_ bytes: [UInt8]) -> Int {
         let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
         return max(0, bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, flags) })
@@ -111,7 +111,7 @@ final class RawClient {
         return count > 0
     }
 
-    /// The next bytes.
+    /// Reads this many bytes.
     func read(_ count: Int) throws -> [UInt8] {
         while received.count < count {
             guard try receiveMore() else { throw Failure(text: "the end after \(received.count) of \(count) bytes") }
@@ -121,7 +121,7 @@ final class RawClient {
         return bytes
     }
 
-    /// Up to and with a text.
+    /// Reads up to a text, that text included.
     func read(through end: String) throws -> String {
         let bytes = Array(end.utf8)
         var searched = 0
@@ -134,7 +134,7 @@ final class RawClient {
         }
     }
 
-    /// Everything that comes, and how the connection ends.
+    /// Reads everything to the end of the connection, and returns how it ended.
     func readToEnd() -> (text: String, ending: Ending) {
         let (bytes, ending) = readBytesToEnd()
         return (String(decoding: bytes, as: UTF8.self), ending)
@@ -151,7 +151,7 @@ final class RawClient {
         return (received, ending)
     }
 
-    /// Checks the pattern to the end of so many bytes with constant memory; the offset of the first wrong byte.
+    /// Compares this many bytes with the pattern, in constant memory. Returns the offset of the first wrong byte.
     func checkPattern(byteCount: Int64) throws -> Int64? {
         var offset: Int64 = 0
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
@@ -168,7 +168,7 @@ final class RawClient {
         return nil
     }
 
-    /// A response as a client that knows HTTP/1.1 reads it.
+    /// Reads one response as an HTTP/1.1 client does.
     func response(toHead: Bool = false) throws -> Response {
         var response = Response()
         response.head = try read(through: "\r\n\r\n")

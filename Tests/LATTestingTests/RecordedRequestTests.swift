@@ -15,7 +15,7 @@ import Testing
         ("http://host:80/p?q", "/p", "q"), ("http://host", "", nil), ("http://host?q", "", "q"),
         ("/?u=http://x/y?z", "/", "u=http://x/y?z"), ("host:443", "host:443", nil),
     ])
-    func pathAndQueryAreFound(target: String, path: String, query: String?) {
+    func targetIsSplitIntoPathAndQuery(target: String, path: String, query: String?) {
         #expect(request(target).path == path)
         #expect(request(target).query == query)
     }
@@ -44,7 +44,7 @@ import Testing
         #expect(RoutePattern(method: "GET", path: "/").match(method: "GET", path: "/") == [:])
     }
 
-    @Test func timersComeOutInOrder() {
+    @Test func timersFireInOrder() {
         var heap = TimerHeap()
         for time in [5, 1, 4, 1, 3, 9, 2] as [Nanoseconds] {
             heap.insert(TimerHeap.Entry(time: time, connection: Int(time)))

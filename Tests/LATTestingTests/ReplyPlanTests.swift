@@ -3,9 +3,9 @@ import Testing
 
 @testable import LATTesting
 
-/// What a reply becomes on the wire, without a wire.
+/// The bytes of a reply, without a socket.
 @Suite struct ReplyPlanTests {
-    /// Runs a reply to its end on a clock of its own. Waits and stalls show up in the text.
+    /// Runs a reply to its end on a simulated clock. Waits and stalls show up in the text.
     private func run(
         _ reply: MockReply, isHead: Bool = false, minorVersion: Int = 1, keepsConnection: Bool = true
     ) -> (text: String, ending: ReplyPlan.Ending?) {
@@ -16,7 +16,7 @@ import Testing
         while true {
             switch writer.next(at: now) {
             case .send(let content):
-                // Half of what is offered is taken, as a full socket would.
+                // Takes half of what is offered, as a full socket does.
                 let count = max(1, content.count / 2)
                 switch content.prefix(count) {
                 case .bytes(let piece): bytes += piece
@@ -52,7 +52,7 @@ import Testing
         #expect(run(.chunked([Data("x".utf8)]), isHead: true).text.hasSuffix("Transfer-Encoding: chunked\r\n\r\n"))
     }
 
-    @Test func theConnectionFollowsTheRequest() {
+    @Test func connectionFollowsTheRequest() {
         #expect(run(Self.hello, keepsConnection: false).ending == .close)
         #expect(run(Self.hello, keepsConnection: false).text.contains("\r\nConnection: close\r\n"))
         #expect(run(Self.hello, minorVersion: 0).text.contains("\r\nConnection: keep-alive\r\n"))
@@ -70,7 +70,7 @@ import Testing
         #expect(run(reply, minorVersion: 0) == ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc0123456789", .close))
     }
 
-    @Test func ownHeadersTakeTheirPlace() {
+    @Test func ownHeadersReplaceAddedOnes() {
         #expect(
             run(Self.hello.header("Content-Length", "3"))
                 == ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhello", .keep))
@@ -80,21 +80,21 @@ import Testing
         #expect(run(Self.hello.endingWithConnection()) == run(unframed))
     }
 
-    @Test func aWrongLengthIsAnnounced() {
+    @Test func wrongLengthIsAnnounced() {
         #expect(run(Self.hello.announcingLength(9)) == ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", .close))
         #expect(run(Self.hello.announcingLength(2)) == ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", .keep))
         #expect(run(Self.hello.announcingLength(9), isHead: true).ending == .keep)
     }
 
-    @Test func rawBytesAreSentAsTheyAre() {
+    @Test func rawBytesAreSentUnchanged() {
         #expect(run(.raw("any\0thing\r\n")) == ("any\0thing\r\n", .close))
         #expect(run(.noReply) == ("", .close))
         #expect(run(Self.hello.withRawHead("HTTP/1.1 2x0\r\n\r\n")) == ("HTTP/1.1 2x0\r\n\r\nhello", .close))
     }
 
     @Test(arguments: [Int64(0), 1, 9, 37, 38, 39, 43, 44, 1_000])
-    func cutsCountFromTheFirstByteOfTheHead(count: Int64) {
-        // By bytes: a prefix of the text would count CR LF as one character.
+    func cutsCountTheHeadsBytes(count: Int64) {
+        // Cut by bytes: a prefix of the text would count CR LF as one character.
         let expected = String(decoding: (Self.helloHead + "hello").utf8.prefix(Int(count)), as: UTF8.self)
         #expect(run(Self.hello.closing(afterBytes: count)) == (expected, .close))
         #expect(run(Self.hello.resetting(afterBytes: count)) == (expected, .reset))
@@ -102,7 +102,7 @@ import Testing
         #expect(run(Self.hello.withInterim(103).closing(afterBytes: count)).text == interim + expected)
     }
 
-    @Test func pausesAreWhereTheyWereAskedFor() {
+    @Test func pausesHappenAtTheirPoints() {
         let delay = Duration.milliseconds(10)
         #expect(run(Self.hello.delayed(by: delay)).text == "<10ms>" + Self.helloHead + "hello")
         #expect(run(Self.hello.delayed(by: delay, at: .afterHead)).text == Self.helloHead + "<10ms>hello")
@@ -126,14 +126,14 @@ import Testing
         #expect(run(Self.hello.stalling(.afterBodyBytes(3)).closing(afterBytes: 40)).text == Self.helloHead + "he")
     }
 
-    @Test func throttledBodiesTakeTheirTime() {
+    @Test func throttledBodyIsSentInPieces() {
         let text = run(.pattern(byteCount: 100).throttled(bytesPerSecond: 1_000)).text
         let waits = text.components("<", "ms>").compactMap { Int($0) }
         #expect((95...100).contains(waits.reduce(0, +)))
         #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n"))
     }
 
-    @Test func interimRepliesAreNotForOldClients() {
+    @Test func http10GetsNoInterimResponses() {
         #expect(run(Self.hello.withInterim(103), minorVersion: 0).text.hasPrefix("HTTP/1.1 200 OK"))
     }
 }

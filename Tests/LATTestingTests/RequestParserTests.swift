@@ -2,7 +2,7 @@ import Testing
 
 @testable import LATTesting
 
-/// The state machine alone: bytes in, events out.
+/// The parser alone: bytes in, events out.
 @Suite struct RequestParserTests {
     private struct Parsed: Equatable {
         var method = ""
@@ -63,7 +63,7 @@ import Testing
         + "GET / HTTP/1.1\r\nHost: x\r\nX: a\r\nX:\tb \r\n\r\n"
 
     @Test(arguments: [Int.max, 1, 2, 3, 7, 64])
-    func pipelinedRequestsAreReadWhateverTheirPieces(size: Int) throws {
+    func pipelinedRequestsAreReadInAnyPieces(size: Int) throws {
         let requests = try parse(Self.pipelined, pieces: size)
         #expect(
             requests == [
@@ -75,7 +75,7 @@ import Testing
             ])
     }
 
-    @Test func whatFollowsARequestIsLeftInTheInput() throws {
+    @Test func nextRequestIsLeftInTheInput() throws {
         var parser = RequestParser()
         var input = Array("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /2".utf8)[...]
         _ = try parser.next(&input)
@@ -93,7 +93,7 @@ import Testing
         #expect(try head("GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n").keepsConnection)
     }
 
-    @Test func expectationIsSeen() throws {
+    @Test func expectContinueIsRead() throws {
         #expect(try head("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\n\r\n").expectsContinue)
         #expect(try !head("PUT / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n").expectsContinue)
     }
@@ -124,18 +124,18 @@ import Testing
     ]
 
     @Test(arguments: refused.indices)
-    func whatIsNoRequestIsRefused(index: Int) {
+    func invalidRequestsAreRefused(index: Int) {
         let (text, status) = Self.refused[index]
         #expect(failure(text) == status, "\(text.debugDescription)")
     }
 
-    @Test func aHeaderThatNeverEndsIsRefused() {
+    @Test func endlessHeaderIsRefused() {
         let line = "X: " + String(repeating: "a", count: 65_536) + "\r\n"
         let text = "GET / HTTP/1.1\r\nHost: x\r\n" + String(repeating: line, count: 130)
         #expect(failure(text) == 431)
     }
 
-    @Test func aHeaderOfOneMebibyteIsRead() throws {
+    @Test func oneMebibyteHeaderIsRead() throws {
         let value = String(repeating: "a", count: 1 << 20)
         #expect(try head("GET / HTTP/1.1\r\nHost: x\r\nX-Big: \(value)\r\n\r\n").headers["x-big"] == value)
     }

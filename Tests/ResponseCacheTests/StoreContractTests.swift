@@ -79,7 +79,7 @@ import Testing
             switch lie {
             case .replacement: (.replacement, "replaced")
             case .body: (.wholeEntries, "body")
-            case .key: (.wholeEntries, "nothing was put")
+            case .key: (.wholeEntries, "never used")
             case .tags: (.removal, "tag")
             case .prefix: (.removal, "urlPrefix")
             case .touch: (.touch, "touch")

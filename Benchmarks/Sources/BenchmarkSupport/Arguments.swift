@@ -1,21 +1,21 @@
 import Foundation
 
-/// What every program here is called with: `MODE URL REQUESTS IN_FLIGHT WARMUP [FILE]`.
+/// The command line of every benchmark program: `MODE URL REQUESTS IN_FLIGHT WARMUP [FILE]`.
 public struct Arguments: Sendable {
-    /// What to do.
+    /// The work to measure.
     public var mode: String
-    /// Where to.
+    /// The URL of the requests.
     public var url: String
-    /// How often, while it is measured.
+    /// The number of measured requests.
     public var requests: Int
-    /// How many at the same time.
+    /// The number of concurrent requests.
     public var inFlight: Int
-    /// How often before it is measured.
+    /// The number of requests before the measurement.
     public var warmup: Int
-    /// Where a download goes.
+    /// The file of a download or an upload.
     public var file: String?
 
-    /// Reads the command line; ends the program with a usage line when it makes no sense.
+    /// Parses the command line. Prints the usage and exits when it is invalid.
     public init(_ arguments: [String] = CommandLine.arguments, modes: [String]) {
         guard arguments.count >= 6, modes.contains(arguments[1]),
             let requests = Int(arguments[3]), requests > 0,
@@ -35,11 +35,11 @@ public struct Arguments: Sendable {
     }
 }
 
-/// Something that makes a measurement worthless; printed, and the program ends with 1.
+/// An error that makes a measurement worthless. It is printed, and the program exits with 1.
 public struct Failure: Error, CustomStringConvertible {
     /// What went wrong.
     public let description: String
 
-    /// Says what went wrong.
+    /// Makes an error with a description.
     public init(_ description: String) { self.description = description }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Processor and wall time of one stretch of work, printed as one line of JSON.
+/// Measures the processor and wall time of some work, and prints it as one line of JSON.
 public struct Measurement {
     private let arguments: Arguments
     private let program: String
@@ -17,9 +17,9 @@ public struct Measurement {
         start = clock.now
     }
 
-    /// Stops measuring and prints what came out.
+    /// Stops measuring and prints the result.
     ///
-    /// - Parameter latencies: how long each request took, in microseconds.
+    /// - Parameter latencies: the duration of each request in microseconds.
     public func finish(latencies: [Double] = []) {
         let cpu = Resources.cpuSeconds - cpuAtStart
         let seconds = (clock.now - start).inMicroseconds / 1e6
@@ -51,10 +51,10 @@ extension Duration {
     }
 }
 
-/// Does something so many times from so many tasks, each taking the next as soon as it is done with one.
+/// Repeats asynchronous work from several tasks, each of which takes the next turn as soon as it is free.
 ///
-/// - Parameter work: is given its number, from 0.
-/// - Returns: how long each took, in microseconds.
+/// - Parameter work: receives the number of its turn, from 0.
+/// - Returns: The duration of each turn in microseconds.
 public func repeating(
     _ total: Int, tasks: Int, _ work: @escaping @Sendable (_ number: Int) async throws -> Void
 ) async throws -> [Double] {
@@ -82,10 +82,10 @@ public func repeating(
     }
 }
 
-/// Does something that calls back so many times, so many of them at once: each that is done starts the next.
+/// Repeats work that calls back, several turns at once. Each one that ends starts the next.
 ///
-/// - Parameter start: calls the closure it is given once, later, with what went wrong if anything did.
-/// - Returns: how long each took, in microseconds.
+/// - Parameter start: calls its closure once, later, with the error if there was one.
+/// - Returns: The duration of each turn in microseconds.
 public func repeating(
     _ total: Int, callingBack inFlight: Int,
     _ start: @escaping @Sendable (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void
@@ -120,7 +120,7 @@ private final class CallbackRun: Sendable {
         }
     }
 
-    /// Starts one more, unless all were started or one failed.
+    /// Starts one more turn, unless all were started or one failed.
     func next() {
         let mayStart = state.withLock { state in
             guard state.started < total, state.continuation != nil else { return false }
@@ -149,7 +149,7 @@ private final class CallbackRun: Sendable {
     }
 }
 
-/// Hands out 0, 1, 2 …, each once.
+/// Returns 0, 1, 2 …, each once.
 private final class Counter: Sendable {
     private let value = Atomic<Int>(0)
 

@@ -1,28 +1,27 @@
 import Foundation
 import Glibc
 
-/// What the operating system knows about this process.
+/// The resources of this process, as the operating system reports them.
 public enum Resources {
-    /// Seconds of processor time so far, user and system, all threads.
+    /// The processor time so far in seconds: user and system, all threads.
     public static var cpuSeconds: Double {
         let usage = resourceUsage
         return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
             + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
     }
 
-    /// The most memory that was resident so far, in KiB. Not `ru_maxrss`: that begins with what the parent had before
-    /// `exec`.
+    /// The peak of resident memory in KiB. Not `ru_maxrss`, which starts with the memory of the parent before `exec`.
     public static var peakKilobytes: Int { status("VmHWM:") }
 
-    /// The memory that is resident now, in KiB.
+    /// The resident memory in KiB.
     public static var residentKilobytes: Int { status("VmRSS:") }
 
-    /// How many descriptors are open now.
+    /// The number of open descriptors.
     public static var openDescriptors: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
     }
 
-    /// Allows as many descriptors as this process may have.
+    /// Raises the limit of descriptors to the hard limit.
     public static func raiseDescriptorLimit() {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -30,7 +29,7 @@ public enum Resources {
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
-    /// A line of `/proc/self/status`.
+    /// Reads a number from `/proc/self/status`.
     private static func status(_ name: String) -> Int {
         guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
             let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name) }),

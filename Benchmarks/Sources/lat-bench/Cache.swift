@@ -2,12 +2,12 @@ import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-/// Modes `cache-…`: the cache of a manager, in a folder that is named in place of the URL. What it fetches comes from a
-/// transport that answers at once.
+/// Modes `cache-…`: the cache of a manager, in a folder given in place of the URL. Its responses come from a transport
+/// that answers at once.
 ///
 /// - `cache-memory`: hits of 4 KiB in the default store.
 /// - `cache-disk`: hits of 4 KiB on disk, IN_FLIGHT entries stored below 1,000 prefixes.
-/// - `cache-kept`, `cache-unkept`: answers of 4 KiB that the default store keeps, and that nobody keeps.
+/// - `cache-kept`, `cache-unkept`: responses of 4 KiB that the default store keeps, or that no store keeps.
 /// - `cache-open`: opens a folder of IN_FLIGHT entries and looks one up.
 /// - `cache-stream`: stores a body of 100 MiB and reads it back.
 func cache(_ arguments: Arguments) async throws {
@@ -21,10 +21,10 @@ func cache(_ arguments: Arguments) async throws {
     }
 }
 
-/// Answers 4 KiB to everything.
+/// Answers every request with 4 KiB.
 private struct InstantTransport: Transport {
     private let body = Data(repeating: 7, count: 4_096)
-    /// What every server says; a cache reads it at each look-up.
+    /// The `Date` of every response, which a cache reads at each look-up.
     private static let date = {
         let format = DateFormatter()
         format.locale = Locale(identifier: "en_US_POSIX")
@@ -50,7 +50,7 @@ private func manager(_ folder: String?, _ store: (any CacheStore)? = nil) throws
     configuration.cachePolicy = .http
     configuration.cacheDirectory = folder
     configuration.cacheStore = store
-    // What is measured is how long it takes, not how often it took too long.
+    // The time of look-ups is measured, so they must not time out.
     configuration.cacheLookUpTimeout = .seconds(10)
     return try CentralRequestManager(configuration: configuration)
 }
@@ -62,11 +62,11 @@ private func hits(
 ) async throws {
     for number in 0..<arguments.inFlight {
         _ = try await manager.startRequest("GET", url(number))
-        // No more waits to be written than may.
+        // Flushes before the queue of writes is full.
         if number % 2_000 == 1_999 { try await manager.cache.flush() }
     }
     try await manager.cache.flush()
-    // What has to be copied to memory is copied now.
+    // Loads entries into memory before the measurement.
     for number in 0..<min(arguments.inFlight, 1_000) { _ = try await manager.startRequest("GET", url(number)) }
     var random = SystemRandomNumberGenerator()
     var latencies: [Double] = []
@@ -86,7 +86,7 @@ private func hits(
     measurement.finish(latencies: latencies)
 }
 
-/// Answers that come from the network, each of another URL.
+/// Fetches responses from the network, each from another URL.
 private func fetches(
     _ manager: CentralRequestManager, _ policy: CachePolicy, _ arguments: Arguments
 ) async throws {
@@ -97,7 +97,7 @@ private func fetches(
         let start = clock.now
         _ = try await manager.startRequest("GET", url(turn), cache: policy)
         if turn >= arguments.warmup { latencies.append((clock.now - start).inMicroseconds) }
-        // An app makes no thousand requests a second one after the other.
+        // Flushes often: an app does not send a thousand requests a second in sequence.
         if turn % 100 == 99 { try await manager.cache.flush() }
     }
     measurement.finish(latencies: latencies)

@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Mode `download`: over IN_FLIGHT connections.
+/// Mode `download`: a download over IN_FLIGHT connections.
 func download(_ manager: CentralRequestManager, _ arguments: Arguments, to path: String) async throws {
     let measurement = Measurement("lat", arguments)
     _ = try await manager.download(arguments.url, to: path, segments: arguments.inFlight).value

@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Modes `entity` and `entity-text`: a manager for ``entity(_:_:)``. The URL without its last component is the domain of the row.
+/// Makes the manager for modes `entity` and `entity-text`. The URL without its last component is the domain's base URL.
 func entityManager(_ arguments: Arguments) throws -> CentralRequestManager {
     guard let slash = arguments.url.lastIndex(of: "/") else { throw Failure("\(arguments.url): no path") }
     var configuration = CentralRequestManager.Configuration()
@@ -18,7 +18,7 @@ func entityManager(_ arguments: Arguments) throws -> CentralRequestManager {
     return try CentralRequestManager(configuration: configuration)
 }
 
-/// Mode `entity`: the URL's last component is the parameter of the row's path.
+/// Mode `entity`: the last component of the URL is the parameter of the row's path.
 func entity(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     let name = arguments.url.split(separator: "/").last.map(String.init) ?? ""
     try await measure(arguments) { _ in
@@ -29,7 +29,7 @@ func entity(_ manager: CentralRequestManager, _ arguments: Arguments) async thro
     }
 }
 
-/// Mode `entity-text`: the same, to a document of few members, whose length is in its text.
+/// Mode `entity-text`: the same with a document of few members, most of it one text.
 func entityText(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     let name = arguments.url.split(separator: "/").last.map(String.init) ?? ""
     try await measure(arguments) { _ in

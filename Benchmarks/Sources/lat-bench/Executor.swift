@@ -1,9 +1,9 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Does work on the thread of the manager's engine: modes that end in `-executor`.
+/// Runs work on the engine's thread of a manager, for modes that end in `-executor`.
 ///
-/// The only file here that names `manager.executor`, so that a library without it can be measured too: see
+/// Only this file uses `manager.executor`, so that a library without it can be measured too; see
 /// LAT_BENCH_WITHOUT_EXECUTOR in Package.swift.
 func onExecutor(of manager: CentralRequestManager, _ work: @Sendable () async throws -> Void) async throws {
     guard let executor = manager.executor else { throw Failure("this manager has no executor") }

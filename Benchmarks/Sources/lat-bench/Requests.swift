@@ -36,7 +36,7 @@ func requestWithClosures(_ manager: CentralRequestManager, _ arguments: Argument
     measurement.finish(latencies: latencies)
 }
 
-/// Mode `post`: the bytes lie ready, as in curlbench.
+/// Mode `post`: the bytes are encoded in advance, as in curlbench.
 func post(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     let bytes = try JSONEncoder().encode(Order.ofOneKilobyte)
     try await measure(arguments) { _ in
@@ -53,7 +53,7 @@ func postEncoded(_ manager: CentralRequestManager, _ arguments: Arguments) async
     }
 }
 
-/// Warms up, then measures so many requests of so many tasks.
+/// Warms up, then measures the requests of IN_FLIGHT tasks.
 func measure(_ arguments: Arguments, _ work: @escaping @Sendable (_ number: Int) async throws -> Void) async throws {
     if arguments.warmup > 0 { _ = try await repeating(arguments.warmup, tasks: arguments.inFlight, work) }
     let measurement = Measurement("lat", arguments)
@@ -67,7 +67,7 @@ private func check(_ response: HTTPResponse, _ arguments: Arguments) throws {
     }
 }
 
-/// What is posted: 1,024 bytes of JSON.
+/// The posted value: 1,024 bytes of JSON.
 private struct Order: Encodable, Sendable {
     var id = 1842
     var customer = "Ada Lovelace"

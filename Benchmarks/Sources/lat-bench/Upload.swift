@@ -2,7 +2,7 @@ import BenchmarkSupport
 import Foundation
 import LATNetworking
 
-/// Mode `upload`: the file as a part of a multipart body, read from its path while it is sent, its progress watched.
+/// Mode `upload`: the file as a part of a multipart body, read from its path while it is sent, with progress reports.
 func upload(_ manager: CentralRequestManager, _ arguments: Arguments, _ path: String) async throws {
     let measurement = Measurement("lat", arguments)
     let upload = manager.upload(arguments.url, files: [UploadFile(name: "file", path: path)])

@@ -1,8 +1,8 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Mode `waiting`: starts the requests, waits until each has its connection and nothing is left to do, then looks at the
-/// resident memory and, for three seconds, at the processor time.
+/// Mode `waiting`: starts the requests, waits until each has its connection and the program is idle, then measures the
+/// resident memory and, for three seconds, the processor time.
 func wait(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     Resources.raiseDescriptorLimit()
     let clock = ContinuousClock()

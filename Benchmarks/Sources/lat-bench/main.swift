@@ -1,17 +1,17 @@
-// What the work costs with LATNetworking, through the calls an application makes. Modes:
+// The cost of work with LATNetworking, through the calls of an application. Modes:
 //   central       IN_FLIGHT tasks, each: try await manager.startRequest("GET", url)
 //   latency       the same, one at a time
-//   entity        IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), the row in a table, with
-//                 a header provider, the JSON decoded into a struct
-//   entity-text   the same, the JSON of the same length but of few members, most of it one text
+//   entity        IN_FLIGHT tasks, each: try await ReadDocument(name:).startRequest(on: manager), with a row of a table,
+//                 a header provider, and the JSON decoded into a struct
+//   entity-text   the same, with JSON of the same length but few members, most of it one text
 //   closure       manager.startRequest("GET", url, success:, failure:), IN_FLIGHT at once, each success starts the next
 //   urls          central, to 10,000 URLs that differ in their query
-//   post          IN_FLIGHT tasks, each: a POST of 1 KiB of JSON, as bytes that lie ready
+//   post          IN_FLIGHT tasks, each: a POST of 1 KiB of JSON, encoded in advance
 //   post-encoded  the same, body: .json(order)
 //   …-executor    central, latency, entity and entity-text under withTaskExecutorPreference(manager.executor)
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload        FILE sent as a part of a multipart body
-//   waiting       REQUESTS requests that no answer comes to: memory and processor time of each while they wait
+//   waiting       REQUESTS requests that get no response: memory and processor time of each while they wait
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 //
 // LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
@@ -27,8 +27,8 @@ let arguments = Arguments(modes: [
     "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
 ])
 
-// The main thread only waits. Behind an `await` it would sleep in libdispatch's sigsuspend(), and valgrind 3.19 dies of
-// that call: it writes to the mask, which is a constant there.
+// The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
+// it writes to the mask, a constant there.
 let over = DispatchSemaphore(value: 0)
 Task.detached {
     do {

@@ -1,8 +1,8 @@
-// What rows cost with ObjectStore. Modes, each `MODE FILE ROWS`:
+// The cost of rows with ObjectStore. Modes, each `MODE FILE ROWS`:
 //   insert    ROWS values in one transaction, into a new file
-//   fetch     each of ROWS values by its id, in an order that jumps
+//   fetch     each of ROWS values by its id, in scattered order
 //   scan      all ROWS values into an array
-// storebench.c does the same through SQLite's C API.
+// storebench.c does the same with SQLite's C API.
 
 import BenchmarkSupport
 import Foundation

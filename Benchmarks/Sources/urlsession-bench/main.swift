@@ -1,4 +1,4 @@
-// What the same work costs with Foundation's URLSession. Modes: concurrent, latency, download.
+// The cost of the same work with Foundation's URLSession. Modes: concurrent, latency, download.
 
 import BenchmarkSupport
 import Foundation
@@ -30,5 +30,5 @@ if arguments.mode == "download" {
     let latencies = try await repeating(arguments.requests, tasks: arguments.inFlight, get)
     measurement.finish(latencies: latencies)
 }
-// The session's own threads must not outlive the numbers.
+// Exits before the session's threads add to the measured times.
 exit(0)

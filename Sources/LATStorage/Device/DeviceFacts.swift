@@ -3,7 +3,7 @@ extension DeviceInfo {
     public struct OperatingSystem: Hashable, Codable, Sendable {
         /// The name, `Debian`.
         public var name: String?
-        /// The version, `12`; `nil` for a rolling one.
+        /// The version, `12`; `nil` for a rolling release.
         public var version: String?
         /// Name and version for people, `Debian GNU/Linux 12 (bookworm)`.
         public var title: String?
@@ -13,67 +13,67 @@ extension DeviceInfo {
 
     /// The processor.
     public struct Processor: Hashable, Codable, Sendable {
-        /// What it is called: `AMD EPYC 7B13`, `ARM Cortex-A72`.
+        /// The model: `AMD EPYC 7B13`, `ARM Cortex-A72`.
         public var name: String?
-        /// How many threads the system runs at the same time.
+        /// The number of logical processors.
         public var logicalCount: Int?
-        /// How many cores that are.
+        /// The number of physical cores.
         public var coreCount: Int?
-        /// How many processors' time the container may have, `1.5` for one; `nil` without a limit.
+        /// The container's limit in processors, such as `1.5`; `nil` without a limit.
         public var limit: Double?
     }
 
     /// Memory in bytes.
     public struct Memory: Hashable, Codable, Sendable {
-        /// All of it: the machine's, or the container's limit when that is less.
+        /// The total: the machine's, or the container's limit when that is less.
         public var total: Int64
-        /// Used for nothing at all; `nil` when unknown.
+        /// Memory that is not used at all; `nil` when unknown.
         public var free: Int64?
-        /// What programs can have, caches that give way included; `nil` when unknown.
+        /// Memory that programs can get, with caches that the system can drop; `nil` when unknown.
         public var available: Int64?
-        /// What is limited by the container; `nil` without a limit.
+        /// The container's limit; `nil` without one.
         public var limit: Int64?
     }
 
     /// A file system, in bytes.
     public struct Disk: Hashable, Codable, Sendable {
-        /// All of it.
+        /// The size.
         public var total: Int64
-        /// Unused.
+        /// The free space.
         public var free: Int64
-        /// Unused and not kept for the administrator.
+        /// The free space that is not reserved for root.
         public var available: Int64
     }
 
     /// A network interface.
     public struct Interface: Hashable, Codable, Sendable {
-        /// What it is.
+        /// The kind of interface.
         public enum Kind: String, Hashable, Codable, Sendable {
             case loopback, wired, wifi, cellular, virtual, other
         }
 
         /// The name, `eth0`.
         public var name: String
-        /// What it is.
+        /// The kind.
         public var kind: Kind
         /// Whether it can carry packets (`operstate`, else its flags).
         public var isUp: Bool
         /// The hardware address, `52:54:00:12:34:56`; `nil` for interfaces without one.
         public var macAddress: String?
-        /// The IPv4 addresses, then the IPv6 ones with their zone where they need one.
+        /// The IPv4 addresses, then the IPv6 ones, with a zone where they need one.
         public var addresses: [String]
     }
 
     /// The program.
     public struct Application: Hashable, Codable, Sendable {
-        /// The name; of the executable unless the program said another.
+        /// The name; by default the executable's.
         public var name: String?
-        /// The version, as the program said.
+        /// The version, when the program gives one.
         public var version: String?
-        /// The build, as the program said.
+        /// The build, when the program gives one.
         public var build: String?
 
-        /// Says what the program is.
+        /// Makes a description of the program.
         public init(name: String? = nil, version: String? = nil, build: String? = nil) {
             self.name = name
             self.version = version
@@ -81,7 +81,7 @@ extension DeviceInfo {
         }
     }
 
-    /// All facts at one time.
+    /// All facts at one moment.
     public struct Snapshot: Hashable, Codable, Sendable {
         /// See ``DeviceInfo/operatingSystem``.
         public var operatingSystem: OperatingSystem
@@ -97,7 +97,7 @@ extension DeviceInfo {
         public var processor: Processor
         /// See ``DeviceInfo/memory``.
         public var memory: Memory?
-        /// See ``DeviceInfo/disk(at:)``, of the root.
+        /// See ``DeviceInfo/disk(at:)``; that of the root.
         public var disk: Disk?
         /// See ``DeviceInfo/interfaces``.
         public var interfaces: [Interface]

@@ -3,7 +3,7 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// What the system tells of the machine and the program: live values, each `nil` when it does not tell.
+/// What the system reports about the machine and the program: live values, `nil` when it does not report them.
 ///
 /// ```swift
 /// let device = DeviceInfo.current
@@ -14,7 +14,7 @@ import Platform
 /// ```
 ///
 /// Sources: `/etc/os-release`, `uname(2)`, `/proc`, `/sys`, `statvfs(3)`, `getifaddrs(3)`, the control groups of a
-/// container. Every property looks anew, in some microseconds to a millisecond.
+/// container. Every property reads its source again, which takes between microseconds and a millisecond.
 public struct DeviceInfo: Sendable {
     /// This machine and program.
     public static let current = DeviceInfo()
@@ -25,10 +25,10 @@ public struct DeviceInfo: Sendable {
     /// Makes the facts of a system.
     ///
     /// - Parameters:
-    ///   - root: where its files are. With another than `/` nothing is asked of the running kernel, so that the
-    ///     files alone decide.
-    ///   - application: what the program says of itself; Linux has no place where versions of programs are kept.
-    ///     Default: only the name, that of the executable.
+    ///   - root: the folder of the system's files. With another than `/`, only the files are read and the running
+    ///     kernel is not asked.
+    ///   - application: the description of the program; Linux keeps no versions of programs. Default: only the
+    ///     executable's name.
     public init(root: String = "/", application: Application = Application()) {
         files = SystemFiles(root: root)
         told = application
@@ -45,8 +45,7 @@ public struct DeviceInfo: Sendable {
             kernel: files.line("proc/sys/kernel/osrelease") ?? files.uname { $0.release })
     }
 
-    /// What the maker calls the machine: `Raspberry Pi 4 Model B Rev 1.4`, `ThinkPad X1 Carbon`. `nil` in most
-    /// containers.
+    /// The machine's model name: `Raspberry Pi 4 Model B Rev 1.4`, `ThinkPad X1 Carbon`. `nil` in most containers.
     public var model: String? {
         if let model = files.line("proc/device-tree/model") { return model }
         let product = files.line("sys/class/dmi/id/product_name").flatMap { Self.meaningless.contains($0) ? nil : $0 }
@@ -56,13 +55,13 @@ public struct DeviceInfo: Sendable {
         return "\(maker) \(product)"
     }
 
-    /// What makers write who have nothing to say.
+    /// Placeholders that makers leave in the firmware.
     private static let meaningless: Set<String> = [
         "To Be Filled By O.E.M.", "System Product Name", "System manufacturer", "Default string", "None",
         "Not Specified",
     ]
 
-    /// The name of the host.
+    /// The host name.
     public var hostName: String? { files.line("proc/sys/kernel/hostname") ?? files.uname { $0.nodename } }
 
     /// The architecture of the kernel: `x86_64`, `aarch64`.
@@ -81,12 +80,12 @@ public struct DeviceInfo: Sendable {
     /// The processor.
     public var processor: Processor { ProcessorFacts(files).processor }
 
-    /// The memory, in a container that of the container.
+    /// The memory; in a container, that of the container.
     public var memory: Memory? { MemoryFacts(files).memory }
 
-    /// The file system that a path lies on; `nil` when there is no such path.
+    /// Returns the file system of a path; `nil` when there is no such path.
     ///
-    /// - Parameter path: from the root of the system. Default: the root itself.
+    /// - Parameter path: a path below the root of the system. Default: the root itself.
     public func disk(at path: String = "/") -> Disk? {
         var status = statvfs()
         guard statvfs(files.path(path), &status) == 0, status.f_blocks > 0 else { return nil }
@@ -109,7 +108,7 @@ public struct DeviceInfo: Sendable {
         return application
     }
 
-    /// All of it at one time.
+    /// All facts at one moment.
     public var snapshot: Snapshot {
         Snapshot(
             operatingSystem: operatingSystem, model: model, hostName: hostName, architecture: architecture,

@@ -1,10 +1,10 @@
 import Glibc
 import Platform
 
-/// What `/proc/cpuinfo`, which every architecture writes in its own way, and the control groups say of the processor.
+/// The processor, from `/proc/cpuinfo`, whose form differs by architecture, and from the control groups.
 struct ProcessorFacts {
     private let files: SystemFiles
-    /// One dictionary for each processor, and those of the lines that stand for all.
+    /// One dictionary for each block of lines: one block for each processor, and those for all of them.
     private let blocks: [[String: String]]
 
     init(_ files: SystemFiles) {
@@ -38,7 +38,7 @@ struct ProcessorFacts {
             if implementer == 0x41, let model = Self.models[part] { return "\(maker) \(model)" }
             return "\(maker) part 0x\(String(part, radix: 16))"
         }
-        // Old kernels on ARM write the name of the processor with a capital, and of the board.
+        // Old ARM kernels write `Processor`, and `Hardware` for the board.
         return first("Processor") ?? first("Hardware")
     }
 
@@ -62,7 +62,7 @@ struct ProcessorFacts {
         return siblings.isEmpty ? nil : siblings.count
     }
 
-    /// `cpu.max` is `150000 100000` or `max 100000`; the older files hold the two numbers apart, -1 for none.
+    /// `cpu.max` is `150000 100000` or `max 100000`. Version 1 keeps the two numbers in two files, -1 for no limit.
     private var limit: Double? {
         var limits = files.limits("cpu.max", legacy: ("cpu", "cpu.cfs_quota_us")).compactMap { text -> Double? in
             let words = text.split(separator: " ")
@@ -112,7 +112,7 @@ struct ProcessorFacts {
     ]
 }
 
-/// What `/proc/meminfo` and the control groups say of memory.
+/// The memory, from `/proc/meminfo` and the control groups.
 struct MemoryFacts {
     private let files: SystemFiles
 
@@ -125,7 +125,7 @@ struct MemoryFacts {
         var memory = DeviceInfo.Memory(
             total: total, free: machine["MemFree"], available: machine["MemAvailable"], limit: limit)
         if let limit, let used {
-            // What the group has used up nobody else's free memory gives back.
+            // Memory that the group has used up is gone for it, however much the machine has free.
             let left = max(0, limit - used)
             memory.free = memory.free.map { min($0, left) } ?? left
             memory.available = memory.available.map { min($0, left) } ?? left
@@ -133,7 +133,7 @@ struct MemoryFacts {
         return memory
     }
 
-    /// In bytes; the file has kibibytes.
+    /// The values in bytes; the file has kibibytes.
     private var information: [String: Int64] {
         var values: [String: Int64] = [:]
         for line in (files.text("proc/meminfo") ?? "").split(whereSeparator: \.isNewline) {
@@ -145,7 +145,7 @@ struct MemoryFacts {
         return values
     }
 
-    /// The least on the way; `max`, and in the older files a number near 2^63, is none.
+    /// The least limit of the group and its parents; `max`, and in version 1 a number near 2^63, means none.
     private var limit: Int64? {
         files.limits("memory.max", legacy: ("memory", "memory.limit_in_bytes")).compactMap { Int64($0) }
             .filter { $0 > 0 && $0 < 1 << 62 }.min()
@@ -156,7 +156,7 @@ struct MemoryFacts {
     }
 }
 
-/// What `/sys/class/net` and `getifaddrs(3)` say of network interfaces.
+/// The network interfaces, from `/sys/class/net` and `getifaddrs(3)`.
 struct InterfaceFacts {
     private let files: SystemFiles
 
@@ -167,7 +167,7 @@ struct InterfaceFacts {
         return Set(SystemInterface.names(files)).union(live.keys).sorted().map { name in
             let found = SystemInterface(name, files)
             let flags = found.flags ?? live[name]?.flags
-            // Loopback and tunnels say "unknown" while they work.
+            // Loopback and tunnels report "unknown" while they work.
             let isUp = found.state == "up" || (found.state != "down" && flags.map { $0 & UInt32(IFF_UP) != 0 } ?? false)
             return DeviceInfo.Interface(
                 name: name, kind: DeviceInfo.Interface.Kind(rawValue: found.kind.rawValue) ?? .other, isUp: isUp,

@@ -4,14 +4,14 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// A digest of bytes, by libcrypto.
+/// A digest algorithm, implemented by libcrypto.
 ///
 /// ```swift
 /// try Digest.sha256.hexadecimal(of: "hello")              // "2cf24dba5fb0a30e…"
-/// try Digest.sha256.hexadecimal(ofFile: "/tmp/big.iso")   // with the memory of one piece
+/// try Digest.sha256.hexadecimal(ofFile: "/tmp/big.iso")   // reads the file in pieces
 /// ```
 ///
-/// MD5 and SHA-1 are for comparing with what others published, never for secrets: both are broken.
+/// MD5 and SHA-1 are broken. Use them only to compare with published digests, never for secrets.
 public enum Digest: String, CaseIterable, Hashable, Sendable {
     /// 128 bits, RFC 1321. Broken.
     case md5
@@ -34,31 +34,30 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// The digest of bytes.
+    /// Returns the digest of bytes.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer it,
-    /// MD5 in
-    ///   a restricted build for one.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer the
+    ///   algorithm, such as MD5 in a restricted build.
     public func bytes(of data: some ContiguousBytes) throws -> Data {
         do { return Data(try MessageDigest.of(data, algorithm)) } catch { throw unsupported }
     }
 
-    /// The digest of bytes as lower-case digits.
+    /// Returns the digest of bytes as lower-case hexadecimal digits.
     ///
-    /// - Throws: as ``bytes(of:)``.
+    /// - Throws: the same as ``bytes(of:)``.
     public func hexadecimal(of data: some ContiguousBytes) throws -> String { try bytes(of: data).hexadecimal }
 
-    /// The digest of a text's UTF-8 as lower-case digits.
+    /// Returns the digest of a text's UTF-8 as lower-case hexadecimal digits.
     ///
-    /// - Throws: as ``bytes(of:)``.
+    /// - Throws: the same as ``bytes(of:)``.
     public func hexadecimal(of text: String) throws -> String { try hexadecimal(of: Data(text.utf8)) }
 
-    /// The digest of a file, read piece by piece: memory does not grow with it.
+    /// Returns the digest of a file. The file is read in pieces, so that memory does not grow with its size.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be read to its end; as
-    ///   ``bytes(of:)``.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be read to its end;
+    ///   otherwise the same as ``bytes(of:)``.
     public func bytes(ofFile path: String) throws -> Data {
-        let operation = "work out the \(rawValue) of \(path)"
+        let operation = "compute the \(rawValue) of \(path)"
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.unreadable(operation, errno) }
         defer { close(descriptor) }
@@ -79,9 +78,9 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
         do { return Data(try digest.finalize()) } catch { throw unsupported }
     }
 
-    /// The digest of a file as lower-case digits.
+    /// Returns the digest of a file as lower-case hexadecimal digits.
     ///
-    /// - Throws: as ``bytes(ofFile:)``.
+    /// - Throws: the same as ``bytes(ofFile:)``.
     public func hexadecimal(ofFile path: String) throws -> String { try bytes(ofFile: path).hexadecimal }
 
     private var unsupported: NetworkError {
@@ -89,6 +88,6 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
     }
 
     private static func unreadable(_ operation: String, _ code: Int32) -> NetworkError {
-        .storage(.unreadable, operation, "\(SystemError(code: code).text); look at the file and its rights")
+        .storage(.unreadable, operation, "\(SystemError(code: code).text); check the file and its permissions")
     }
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// A change of stored types that the store cannot settle by itself: fields that were renamed or retyped.
+/// A change of stored types that the store cannot make by itself: fields that were renamed or have another type.
 ///
 /// ```swift
 /// let store = try ObjectStore(path: path, migrations: [
@@ -16,9 +16,10 @@ import SQLite
 /// ])
 /// ```
 ///
-/// Each runs once per file, in one transaction with the others that are due, when a store is opened; when it throws the
-/// file stays as it was and the store does not open. Types are named as their tables: the type may be gone by then.
-/// New fields need no migration, and those that are gone none either; one that removes them gives the space back.
+/// Each migration runs once per file, when a store opens it, in one transaction with the other pending ones. When one
+/// throws, the file stays unchanged and the store does not open. Types are named by their tables, because the Swift
+/// type may no longer exist. Fields that were added or dropped need no migration; removing a dropped field frees its
+/// space.
 public struct Migration: Sendable {
     let name: String
     let change: @Sendable (Migrator) throws -> Void
@@ -26,17 +27,17 @@ public struct Migration: Sendable {
     /// Makes a migration.
     ///
     /// - Parameters:
-    ///   - name: by which the file remembers that it has run; never change it.
-    ///   - change: what it does.
+    ///   - name: the name under which the file records that the migration has run. Never change it.
+    ///   - change: makes the change.
     public init(_ name: String, _ change: @escaping @Sendable (Migrator) throws -> Void) {
         self.name = name
         self.change = change
     }
 }
 
-/// Changes tables, during a ``Migration``.
+/// Changes tables during a ``Migration``.
 ///
-/// What a file does not have is no failure: a migration also runs on a file that is new.
+/// A type or field that the file does not have is no error, since migrations also run on a new file.
 public final class Migrator {
     private let transaction: Transaction
     private var connection: SQLiteConnection { transaction.connection }
@@ -57,7 +58,7 @@ public final class Migrator {
         }
     }
 
-    /// The names of the types that are stored.
+    /// The names of the stored types.
     public func types() throws -> [String] {
         var names: [String] = []
         try connection.run(
@@ -71,7 +72,7 @@ public final class Migrator {
         try layout(type)?.columns.map(\.name).filter { $0 != TableLayout.ownKey } ?? []
     }
 
-    /// Gives a type another name.
+    /// Renames a type.
     public func renameType(_ type: String, to name: String) throws {
         guard try layout(type) != nil else { return }
         try execute(
@@ -79,13 +80,13 @@ public final class Migrator {
             "rename the type \(Identifier.shown(type))")
     }
 
-    /// Removes a type with all its values.
+    /// Removes a type and all its values.
     public func removeType(_ type: String) throws {
         guard try layout(type) != nil else { return }
         try execute("DROP TABLE \(Identifier.quoted(type))", "remove the type \(Identifier.shown(type))")
     }
 
-    /// Gives a field another name.
+    /// Renames a field.
     public func renameField(_ field: String, of type: String, to name: String) throws {
         guard try layout(type)?.index(of: field) != nil else { return }
         try TypeChange.validate([name], of: type)
@@ -95,7 +96,7 @@ public final class Migrator {
             "rename the field \(Identifier.shown(field)) of \(Identifier.shown(type))")
     }
 
-    /// Removes a field with its values. The id cannot be removed.
+    /// Removes a field and its values. The id cannot be removed.
     public func removeField(_ field: String, of type: String) throws {
         guard try layout(type)?.index(of: field) != nil else { return }
         try execute(
@@ -103,18 +104,18 @@ public final class Migrator {
             "remove the field \(Identifier.shown(field)) of \(Identifier.shown(type))")
     }
 
-    /// Makes a field one of another type.
+    /// Gives a field another type.
     ///
     /// - Parameters:
-    ///   - newType: the type of the field from now on; what it is wrapped in (`Optional`) does not matter.
-    ///   - change: makes the new value of an old one, for every row.
+    ///   - newType: the new type of the field. Whether it is wrapped in an `Optional` does not matter.
+    ///   - change: makes the new value from the old one. It is called for every row.
     public func changeField<Value: Codable>(
         _ field: String, of type: String, to newType: Value.Type, _ change: (StoredValue) throws -> StoredValue
     ) throws {
         guard let layout = try layout(type), let index = layout.index(of: field) else { return }
         let operation = "change the field \(Identifier.shown(field)) of \(Identifier.shown(type))"
         if index == layout.key {
-            throw NetworkError.storage(.schema, operation, "it is the id; remove the type and insert its values anew")
+            throw NetworkError.storage(.schema, operation, "it is the id; remove the type and insert its values again")
         }
         let table = Identifier.quoted(type)
         var temporary = "lat_changed"
@@ -123,7 +124,7 @@ public final class Migrator {
         try TableLayout.add([new], to: type, on: connection)
         let taken = Set(layout.columns.map { $0.name.lowercased() })
         guard let row = ["rowid", "_rowid_", "oid"].first(where: { !taken.contains($0) }) else {
-            throw NetworkError.storage(.schema, operation, "fields are called rowid, _rowid_ and oid; rename one first")
+            throw NetworkError.storage(.schema, operation, "it has fields rowid, _rowid_ and oid; rename one first")
         }
         let reading = "SELECT \(row), \(Identifier.quoted(field)) FROM \(table)"
         let writing = "UPDATE \(table) SET \(Identifier.quoted(temporary)) = ?1 WHERE \(row) = ?2"

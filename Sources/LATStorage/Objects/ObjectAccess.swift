@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// What can be done with stored values, the same in an ``ObjectStore`` and in a ``Transaction`` of it.
+/// The operations on stored values, the same in an ``ObjectStore`` and in a ``Transaction``.
 ///
 /// ```swift
 /// func rename(_ id: Int, to name: String, in place: some ObjectAccess) throws {
@@ -10,10 +10,10 @@ import HTTPCore
 /// }
 /// ```
 ///
-/// Each call in a store is a transaction of its own. Every function throws ``NetworkError`` of kind
+/// On a store, each call is a transaction of its own. Every function throws ``NetworkError`` of kind
 /// ``NetworkError/Kind/storage``.
 public protocol ObjectAccess {
-    /// Runs a body in the transaction, or in one of its own; what the functions of this protocol stand on.
+    /// Runs a body in this transaction, or in a new one of the store. All functions of this protocol call it.
     func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result
 }
 
@@ -22,32 +22,32 @@ public protocol ObjectAccess {
 extension ObjectAccess {
     /// Inserts a value.
     ///
-    /// - Throws: ``StorageFailure/Reason/duplicate`` when there is one with its id.
+    /// - Throws: ``StorageFailure/Reason/duplicate`` when a value with this id exists.
     public func insert<Object: Storable>(_ value: Object) throws where Object.ID: Codable & Sendable {
         try insert(contentsOf: CollectionOfOne(value))
     }
 
-    /// Inserts values. In a store all or none; in a transaction those before one that fails stay, unless the error ends
-    /// the transaction.
+    /// Inserts values. A store inserts all or none. In a transaction the values before a failed one stay, unless the
+    /// error ends the transaction.
     ///
-    /// - Throws: ``StorageFailure/Reason/duplicate`` when there is one with an id of theirs.
+    /// - Throws: ``StorageFailure/Reason/duplicate`` when a value with one of the ids exists.
     public func insert<Object: Storable>(contentsOf values: some Sequence<Object>) throws
     where Object.ID: Codable & Sendable {
         try access(isWriting: true) { try $0.write(.insert, values) }
     }
 
-    /// Inserts a value, or puts it in place of the one with its id.
+    /// Inserts a value, or replaces the one with its id.
     public func upsert<Object: Storable>(_ value: Object) throws where Object.ID: Codable & Sendable {
         try upsert(contentsOf: CollectionOfOne(value))
     }
 
-    /// Inserts values or puts them in place of those with their ids. See ``insert(contentsOf:)``.
+    /// Inserts values, or replaces those with their ids. See ``insert(contentsOf:)``.
     public func upsert<Object: Storable>(contentsOf values: some Sequence<Object>) throws
     where Object.ID: Codable & Sendable {
         try access(isWriting: true) { try $0.write(.upsert, values) }
     }
 
-    /// Puts a value in place of the one with its id.
+    /// Replaces the value with the same id.
     ///
     /// - Throws: ``StorageFailure/Reason/missing`` when there is none.
     public func update<Object: Storable>(_ value: Object) throws where Object.ID: Codable & Sendable {
@@ -71,9 +71,9 @@ extension ObjectAccess {
         try access(isWriting: true) { try $0.deleteRow(type, id: id) }
     }
 
-    /// Deletes the values that a condition means; ``Condition/all`` empties the table.
+    /// Deletes the values that match a condition. ``Condition/all`` empties the table.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: How many values were deleted.
     @discardableResult
     public func delete<Object: Storable>(_ type: Object.Type, where condition: Condition<Object>) throws -> Int
     where Object.ID: Codable & Sendable {
@@ -84,19 +84,19 @@ extension ObjectAccess {
 // MARK: Reading
 
 extension ObjectAccess {
-    /// The value with an id, `nil` when there is none.
+    /// Returns the value with an id, `nil` when there is none.
     public func fetch<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Object?
     where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.row(type, id: id) }
     }
 
-    /// The values that a condition means.
+    /// Returns the values that match a condition.
     ///
     /// - Parameters:
-    ///   - condition: which. Default: all.
-    ///   - order: in what order, the first first. Default: none in particular.
-    ///   - limit: how many at most. Default `nil`: all.
-    ///   - offset: how many to leave out first. Default 0.
+    ///   - condition: the condition. Default: all values.
+    ///   - order: the sort order, most significant first. Default: unspecified.
+    ///   - limit: the most values to return. Default `nil`: no limit.
+    ///   - offset: how many values to skip first. Default 0.
     public func fetch<Object: Storable>(
         _ type: Object.Type, where condition: Condition<Object> = .all, sortedBy order: [Sorting<Object>] = [],
         limit: Int? = nil, offset: Int = 0
@@ -104,7 +104,7 @@ extension ObjectAccess {
         try fetch(Query(where: condition, sortedBy: order, limit: limit, offset: offset))
     }
 
-    /// The values that a query means.
+    /// Returns the values that match a query.
     public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object]
     where Object.ID: Codable & Sendable {
         var objects: [Object] = []
@@ -112,21 +112,21 @@ extension ObjectAccess {
         return objects
     }
 
-    /// Hands over the values that a query means one after the other, with the memory of one.
+    /// Calls a body with each value that matches a query, with only one of them in memory at a time.
     ///
-    /// - Throws: what the body throws, which ends it; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
+    /// - Throws: what the body throws, which ends the loop; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
     public func forEach<Object: Storable>(_ query: Query<Object>, _ body: (Object) throws -> Void) throws
     where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.rows(query, body) }
     }
 
-    /// How many values a condition means.
+    /// Returns how many values match a condition.
     public func count<Object: Storable>(_ type: Object.Type, where condition: Condition<Object> = .all) throws -> Int
     where Object.ID: Codable & Sendable {
         try count(Query(where: condition))
     }
 
-    /// How many values a query means, its limit and offset counted in.
+    /// Returns how many values a query returns, with its limit and offset applied.
     public func count<Object: Storable>(_ query: Query<Object>) throws -> Int where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.rowCount(query) }
     }
@@ -135,35 +135,35 @@ extension ObjectAccess {
 // MARK: Aggregates
 
 extension ObjectAccess {
-    /// The smallest value of a field, `nil` when there is none.
+    /// Returns the smallest value of a field, `nil` when there is none.
     public func minimum<Object: Storable, Value: Codable & Comparable>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value? where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.extreme("min", Place(path), condition) }
     }
 
-    /// See ``minimum(of:where:)``; values that are `nil` do not count.
+    /// See ``minimum(of:where:)``. Values that are `nil` do not count.
     public func minimum<Object: Storable, Value: Codable & Comparable>(
         of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value? where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.extreme("min", Place(path), condition) }
     }
 
-    /// The largest value of a field, `nil` when there is none.
+    /// Returns the largest value of a field, `nil` when there is none.
     public func maximum<Object: Storable, Value: Codable & Comparable>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value? where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.extreme("max", Place(path), condition) }
     }
 
-    /// See ``maximum(of:where:)``; values that are `nil` do not count.
+    /// See ``maximum(of:where:)``. Values that are `nil` do not count.
     public func maximum<Object: Storable, Value: Codable & Comparable>(
         of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value? where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.extreme("max", Place(path), condition) }
     }
 
-    /// The sum of a field, 0 without values. Decimals are added exactly, and whole numbers.
+    /// Returns the sum of a field, 0 without values. Decimals and integers are added exactly.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the sum does not fit the type.
     public func sum<Object: Storable, Value: Codable & Numeric>(
@@ -172,21 +172,21 @@ extension ObjectAccess {
         try access(isWriting: false) { try $0.total(Place(path), condition) }
     }
 
-    /// See ``sum(of:where:)``; values that are `nil` do not count.
+    /// See ``sum(of:where:)``. Values that are `nil` do not count.
     public func sum<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.total(Place(path), condition) }
     }
 
-    /// The average of a field, as SQLite works it out in doubles; `nil` without values.
+    /// Returns the average of a field, computed by SQLite in doubles; `nil` without values.
     public func average<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Double? where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.aggregate("avg", Place(path), condition).real }
     }
 
-    /// See ``average(of:where:)``; values that are `nil` do not count.
+    /// See ``average(of:where:)``. Values that are `nil` do not count.
     public func average<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Double? where Object.ID: Codable & Sendable {

@@ -5,7 +5,7 @@ import HTTPCore
 import Platform
 import SQLite
 
-/// Keeps values of plain Swift types in a SQLite file, without SQL.
+/// A store of plain Swift values in a SQLite file, without SQL.
 ///
 /// ```swift
 /// struct User: Codable, Identifiable, Sendable { var id: Int; var name: String; var nick: String? }
@@ -16,47 +16,47 @@ import SQLite
 /// let named = try store.fetch(User.self, where: \.name >= "A" && \.nick == nil, sortedBy: [.ascending(\.name)])
 /// ```
 ///
-/// A type is a table, a field a column of its own: text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
-/// values as what they are, everything with fields or elements of its own as JSON that can be queried too
-/// (`\.address.city`, `Field("tags", 0)`). The table is made at the first insert, and gains a column with the first
-/// value of a field that is new; reading changes nothing, and columns that a type does not know are left alone, so that
-/// versions of a program that know more fields or fewer can use one file in turns. What a program cannot settle by
-/// itself, a field with another name or of another type, is an error until the store is given a ``Migration``.
+/// A type is a table, and each field is a column. Text, numbers, dates, data, URLs, UUIDs, decimals and enums with raw
+/// values have column types of their own. Anything with fields or elements is stored as JSON, which queries can look
+/// into (`\.address.city`, `Field("tags", 0)`). The first insert makes the table. The first value of a new field adds
+/// its column. Reading changes nothing, and columns that a type does not know stay, so that versions of a program with
+/// more or fewer fields can take turns with one file. A renamed field or one with another type is an error until the
+/// store has a ``Migration``.
 ///
-/// Calls block the thread for as long as SQLite takes, microseconds mostly; ``run(_:)`` moves many of them off the
-/// threads of Swift's tasks. A store may be used from any number of tasks, and its file by any number of processes:
-/// one writes at a time, reading waits for nobody (WAL). What a call that returned has written survives the end of the
-/// process, `kill -9` included; that it survives a loss of power is the choice `isDurable`.
+/// Calls block the thread while SQLite works, usually for microseconds; ``run(_:)`` moves longer work off the threads
+/// of Swift's tasks. Any number of tasks may use a store, and any number of processes its file: one writes at a time,
+/// and readers never wait (WAL). What a finished call has written survives the end of the process, even `kill -9`;
+/// with `isDurable` it survives a loss of power too.
 ///
-/// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage``; ``NetworkError/storageFailure`` says which.
+/// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage`` with a ``NetworkError/storageFailure``.
 public final class ObjectStore: ObjectAccess, Sendable {
-    /// What happens when the file is damaged, or no database.
+    /// What happens when the file is damaged or is not a database.
     public enum Corruption: Hashable, Sendable {
         /// Opening throws ``StorageFailure/Reason/corrupt``; the file stays as it is.
         case fail
         /// The file and its companions are renamed to `<path>.corrupt-<time>`, and an empty store is opened.
-        /// ``ObjectStore/asidePath`` says where the old one is.
+        /// ``ObjectStore/asidePath`` is the new path of the damaged file.
         case setAside
     }
 
-    /// Where the file is; `:memory:` for a store without one.
+    /// The path of the file; `:memory:` for a store without one.
     public let path: String
-    /// Where a damaged file was set aside when this store was opened, `nil` when it was sound.
+    /// The path to which a damaged file was renamed when this store was opened, `nil` when the file was sound.
     public let asidePath: String?
     let core: StoreCore
 
     private static let queue = DispatchQueue(label: "lat-store", attributes: .concurrent)
 
-    /// Opens a store, or makes one; folders on the way are made too.
+    /// Opens a store. Makes the file and the folders above it when they do not exist.
     ///
     /// - Parameters:
-    ///   - path: where the file is. Beside it lie `<path>-wal` and `<path>-shm` while it is in use.
-    ///   - migrations: changes of types that the store cannot settle by itself, oldest first. Each runs once per file.
+    ///   - path: the path of the file. SQLite keeps `<path>-wal` and `<path>-shm` beside it while it is in use.
+    ///   - migrations: changes of types that the store cannot make by itself, oldest first. Each runs once per file.
     ///   - busyTimeout: how long a call waits for another process that writes. Default: 10 s.
     ///   - isDurable: whether every commit waits for the disk (`PRAGMA synchronous = FULL`). Default `false`: a loss of
-    ///     power may take the last commits, never a part of one.
-    ///   - maximumByteCount: how large the file may grow; more is ``StorageFailure/Reason/full``. Default `nil`: the
-    ///     disk decides.
+    ///     power may lose the last commits, never a part of one.
+    ///   - maximumByteCount: the largest size of the file. A write beyond it fails with ``StorageFailure/Reason/full``.
+    ///     Default `nil`: no limit.
     ///   - corruption: what to do with a damaged file. Default: fail.
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage``; what a migration throws.
     public init(
@@ -66,7 +66,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         let options = StoreOptions(
             busyTimeout: busyTimeout, isDurable: isDurable, maximumByteCount: maximumByteCount)
         if path.isEmpty || path.utf8.contains(0) {
-            throw NetworkError.storage(.unreadable, "open a store", "the path is empty or holds a NUL")
+            throw NetworkError.storage(.unreadable, "open a store", "the path is empty or contains a NUL")
         }
         self.path = path
         var aside: String?
@@ -90,19 +90,19 @@ public final class ObjectStore: ObjectAccess, Sendable {
         }
     }
 
-    /// A store without a file, for tests: it is gone with its last reference.
+    /// Opens a store without a file, for tests. Its content is gone with the last reference.
     public static func inMemory() throws -> ObjectStore { try ObjectStore(path: ":memory:") }
 
     deinit { core.close() }
 
-    /// Closes the file. Later calls throw ``StorageFailure/Reason/closed``; calls that run are let finish.
+    /// Closes the file. Later calls throw ``StorageFailure/Reason/closed``; calls that are running finish.
     ///
-    /// Letting go of the last reference does the same.
+    /// Releasing the last reference does the same.
     public func close() { core.close() }
 
-    /// Looks through the whole file for damage, which takes as long as reading it.
+    /// Checks the whole file for damage, which takes as long as reading it.
     ///
-    /// - Throws: ``StorageFailure/Reason/corrupt`` with the first that was found.
+    /// - Throws: ``StorageFailure/Reason/corrupt`` with the first damage found.
     public func verify() throws {
         try core.read { transaction in
             let operation = "verify \(path)"
@@ -110,44 +110,44 @@ public final class ObjectStore: ObjectAccess, Sendable {
                 guard let found = row.value(0).text, found != "ok" else { return }
                 throw NetworkError.storage(
                     .corrupt, operation,
-                    "\(found); restore the file, or open it with corruption: .setAside to begin anew")
+                    "\(found); restore the file, or open it with corruption: .setAside to start with an empty one")
             }
         }
     }
 
     // MARK: Turns
 
-    /// Runs a body in a transaction, or with a connection that reads.
+    /// Runs a body in a transaction, or with a read connection.
     public func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result {
         try isWriting ? core.write(body) : core.read(body)
     }
 
-    /// Runs changes that are kept together or not at all.
+    /// Runs changes in a transaction: all of them are kept, or none.
     ///
-    /// - Parameter body: what to do, with the functions of the transaction; those of the store would wait for it, and
-    ///   throw instead.
-    /// - Throws: what the body throws, after everything was undone; ``NetworkError`` of kind
+    /// - Parameter body: makes the changes with the functions of the transaction. Those of the store would wait for the
+    ///   transaction to end, so they throw.
+    /// - Throws: what the body throws, after all changes were rolled back; ``NetworkError`` of kind
     ///   ``NetworkError/Kind/storage``.
     @discardableResult
     public func transaction<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try core.write(body)
     }
 
-    /// Runs reads that all see the same state, whatever is written meanwhile.
+    /// Runs reads that all see the same state, whatever others write at the same time.
     ///
-    /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``, also for an attempt to
-    ///   write.
+    /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``, also when the body tries
+    ///   to write.
     public func snapshot<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try core.read(inSnapshot: true, body)
     }
 
-    /// Runs work on a thread of the store's own, so that none of Swift's tasks is held up by the disk.
+    /// Runs work on a thread of the store, so that the disk does not block the threads of Swift's tasks.
     ///
     /// ```swift
     /// let users = try await store.run { try $0.fetch(User.self, sortedBy: [.ascending(\.name)]) }
     /// ```
     ///
-    /// - Throws: what the body throws. Work that has begun is not cancelled.
+    /// - Throws: what the body throws. Work that has begun cannot be cancelled.
     public func run<Result: Sendable>(
         _ body: @escaping @Sendable (ObjectStore) throws -> Result
     ) async throws -> Result {
@@ -166,7 +166,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw NetworkError.storage(
-                .unreadable, "open \(path)", "its folder cannot be made: \(error); look at the rights of \(folder)")
+                .unreadable, "open \(path)", "its folder cannot be made: \(error); check the permissions of \(folder)")
         }
     }
 
@@ -176,9 +176,9 @@ public final class ObjectStore: ObjectAccess, Sendable {
         guard rename(path, aside) == 0 else {
             let reason = SystemError().text
             throw NetworkError.storage(
-                .unreadable, "set \(path) aside", "\(reason); look at the rights of its folder")
+                .unreadable, "set \(path) aside", "\(reason); check the permissions of its folder")
         }
-        // The log belongs to the file: with it a tool may still save something.
+        // The log belongs to the file: recovery tools may need it.
         for companion in ["-wal", "-shm"] { _ = rename(path + companion, aside + companion) }
         return aside
     }

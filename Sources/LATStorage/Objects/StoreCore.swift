@@ -4,7 +4,7 @@ import HTTPCore
 import Synchronization
 import SQLite
 
-/// The connections of a store and what it knows of the types in it.
+/// The connections of a store and what it knows of the stored types.
 ///
 /// `@unchecked Sendable`: ``writer`` is used only under ``writing``, each reader only by the call that took it.
 final class StoreCore: @unchecked Sendable {
@@ -13,7 +13,7 @@ final class StoreCore: @unchecked Sendable {
     let changes: ChangeHub
     private let writing = Mutex(())
     private var writer: SQLiteConnection?
-    /// The thread that is in a transaction, so that a second one on it is an error and not an endless wait.
+    /// The thread that is in a transaction. A nested transaction on it is an error; otherwise it would deadlock.
     private let owner = Atomic<UInt>(0)
     private let readers = Mutex<[Reader]>([])
     private let isClosed = Atomic<Bool>(false)
@@ -21,7 +21,7 @@ final class StoreCore: @unchecked Sendable {
     private let fields = Mutex<[PathKey: Field]>([:])
     private let names = Mutex<[String: (type: ObjectIdentifier, name: String)]>([:])
 
-    /// `@unchecked Sendable`: only who took it out of ``StoreCore/readers`` uses it.
+    /// `@unchecked Sendable`: used only by the call that took it out of ``StoreCore/readers``.
     private struct Reader: @unchecked Sendable {
         let connection: SQLiteConnection
     }
@@ -31,7 +31,7 @@ final class StoreCore: @unchecked Sendable {
         let path: AnyKeyPath
     }
 
-    /// More that nobody uses are closed.
+    /// Idle readers beyond this number are closed.
     private static let readerLimit = 4
 
     init(path: String, options: StoreOptions, writer: SQLiteConnection) {
@@ -59,7 +59,7 @@ final class StoreCore: @unchecked Sendable {
             self.writer?.close()
             self.writer = nil
         }
-        // From inside a transaction: the lock is held already, and the transaction rolls back for want of a connection.
+        // Inside a transaction the lock is already held. Without a connection the transaction rolls back.
         if owner.load(ordering: .relaxed) == Self.thread { return close() }
         writing.withLock { _ in close() }
     }
@@ -68,12 +68,12 @@ final class StoreCore: @unchecked Sendable {
 
     // MARK: Taking turns
 
-    /// Runs a body with the connection that writes, in a transaction.
+    /// Runs a body in a transaction on the write connection.
     func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         let thread = Self.thread
         if owner.load(ordering: .relaxed) == thread {
             throw NetworkError.storage(
-                .query, "use the store", "this thread is in one of its transactions; call the functions of that one")
+                .query, "use the store", "this thread is in a transaction of it; call the functions of the transaction")
         }
         var result: Swift.Result<Result, any Error>?
         try writing.withLock { _ in
@@ -89,7 +89,7 @@ final class StoreCore: @unchecked Sendable {
     private func transaction<Result>(
         on connection: SQLiteConnection, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // At once for writing: a reader that turns writer cannot wait for another one (SQLITE_BUSY_SNAPSHOT).
+        // Takes the write lock at once: a reader that becomes a writer cannot wait for another (SQLITE_BUSY_SNAPSHOT).
         try connection.execute("BEGIN IMMEDIATE", operation: "begin a transaction in \(path)")
         let transaction = Transaction(core: self, connection: connection, isWriting: true)
         defer { transaction.end() }
@@ -102,7 +102,7 @@ final class StoreCore: @unchecked Sendable {
             changes.report(transaction.changed)
             return result
         } catch {
-            // SQLite may have rolled back by itself.
+            // SQLite may have rolled back already.
             if connection.isInTransaction {
                 try? connection.execute("ROLLBACK", operation: "roll back")
             }
@@ -110,7 +110,7 @@ final class StoreCore: @unchecked Sendable {
         }
     }
 
-    /// Runs a body with a connection that reads.
+    /// Runs a body with a read connection.
     func read<Result>(inSnapshot: Bool = false, _ body: (Transaction) throws -> Result) throws -> Result {
         if isInMemory { return try write(body) }
         let connection = try takeReader()
@@ -141,7 +141,7 @@ final class StoreCore: @unchecked Sendable {
         if !isKept { connection.close() }
     }
 
-    /// After a failure that may come from a change by another process the tables are looked at again.
+    /// Reads the tables again after a failure that a change by another process may have caused.
     private func checked<Result>(_ work: () throws -> Result) throws -> Result {
         do { return try work() } catch let error as NetworkError {
             if error.storageFailure?.reason == .query { entries.withLock { $0 = [:] } }
@@ -149,7 +149,7 @@ final class StoreCore: @unchecked Sendable {
         }
     }
 
-    /// Calls with the connection that writes, when nobody uses it; for a look that can wait.
+    /// Calls a body with the write connection when no call uses it; used for checks that can wait.
     func withIdleWriter(_ body: (SQLiteConnection) -> Void) {
         if owner.load(ordering: .relaxed) == Self.thread { return }
         writing.withLock { _ in
@@ -163,7 +163,7 @@ final class StoreCore: @unchecked Sendable {
 
     func keep(_ entry: TypeEntry, for type: ObjectIdentifier) { entries.withLock { $0[type] = entry } }
 
-    /// The field that a key path leads to, found once.
+    /// Returns the field that a key path leads to, and remembers it.
     func field(of path: AnyKeyPath, or find: () throws -> Field) throws -> Field {
         let key = PathKey(path: path)
         if let field = fields.withLock({ $0[key] }) { return field }
@@ -172,9 +172,9 @@ final class StoreCore: @unchecked Sendable {
         return field
     }
 
-    /// The table of a type.
+    /// Returns the table of a type.
     ///
-    /// - Throws: when another type of this program has it, or it cannot be one.
+    /// - Throws: when another type of this program uses the name, or it cannot name a table.
     func table(of type: Any.Type) throws -> String {
         let table = TableLayout.table(of: type)
         if table.isEmpty || table.utf8.contains(0) || table.lowercased().hasPrefix(TableLayout.ownPrefix)
@@ -182,12 +182,12 @@ final class StoreCore: @unchecked Sendable {
         {
             throw NetworkError.storage(
                 .schema, "store \(type)",
-                "its storedName \(Identifier.shown(table)) is empty, holds a NUL or begins with a word that is taken")
+                "its storedName \(Identifier.shown(table)) is empty, contains a NUL or begins with a reserved prefix")
         }
         let identifier = ObjectIdentifier(type)
         let name = String(reflecting: type)
         let other = names.withLock { names in
-            // SQLite compares the names of tables without regard to case, in ASCII.
+            // SQLite compares table names without regard to ASCII case.
             let key = String(decoding: table.utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }, as: UTF8.self)
             if let known = names[key] { return known }
             names[key] = (identifier, name)

@@ -2,7 +2,7 @@ public import FoundationEssentials
 public import HTTPCore
 import SQLite
 
-/// A response as it was kept, with the time.
+/// A stored response with its time.
 ///
 /// ```swift
 /// try store.keep(response, forKey: "users?page=2")
@@ -11,22 +11,22 @@ import SQLite
 /// }
 /// ```
 ///
-/// This is a shelf, no cache: nothing expires, nothing is revalidated, and what is kept is what the caller says.
+/// This is not a cache: nothing expires and nothing is revalidated. The caller decides what to keep.
 public struct StoredResponse: Hashable, Sendable {
-    /// By what it is found.
+    /// The key of the response.
     public let key: String
-    /// When it was kept.
+    /// When the response was stored.
     public let time: Date
-    /// The status code; `nil` when bytes alone were kept.
+    /// The status code; `nil` when only bytes were stored.
     public let status: Int?
-    /// The address that answered; `nil` when bytes alone were kept.
+    /// The URL that answered; `nil` when only bytes were stored.
     public let url: String?
-    /// The fields in wire order, repeats kept.
+    /// The header fields in the order received, with repeated ones.
     public let headers: [Header]
     /// The body.
     public let data: Data
 
-    /// One field.
+    /// One header field.
     public struct Header: Hashable, Codable, Sendable {
         /// The name as received.
         public let name: String
@@ -34,14 +34,14 @@ public struct StoredResponse: Hashable, Sendable {
         public let value: String
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
     public func json() throws -> JSONValue {
         try HTTPResponse(status: status ?? 200, body: ResponseBody(data), url: url ?? "").json()
     }
 
-    /// The body as a value, from JSON.
+    /// Decodes the body as a value from JSON.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
@@ -71,7 +71,7 @@ extension Transaction {
             ], operation: operation)
     }
 
-    /// Rows of responses; none while the table is not there.
+    /// Reads rows of responses; none when the table does not exist.
     func responses<Value>(
         _ sql: String, _ values: [StoredValue], _ operation: String, _ row: (SQLiteStatement) throws -> Value
     ) throws -> [Value] {
@@ -86,9 +86,9 @@ extension Transaction {
 }
 
 extension ObjectStore {
-    /// Keeps a collected response, in place of what is kept by the same key.
+    /// Stores a collected response, and replaces the one under the same key.
     ///
-    /// - Parameter time: when it is from. Default: now.
+    /// - Parameter time: the time of the response. Default: now.
     public func keep(_ response: HTTPResponse, forKey key: String, at time: Date = Date()) throws {
         let headers = response.headers.map { StoredResponse.Header(name: $0.name, value: $0.value) }
         let stored = StoredResponse(
@@ -96,20 +96,20 @@ extension ObjectStore {
         try transaction { try $0.keep(stored) }
     }
 
-    /// Keeps bytes, in place of what is kept by the same key.
+    /// Stores bytes, and replaces what is stored under the same key.
     ///
-    /// - Parameter time: when they are from. Default: now.
+    /// - Parameter time: the time of the bytes. Default: now.
     public func keep(_ data: Data, forKey key: String, at time: Date = Date()) throws {
         let stored = StoredResponse(key: key, time: time, status: nil, url: nil, headers: [], data: data)
         try transaction { try $0.keep(stored) }
     }
 
-    /// What is kept by a key, `nil` when nothing is.
+    /// Returns what is stored under a key, `nil` when nothing is.
     public func response(forKey key: String) throws -> StoredResponse? {
         try core.read { transaction in
             try transaction.responses(
                 "SELECT key, time, status, url, headers, body FROM lat_store_responses WHERE key = ?1", [.text(key)],
-                "read a kept response"
+                "read a stored response"
             ) { row in
                 let headers = try ColumnCoding.decoder.decode(
                     [StoredResponse.Header].self, from: Data((row.value(4).text ?? "[]").utf8))
@@ -121,33 +121,33 @@ extension ObjectStore {
         }
     }
 
-    /// The keys of all that is kept, sorted.
+    /// Returns the keys of all stored responses, sorted.
     ///
-    /// - Parameter prefix: with what they begin. Default: with anything.
+    /// - Parameter prefix: the prefix of the keys. Default: any.
     public func responseKeys(withPrefix prefix: String = "") throws -> [String] {
         try core.read { transaction in
             try transaction.responses(
                 "SELECT key FROM lat_store_responses WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
-                [.text(prefix)], "list kept responses"
+                [.text(prefix)], "list stored responses"
             ) { $0.value(0).text ?? "" }
         }
     }
 
-    /// Removes what is kept by a key.
+    /// Removes what is stored under a key.
     public func removeResponse(forKey key: String) throws {
         try transaction { transaction in
             _ = try transaction.responses(
-                "DELETE FROM lat_store_responses WHERE key = ?1", [.text(key)], "remove a kept response"
+                "DELETE FROM lat_store_responses WHERE key = ?1", [.text(key)], "remove a stored response"
             ) { _ in }
         }
     }
 
-    /// Removes what was kept before a time; all of it when none is given.
+    /// Removes what was stored before a time; everything when it is `nil`.
     public func removeResponses(before time: Date? = nil) throws {
         try transaction { transaction in
             _ = try transaction.responses(
                 "DELETE FROM lat_store_responses WHERE ?1 IS NULL OR time < ?1",
-                [time.map { .real($0.timeIntervalSinceReferenceDate) } ?? .null], "remove kept responses"
+                [time.map { .real($0.timeIntervalSinceReferenceDate) } ?? .null], "remove stored responses"
             ) { _ in }
         }
     }

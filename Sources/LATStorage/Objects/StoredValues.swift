@@ -4,21 +4,21 @@ import SQLite
 import Synchronization
 
 extension ObjectStore {
-    /// What a query means, now and after every commit that may have changed it.
+    /// The results of a query, now and after every commit that may have changed them.
     ///
     /// ```swift
     /// for try await users in store.values(of: Query<User>(where: \.age >= 18)) { show(users) }
     /// ```
     ///
-    /// The first element comes at once. Then the query is asked again after each commit to the type's table, by this
-    /// program or, where the store is a file, by another process; commits while an element is worked on count as one. A
-    /// result may be equal to the one before. It ends when the task is cancelled or the store closed.
+    /// The first element comes at once. The query then runs again after each commit to the type's table, by this
+    /// program or, where the store is a file, by another process. Commits while an element is processed count as one. A
+    /// result may equal the one before. The sequence ends when the task is cancelled or the store is closed.
     public func values<Object: Storable>(of query: Query<Object>) -> StoredValues<Object>
     where Object.ID: Codable & Sendable {
         StoredValues(store: self, query: query)
     }
 
-    /// What a condition means, now and after every commit that may have changed it. See ``values(of:)``.
+    /// The values that match a condition, now and after every commit that may have changed them. See ``values(of:)``.
     public func values<Object: Storable>(
         of type: Object.Type, where condition: Condition<Object> = .all, sortedBy order: [Sorting<Object>] = []
     ) -> StoredValues<Object> where Object.ID: Codable & Sendable {
@@ -34,7 +34,7 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
     /// Starts to observe.
     public func makeAsyncIterator() -> Iterator { Iterator(store: store, query: query) }
 
-    /// Waits for commits and asks again.
+    /// Waits for commits and runs the query again.
     public struct Iterator: AsyncIteratorProtocol {
         private let store: ObjectStore
         private let query: Query<Object>
@@ -43,7 +43,7 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
         init(store: ObjectStore, query: Query<Object>) {
             self.store = store
             self.query = query
-            // Before the first look, so that nothing falls between the two.
+            // Made before the first query, so that no commit in between is missed.
             let table = TableLayout.table(of: Object.self)
             signals = store.core.changes.signals(for: table, core: store.core).makeAsyncIterator()
         }
@@ -59,12 +59,11 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
     }
 }
 
-/// Who waits for changes of a store, and how they are told.
+/// The observers of changes of a store.
 ///
-/// Commits of this process are told at once. Those of others are noticed without polling: a commit writes the log file
-/// beside the database, inotify sees that, and then the connection is asked whether somebody else has committed
-/// (`PRAGMA data_version`). The log is written a little before a commit counts, so the question is repeated a few
-/// times.
+/// Commits of this process are reported at once. Those of other processes are noticed without polling: a commit writes
+/// the log file beside the database, inotify reports that, and `PRAGMA data_version` says whether another process has
+/// committed. The log is written shortly before the commit becomes visible, so the pragma is read several times.
 final class ChangeHub: Sendable {
     private struct State {
         var tables: [String: LatestValue<Void>] = [:]
@@ -75,12 +74,12 @@ final class ChangeHub: Sendable {
     private let state = Mutex(State())
     private let path: String
 
-    /// When to look again after a change of the log, in milliseconds.
+    /// The delays of those reads after a change of the log, in milliseconds.
     private static let looks: [Int32] = [2, 10, 50, 200]
 
     init(path: String) { self.path = path }
 
-    /// A signal at once and after every change of a table; more than one while nobody looks are one.
+    /// Yields at once and after every change of a table. Changes while no one waits count as one.
     func signals(for table: String, core: StoreCore) -> AsyncStream<Void> {
         let hub = state.withLock { state in
             if let hub = state.tables[table] { return hub }
@@ -93,7 +92,7 @@ final class ChangeHub: Sendable {
         return signals
     }
 
-    /// Tells who waits for one of these tables; `nil` for any.
+    /// Signals the observers of these tables; of all tables when `nil`.
     func report(_ tables: Set<String>?) {
         if tables?.isEmpty == true { return }
         let hubs = state.withLock { state in
@@ -147,7 +146,7 @@ final class ChangeHub: Sendable {
             return nil
         }
         surplus?.end()
-        // The reader may have left meanwhile.
+        // The reader may have left since.
         endWatchWhenIdle()
     }
 
@@ -155,7 +154,7 @@ final class ChangeHub: Sendable {
         (try? connection.scalar("PRAGMA data_version", operation: "look for changes")) ?? 0
     }
 
-    /// An atomic that closures can hold.
+    /// An atomic that closures can capture.
     private final class Atomic64: Sendable {
         let value: Atomic<Int64>
 

@@ -73,7 +73,7 @@ extension Transaction {
         return count
     }
 
-    /// One number of all rows: `min`, `max`, `sum` or `avg` of a place.
+    /// Computes `min`, `max`, `sum` or `avg` of a place over all rows.
     func aggregate<Object: Storable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
     ) throws -> StoredValue where Object.ID: Codable & Sendable {
@@ -82,7 +82,7 @@ extension Transaction {
         return result
     }
 
-    /// Every value of a place, one after the other, or what a function makes of all.
+    /// Reads every value of a place one after the other, or an aggregate of them.
     func values<Object: Storable>(
         of place: Place, through function: String = "", _ condition: Condition<Object>,
         _ body: (StoredValue) throws -> Void
@@ -98,7 +98,7 @@ extension Transaction {
 
     // MARK: Conditions
 
-    /// Runs a statement about the table of a type. Not at all where no row can be meant.
+    /// Runs a statement about the table of a type, unless no row can match.
     ///
     /// - Returns: Whether it was run.
     @discardableResult
@@ -125,13 +125,13 @@ extension Transaction {
         switch place {
         case .field(let field):
             if entry.names.contains(field.name) { return field }
-            // Without a row the type has not told all its fields.
+            // Without a row, the known fields of the type may be incomplete.
             let source = SampleSource(row: KnownRow { [:] }, columns: [field.name])
             _ = try? Object(from: SampleDecoder(source: source))
             if source.known.contains(field.name) { return field }
             throw NetworkError.storage(
                 .query, "query \(entry.layout.shown)",
-                "there is no field \(Identifier.shown(field.name)); there are \(entry.shownFields)")
+                "there is no field \(Identifier.shown(field.name)); the fields are \(entry.shownFields)")
         case .path(let path):
             return try core.field(of: path) {
                 let row = firstRow(entry.layout, entry.prototype)
@@ -140,7 +140,7 @@ extension Transaction {
         }
     }
 
-    /// Deletes what a condition means.
+    /// Deletes the rows that match a condition.
     func deleteRows<Object: Storable>(_ type: Object.Type, _ condition: Condition<Object>) throws -> Int
     where Object.ID: Codable & Sendable {
         try refuseWhenFailed()
@@ -178,7 +178,7 @@ extension Transaction {
     func total<Object: Storable, Value: Codable & Numeric>(
         _ place: Place, _ condition: Condition<Object>
     ) throws -> Value where Object.ID: Codable & Sendable {
-        // SQLite would make doubles of decimals and of what is above Int64.max.
+        // SQLite would convert decimals and integers above Int64.max to doubles.
         if Value.self == Decimal.self || ColumnCoding.kind(of: Value.self) == .unsigned {
             var sum: Decimal = 0
             try values(of: place, condition) { stored in
@@ -199,13 +199,13 @@ extension Transaction {
         } catch {
             throw NetworkError.storage(
                 .value, "work out a value of \(object)",
-                "what came of it, \(stored.shape), does not fit \(type); the sum may be too large")
+                "the result, \(stored.shape), does not fit \(type); the sum may be too large")
         }
     }
 }
 
 extension StoredValue {
-    /// A number as the text of a decimal.
+    /// The number as the text of a decimal.
     fileprivate var asDecimal: StoredValue {
         switch self {
         case .integer(let value): .text(String(value))
@@ -216,7 +216,7 @@ extension StoredValue {
 }
 
 extension ColumnCoding {
-    /// A sum as it would be stored; no value when it does not fit.
+    /// A sum as it would be stored; `.null` when it does not fit.
     fileprivate static func unsigned(_ value: UInt64, of sum: Decimal) -> StoredValue {
         String(value) == sum.description ? unsigned(value) : .null
     }

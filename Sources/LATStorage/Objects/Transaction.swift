@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// Several changes that are kept together or not at all.
+/// A transaction of an ``ObjectStore``: several changes of which all are kept, or none.
 ///
 /// ```swift
 /// try store.transaction { transaction in
@@ -14,15 +14,15 @@ import SQLite
 /// }
 /// ```
 ///
-/// It is over when the closure is: later calls throw ``StorageFailure/Reason/closed``. It belongs to the thread it was
-/// given to.
+/// The transaction ends with the closure; later calls throw ``StorageFailure/Reason/closed``. Use it only on the thread
+/// that runs the closure.
 public final class Transaction: ObjectAccess {
     let core: StoreCore
     let connection: SQLiteConnection
     let isWriting: Bool
-    /// Tables that were written to.
+    /// The tables that were written to.
     private(set) var changed: Set<String> = []
-    /// What has become known of types in here, and holds for others only when it is committed.
+    /// What this transaction learned about types. Other transactions may rely on it only after the commit.
     private(set) var pending: [ObjectIdentifier: TypeEntry] = [:]
     private var depth = 0
     private var isOver = false
@@ -37,14 +37,14 @@ public final class Transaction: ObjectAccess {
 
     func check(_ operation: String) throws {
         if isOver || connection.handle == nil {
-            throw NetworkError.storage(.closed, operation, "the transaction is over, or its store closed")
+            throw NetworkError.storage(.closed, operation, "the transaction has ended, or its store is closed")
         }
     }
 
     func refuseWhenFailed() throws {
         guard isWriting else {
             throw NetworkError.storage(
-                .readOnly, "write in a snapshot", "it only reads; use ObjectStore.transaction(_:)")
+                .readOnly, "write in a snapshot", "a snapshot is read-only; use ObjectStore.transaction(_:)")
         }
         guard !connection.isInTransaction else { return }
         throw NetworkError.storage(
@@ -54,7 +54,7 @@ public final class Transaction: ObjectAccess {
 
     func noteChange(_ table: String) { changed.insert(table) }
 
-    /// Runs changes inside that are undone together when the body throws, while those before stay (`SAVEPOINT`).
+    /// Runs changes that are undone together when the body throws, while earlier changes stay (`SAVEPOINT`).
     ///
     /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
     @discardableResult
@@ -87,12 +87,12 @@ public final class Transaction: ObjectAccess {
 
     // MARK: What is known of a type
 
-    /// The type's table, `nil` when there is none yet. Looking changes nothing.
+    /// The entry of the type, `nil` when it has no table yet. This changes nothing in the file.
     func entry<Object: Storable>(for type: Object.Type) throws -> TypeEntry? {
         let identifier = ObjectIdentifier(type)
         if let entry = pending[identifier], entry.isCertain { return entry }
         let known = core.entry(of: identifier)
-        // What is known may be newer than what a snapshot sees.
+        // The known layout may be newer than the snapshot.
         let isSnapshot = !isWriting && connection.isInTransaction
         if let known, known.isComplete, !isSnapshot { return known }
         let version = try connection.schemaVersion()
@@ -104,11 +104,11 @@ public final class Transaction: ObjectAccess {
         return entry
     }
 
-    /// The first row, with the prototype where it has nothing.
+    /// The first row. Fields without a value have that of the prototype.
     func firstRow(_ layout: TableLayout, _ prototype: Prototype) -> KnownRow {
         KnownRow { [connection] in
             var values = prototype.values
-            let operation = "look at a row of \(layout.shown)"
+            let operation = "read a row of \(layout.shown)"
             try? connection.run(layout.select + " LIMIT 1", operation: operation) { statement in
                 for (index, column) in layout.columns.enumerated() {
                     let value = statement.value(Int32(index))
@@ -119,7 +119,7 @@ public final class Transaction: ObjectAccess {
         }
     }
 
-    /// Adds the columns that a value needs, or takes those that are there for the type's own.
+    /// Adds the columns that a value needs, or uses existing ones that were not known to be fields of the type.
     private func widened<Object: Storable>(
         _ type: Object.Type, _ entry: TypeEntry, for columns: [Column]
     ) throws -> TypeEntry {
@@ -128,7 +128,7 @@ public final class Transaction: ObjectAccess {
             return entry.owning(Set(needed.map(\.name)))
         }
         let table = entry.layout.table
-        // Another process may have been first.
+        // Another process may have added them first.
         let known = try TableLayout.read(table, from: connection)
         let missing = needed.filter { known?.index(of: $0.name) == nil }
         try TypeChange.validate(missing.map(\.name), of: table)
@@ -145,7 +145,7 @@ public final class Transaction: ObjectAccess {
         }
         guard let layout = try TableLayout.read(table, from: connection) else {
             throw NetworkError.storage(
-                .schema, "add fields to \(Identifier.shown(table))", "the table is gone; try again")
+                .schema, "add fields to \(Identifier.shown(table))", "the table no longer exists; try again")
         }
         return try TypeEntry(
             type, layout, entry.prototype, version: connection.schemaVersion(),
@@ -205,23 +205,23 @@ public final class Transaction: ObjectAccess {
                 connection.error(error.code, operation), operation + ", field \(Identifier.shown(error.name))")
         } catch let error as NestedFailure {
             throw NetworkError.storage(
-                .value, operation, "the field \(Identifier.shown(error.name)) cannot be JSON: \(error.reason)")
+                .value, operation, "field \(Identifier.shown(error.name)) cannot be encoded as JSON: \(error.reason)")
         } catch let error as EncodingError {
             throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error)")
         }
         if let name = encoder.handmade {
             throw NetworkError.storage(
                 .value, operation,
-                "the field \(Identifier.shown(name)) is laid out by hand (nestedContainer or superEncoder); "
+                "the field \(Identifier.shown(name)) encodes through nestedContainer or superEncoder; "
                     + "give it a type of its own")
         }
         if !encoder.hasFields {
             throw NetworkError.storage(
-                .value, operation, "it encodes no fields with names; wrap it in a struct that does")
+                .value, operation, "it encodes no named fields; wrap it in a struct that does")
         }
     }
 
-    /// The first value of a type tells what the table must look like.
+    /// Makes the table from the fields of the first value.
     private func makeTable<Object: Storable>(for value: Object) throws -> TypeEntry where Object.ID: Encodable {
         let table = try core.table(of: Object.self)
         let encoder = RowEncoder()
@@ -257,14 +257,14 @@ public final class Transaction: ObjectAccess {
             guard let code = error.storageFailure?.code, code & 0xFF == Int(SQLITE_CONSTRAINT) else { throw error }
             throw NetworkError.storage(
                 .duplicate, layout.operation(purpose),
-                "there is one with id \(Identifier.shown("\(value.id)")) already, or it has none; "
+                "a value with the id \(Identifier.shown("\(value.id)")) exists, or the id is nil; "
                     + "use upsert to replace it",
                 code: Int32(code), sql: statement.sql)
         }
         if purpose == .update, connection.changeCount == 0 {
             throw NetworkError.storage(
                 .missing, layout.operation(purpose),
-                "there is none with id \(Identifier.shown("\(value.id)")); use upsert to insert it", sql: statement.sql)
+                "no value has the id \(Identifier.shown("\(value.id)")); use upsert to insert it", sql: statement.sql)
         }
     }
 }

@@ -3,11 +3,11 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// The file of preferences: read, and replaced as a whole under a lock that all processes share.
+/// The file of preferences. A write replaces it as a whole, under a lock that all processes share.
 ///
-/// The lock lies on `<path>.lock`, which stays: a lock on the file itself would go with it at the next rename.
+/// The lock is on `<path>.lock`, which stays: a lock on the file itself would be lost at the next rename.
 struct PreferenceFile: Sendable {
-    /// How to tell one state of the file from another without reading it: every write makes a new inode.
+    /// Tells one state of the file from another without reading it: every write makes a new inode.
     struct Stamp: Hashable, Sendable {
         let inode: UInt64
         let seconds: Int
@@ -21,17 +21,17 @@ struct PreferenceFile: Sendable {
         }
     }
 
-    /// What was found.
+    /// What a read finds.
     enum Content: Sendable {
         case missing
         case values([String: JSONValue])
-        /// There is something that is no object of JSON; why.
+        /// The file exists but holds no JSON object. The value says why.
         case damaged(String)
     }
 
     let path: String
 
-    /// The file itself where the path is a link, so that a link stays one.
+    /// The path with links resolved, so that a replaced file leaves the link in place.
     init(path: String) {
         let real = realpath(path, nil)
         defer { free(real) }
@@ -50,12 +50,14 @@ struct PreferenceFile: Sendable {
         return Stamp(status)
     }
 
-    /// - Throws: ``NetworkError`` when there is a file that cannot be read.
+    /// Reads the file.
+    ///
+    /// - Throws: ``NetworkError`` when the file exists but cannot be read.
     func read() throws -> (Content, Stamp?) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT || errno == ENOTDIR { return (.missing, nil) }
-            throw failure("read", errno, "look at the rights of the file and its folders")
+            throw failure("read", errno, "check the permissions of the file and its folders")
         }
         defer { close(descriptor) }
         var status = stat()
@@ -66,30 +68,30 @@ struct PreferenceFile: Sendable {
         while true {
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure("read", errno, "look at the disk, and whether it is a file") }
+            guard count >= 0 else { throw failure("read", errno, "check the disk, and that the path is a file") }
             if count == 0 { break }
             data.append(contentsOf: buffer[..<count])
         }
         do {
             guard case .object(let values) = try JSONValue(parsing: data) else {
-                return (.damaged("it holds JSON, but no object"), stamp)
+                return (.damaged("its JSON is not an object"), stamp)
             }
             return (.values(values), stamp)
         } catch {
-            return (.damaged(data.isEmpty ? "it is empty" : "it is no JSON: \(error)"), stamp)
+            return (.damaged(data.isEmpty ? "it is empty" : "it is not JSON: \(error)"), stamp)
         }
     }
 
-    /// Puts new content in place of the old, whole or not at all: temporary file, `fdatasync`, `rename`, `fsync` of
-    /// the folder. Only under ``locked(_:)``.
+    /// Replaces the content, whole or not at all: temporary file, `fdatasync`, `rename`, `fsync` of the folder. Call it
+    /// only inside ``locked(_:)``.
     func replace(by values: [String: JSONValue]) throws -> Stamp? {
-        let advice = "the file is as it was; make room, or look at the rights of its folder"
+        let advice = "the file is unchanged; make room, or check the permissions of its folder"
         let data: Data
         do {
             data = try JSONValue.object(values).data(prettyPrinted: true) + Data("\n".utf8)
         } catch {
             throw NetworkError.storage(
-                .value, "write \(path)", "a value cannot be JSON: \(error); the file is as it was")
+                .value, "write \(path)", "a value cannot be encoded as JSON: \(error); the file is unchanged")
         }
         var status = stat()
         let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o600
@@ -107,7 +109,7 @@ struct PreferenceFile: Sendable {
         let base = "\(path).corrupt-\(Int64(Date().timeIntervalSince1970 * 1_000))"
         var aside = base
         var number = 1
-        // A link fails where a rename would overwrite.
+        // `link` fails where `rename` would overwrite.
         while link(path, aside) != 0 {
             if errno == EEXIST {
                 number += 1
@@ -115,7 +117,7 @@ struct PreferenceFile: Sendable {
                 continue
             }
             guard access(aside, F_OK) != 0, rename(path, aside) == 0 else {
-                throw failure("set aside", errno, "look at the rights of its folder")
+                throw failure("set aside", errno, "check the permissions of its folder")
             }
             return aside
         }
@@ -123,15 +125,15 @@ struct PreferenceFile: Sendable {
         return aside
     }
 
-    /// Runs a body while no other process, and no other thread of this one, does.
+    /// Runs a body while no other process or thread does.
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
         let folder = PathParts(path).folder
         if access(folder, F_OK) != 0 {
             try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         }
-        // A descriptor of its own each time, so that threads exclude each other too.
+        // Each call opens its own descriptor, so that threads exclude each other too.
         let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure("lock", errno, "look at the rights of its folder") }
+        guard descriptor >= 0 else { throw failure("lock", errno, "check the permissions of its folder") }
         defer { close(descriptor) }
         while flock(descriptor, LOCK_EX) != 0 {
             guard errno == EINTR else { throw failure("lock", errno, "try again") }

@@ -2,13 +2,13 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Who waits for changes of preferences.
+/// The observers of changes of preferences.
 final class PreferenceHub: Sendable {
     private struct Observer {
         let name: String
         var last: JSONValue?
         let body: @Sendable () -> Void
-        /// Called when there will be no more.
+        /// Called when no more values will come.
         let end: @Sendable () -> Void
     }
 
@@ -51,9 +51,9 @@ final class PreferenceHub: Sendable {
         watch?.end()
     }
 
-    /// Tells those whose value is another than the last they heard of.
+    /// Calls the observers whose value differs from the last one they received.
     ///
-    /// - Parameter current: asked while nobody else is told anything.
+    /// - Parameter current: returns the values. It is called under the lock, so that reports do not overlap.
     func report(_ current: () -> [String: JSONValue]) {
         let bodies = state.withLock { state in
             let values = current()
@@ -77,7 +77,7 @@ final class PreferenceHub: Sendable {
     }
 }
 
-/// An observation of ``Preferences``, which ends when it is cancelled or let go of.
+/// An observation of ``Preferences``. It ends when it is cancelled or released.
 public final class PreferenceObservation: Sendable {
     private let end: @Sendable () -> Void
 
@@ -85,6 +85,6 @@ public final class PreferenceObservation: Sendable {
 
     deinit { end() }
 
-    /// Calls no more. A call that is under way is let finish.
+    /// Ends the observation. A call that is under way runs to its end.
     public func cancel() { end() }
 }

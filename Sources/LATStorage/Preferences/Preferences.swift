@@ -3,7 +3,7 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Settings with types and defaults, kept in a file of JSON.
+/// Typed settings with defaults, kept in a JSON file.
 ///
 /// ```swift
 /// extension PreferenceKey<Int> { static var fontSize: Self { Self("fontSize", default: 12) } }
@@ -11,43 +11,43 @@ import Synchronization
 /// let preferences = Preferences(path: "/home/ada/.config/app/preferences.json")
 /// preferences[.fontSize]                                          // 12
 /// try preferences.set(.fontSize, to: 14)
-/// try preferences.update { $0[.fontSize] += 1 }                   // read and written in one, whoever else writes
+/// try preferences.update { $0[.fontSize] += 1 }                   // reads and writes in one step, under the lock
 /// for await size in preferences.values(of: .fontSize) { show(size) }
 /// ```
 ///
 /// A write replaces the file as a whole (a new file, `fsync`, `rename`), so that a crash leaves the old or the new one.
-/// Any number of processes may share it: each write changes only what it is about, under a lock (`flock` on
-/// `<path>.lock`), and a read looks whether the file is still the same one. Names that this program does not know stay.
+/// Any number of processes may share the file. Each write changes only its own values, under a lock (`flock` on
+/// `<path>.lock`), and each read checks whether the file was replaced. Names that this program does not know stay.
 ///
-/// A file that is damaged is never lost: it is renamed to `<path>.corrupt-<time>`, reported to `onProblem`, and the
-/// defaults hold. A file that cannot be read is reported too, and never overwritten.
+/// A damaged file is never lost: it is renamed to `<path>.corrupt-<time>` and reported to `onProblem`, and the defaults
+/// apply. A file that cannot be read is reported too, and never overwritten.
 public final class Preferences: Sendable {
-    /// Where the file is.
+    /// The path of the file.
     public let path: String
     private let file: PreferenceFile
     private let onProblem: (@Sendable (NetworkError) -> Void)?
     private let state = Mutex(State())
     private let hub = PreferenceHub()
-    /// Held from a look at the file to taking what it holds, so that an older look never follows a newer one. Where the
-    /// file's lock is wanted too, that comes first.
+    /// Held while the file is checked and its values are taken over, so that an older read never replaces a newer one.
+    /// Where the file's lock is needed too, take that one first.
     private let loading = Mutex(())
 
     private struct State {
         var values: [String: JSONValue] = [:]
         var stamp: PreferenceFile.Stamp?
         var isLoaded = false
-        /// Values as they were read, until the file changes.
+        /// Decoded values, until the file changes.
         var decoded: [String: any Sendable] = [:]
-        /// What was reported last, so that one mistake is one report.
+        /// The last report, so that one fault is reported once.
         var reported: String?
     }
 
-    /// Opens preferences. Nothing is read or made before it is needed.
+    /// Opens preferences. The file is read or made when it is first needed.
     ///
     /// - Parameters:
-    ///   - path: where the file is, or will be at the first write; folders on the way are made.
-    ///   - onProblem: told when the file or a value in it cannot be used, once for each; on the thread that found it.
-    ///     Default: nobody.
+    ///   - path: the path of the file. The first write makes it and the folders above it.
+    ///   - onProblem: called when the file or a value in it cannot be used, once for each fault, on the thread that
+    ///     found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
         self.onProblem = onProblem
@@ -58,10 +58,10 @@ public final class Preferences: Sendable {
 
     // MARK: Reading
 
-    /// What is set, else the default.
+    /// The value that is set, else the default.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
         refresh()
-        // Unwrapped first: no value at all would pass for a `nil` that is one.
+        // Unwrapped first: cast directly, a missing value would pass for a stored `nil`.
         if let kept = state.withLock({ $0.decoded[key.name] }), let value = kept as? Value { return value }
         guard let json = state.withLock({ $0.values[key.name] }) else { return key.defaultValue }
         do {
@@ -72,24 +72,24 @@ public final class Preferences: Sendable {
             report(
                 .storage(
                     .value, "read \"\(key.name)\" of \(path)",
-                    "it is no \(Value.self), so the default holds; set it anew, or mend the file"))
+                    "it is not a \(Value.self), so the default applies; set it again, or repair the file"))
             return key.defaultValue
         }
     }
 
-    /// Whether something is set, be it equal to the default.
+    /// Whether a value is set, even one equal to the default.
     public func contains<Value>(_ key: PreferenceKey<Value>) -> Bool {
         refresh()
         return state.withLock { $0.values[key.name] != nil }
     }
 
-    /// The names of all that is set, sorted.
+    /// The names of all values that are set, sorted.
     public var names: [String] {
         refresh()
         return state.withLock { $0.values.keys.sorted() }
     }
 
-    /// Everything that is set, as in the file.
+    /// All values that are set, as in the file.
     var everything: [String: JSONValue] {
         refresh()
         return state.withLock { $0.values }
@@ -100,21 +100,20 @@ public final class Preferences: Sendable {
     /// Sets a value.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value
-    /// not
-    ///   be JSON. Nothing has changed then.
+    ///   cannot be encoded as JSON. Nothing has changed then.
     public func set<Value>(_ key: PreferenceKey<Value>, to value: Value) throws {
         try update { $0.set(key, to: value) }
     }
 
-    /// Sets nothing any longer, so that the default holds.
+    /// Removes a value, so that the default applies.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written.
     public func remove<Value>(_ key: PreferenceKey<Value>) throws { try update { $0.remove(key) } }
 
-    /// Reads and writes in one: no other process or thread writes in between.
+    /// Reads and writes values in one step: no other process or thread writes in between.
     ///
-    /// - Parameter body: what to change. The file is written once, after it, and not at all when it throws or changes
-    ///   nothing. It must not use the preferences themselves.
+    /// - Parameter body: makes the changes. The file is written once, after the body returns, and not at all when it
+    ///   throws or changes nothing. The body must not use the preferences themselves.
     /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
@@ -141,20 +140,20 @@ public final class Preferences: Sendable {
 
     // MARK: The file
 
-    /// Reads the file when it is another than before.
+    /// Reads the file again when it was replaced.
     func refresh() {
         let stamp = file.stamp
         if state.withLock({ $0.isLoaded && $0.stamp == stamp }) { return }
         do {
             guard try load() != nil else { return }
             try file.locked {
-                // Somebody may have mended it meanwhile.
+                // Another process may have repaired it since.
                 guard let reason = try load() else { return }
                 try setAside(reason)
                 take([:], nil)
             }
         } catch let error as NetworkError {
-            // What was read before holds on, else the defaults.
+            // The values that were read before stay, else the defaults.
             state.withLock {
                 $0.isLoaded = true
                 $0.stamp = stamp
@@ -163,7 +162,7 @@ public final class Preferences: Sendable {
         } catch {}
     }
 
-    /// Takes what the file holds. Returns why it cannot be when it is damaged.
+    /// Takes over the values in the file. Returns what is wrong when the file is damaged.
     private func load() throws -> String? {
         try loading.withLock { _ in
             let (content, stamp) = try file.read()
@@ -186,10 +185,10 @@ public final class Preferences: Sendable {
     private func setAside(_ reason: String) throws {
         let aside = try file.setAside()
         report(
-            .storage(.corrupt, "read \(path)", "\(reason); it is kept as \(aside), and the defaults hold"))
+            .storage(.corrupt, "read \(path)", "\(reason); it was renamed to \(aside), and the defaults apply"))
     }
 
-    /// Tells the observers what is so now, not what somebody saw before.
+    /// Reports the present values to the observers, not values from an older read.
     private func report() {
         refresh()
         hub.report { state.withLock { $0.values } }
@@ -205,10 +204,10 @@ public final class Preferences: Sendable {
 
     // MARK: Observing
 
-    /// A value now and after every change of it, by this process or another.
+    /// The value now and after every change, by this process or another.
     ///
-    /// Changes while one is worked on count as one. It ends when the task is cancelled or the preferences are let go
-    /// of.
+    /// Changes while an element is processed count as one. The stream ends when the task is cancelled or the
+    /// preferences are released.
     public func values<Value>(of key: PreferenceKey<Value>) -> AsyncStream<Value> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let observation = observe(key, end: { continuation.finish() }) { continuation.yield($0) }
@@ -216,11 +215,11 @@ public final class Preferences: Sendable {
         }
     }
 
-    /// Calls with a value now, and after every change of it, by this process or another.
+    /// Calls a body with the value now and after every change, by this process or another.
     ///
-    /// - Parameter body: called before this returns, and then on the thread that wrote, or on one of the
-    /// preferences' own.
-    /// - Returns: what ends it when cancelled or let go of.
+    /// - Parameter body: called before this method returns, and then on the thread that wrote or on a thread of the
+    ///   preferences.
+    /// - Returns: The observation, which ends when it is cancelled or released.
     public func observe<Value>(
         _ key: PreferenceKey<Value>, _ body: @escaping @Sendable (Value) -> Void
     ) -> PreferenceObservation { observe(key, end: {}, body) }
@@ -230,7 +229,7 @@ public final class Preferences: Sendable {
     ) -> PreferenceObservation {
         if hub.needsWatch {
             let parts = PathParts(file.path)
-            // A folder that is not there cannot be watched.
+            // Only a folder that exists can be watched.
             try? FileManager.default.createDirectory(atPath: parts.folder, withIntermediateDirectories: true)
             hub.start(
                 FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
@@ -247,7 +246,7 @@ public final class Preferences: Sendable {
     }
 }
 
-/// A setting by name, with its type and what holds while nothing is set.
+/// A setting: its name, its type, and its default.
 ///
 /// ```swift
 /// extension PreferenceKey<Int> { static var fontSize: Self { Self("fontSize", default: 12) } }
@@ -256,7 +255,7 @@ public final class Preferences: Sendable {
 public struct PreferenceKey<Value: Codable & Sendable>: Sendable {
     /// The name in the file.
     public let name: String
-    /// What is read while nothing is set, or something of another type.
+    /// The value while none is set, or one of another type.
     public let defaultValue: Value
 
     /// Makes a key.
@@ -266,21 +265,21 @@ public struct PreferenceKey<Value: Codable & Sendable>: Sendable {
     }
 }
 
-/// Values of ``Preferences`` while they are changed; see ``Preferences/update(_:)``.
+/// The values of ``Preferences`` inside ``Preferences/update(_:)``.
 public struct PreferenceEditor {
     var values: [String: JSONValue]
-    /// The first value that could not be JSON.
+    /// The first value that could not be encoded as JSON.
     var problem: NetworkError?
 
     init(values: [String: JSONValue]) { self.values = values }
 
-    /// What is set, else the default. Setting a value that cannot be JSON makes the update throw.
+    /// The value that is set, else the default. Setting a value that cannot be encoded as JSON makes the update throw.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
         get { values[key.name].flatMap { try? $0.decode(Value.self) } ?? key.defaultValue }
         set { set(key, to: newValue) }
     }
 
-    /// Sets nothing any longer, so that the default holds.
+    /// Removes a value, so that the default applies.
     public mutating func remove<Value>(_ key: PreferenceKey<Value>) { values[key.name] = nil }
 
     mutating func set<Value>(_ key: PreferenceKey<Value>, to value: Value) {
@@ -290,7 +289,7 @@ public struct PreferenceEditor {
             problem =
                 problem
                 ?? .storage(
-                    .value, "set \"\(key.name)\"", "a \(Value.self) cannot be JSON: \(error); nothing was written")
+                    .value, "set \"\(key.name)\"", "it cannot be encoded as JSON: \(error); nothing was written")
         }
     }
 }

@@ -1,4 +1,4 @@
-/// Which values of a type are meant: what stands after `where:`.
+/// A condition on the values of a type: the argument of `where:`.
 ///
 /// ```swift
 /// try store.fetch(User.self, where: \.age >= 18 && \.nick != nil)
@@ -6,9 +6,9 @@
 /// try store.fetch(User.self, where: !(\.address.city == "Turku"))
 /// ```
 ///
-/// It means what the same expression means in Swift: `nil` equals `nil` and nothing else, no order holds for it, and
-/// `!` turns around whatever stands after it. Texts compare by their bytes, dates, UUIDs and URLs as what they are, and
-/// decimals by number. Values are always bound, never written into the statement.
+/// A condition means what the same expression means in Swift: `nil` equals only `nil` and is neither less nor greater
+/// than anything, and `!` negates any condition. Texts compare by their bytes, decimals by number, and dates, UUIDs and
+/// URLs by their own order. Values are always bound, never written into the statement.
 public struct Condition<Object>: Sendable {
     indirect enum Node: Sendable {
         case always
@@ -21,9 +21,9 @@ public struct Condition<Object>: Sendable {
         case not(Node)
     }
 
-    /// How two values compare, as SQL writes it.
+    /// The comparisons, as SQL writes them.
     enum Comparison: String, Sendable {
-        // `IS` answers for NULL too, with yes or no.
+        // Unlike `=`, `IS` is true or false for NULL too.
         case equal = "IS"
         case unequal = "IS NOT"
         case less = "<"
@@ -36,16 +36,16 @@ public struct Condition<Object>: Sendable {
 
     init(_ node: Node) { self.node = node }
 
-    /// Every value there is.
+    /// The condition that every value meets.
     public static var all: Condition { Condition(.always) }
 
-    /// Whether the text is like a pattern: `%` stands for any characters, `_` for one, `\` before either for itself.
-    /// Letters A to Z match in either case (SQLite's `LIKE`).
+    /// Whether the text matches a pattern: `%` stands for any characters, `_` for one, and `\` escapes either. Letters
+    /// A to Z match in either case (SQLite's `LIKE`).
     public static func like(_ path: KeyPath<Object, String> & Sendable, _ pattern: String) -> Condition {
         Condition(.like(Place(path), pattern))
     }
 
-    /// See ``like(_:_:)-(KeyPath<Object,String>,_)``; `nil` is like nothing.
+    /// See ``like(_:_:)-(KeyPath<Object,String>,_)``; `nil` matches no pattern.
     public static func like(_ path: KeyPath<Object, String?> & Sendable, _ pattern: String) -> Condition {
         Condition(.like(Place(path), pattern))
     }
@@ -55,77 +55,77 @@ public struct Condition<Object>: Sendable {
         Condition(.like(Place(field), pattern))
     }
 
-    /// Whether the value is one of some.
+    /// Whether the value is one of several.
     public static func `in`<Value: Encodable & Sendable>(
         _ path: KeyPath<Object, Value> & Sendable, _ values: some Sequence<Value>
     ) -> Condition {
         Condition(.in(Place(path), values.map { Operand($0) }))
     }
 
-    /// Whether the value is one of some.
+    /// Whether the value is one of several.
     public static func `in`<Value: Encodable & Sendable>(_ field: Field, _ values: some Sequence<Value>) -> Condition {
         Condition(.in(Place(field), values.map { Operand($0) }))
     }
 
-    /// Whether there is no value.
+    /// Whether the value is `nil`.
     public static func isNil<Value>(_ path: KeyPath<Object, Value?> & Sendable) -> Condition {
         Condition(.isNil(Place(path)))
     }
 
-    /// Whether there is no value, or no such place in it.
+    /// Whether the value is `nil`, or the place does not exist in it.
     public static func isNil(_ field: Field) -> Condition { Condition(.isNil(Place(field))) }
 
-    /// Both.
+    /// Whether both conditions hold.
     public static func && (left: Condition, right: Condition) -> Condition { Condition(.and(left.node, right.node)) }
 
-    /// One of both, or both.
+    /// Whether at least one of the conditions holds.
     public static func || (left: Condition, right: Condition) -> Condition { Condition(.or(left.node, right.node)) }
 
-    /// Not what it says.
+    /// Whether the condition does not hold.
     public static prefix func ! (condition: Condition) -> Condition { Condition(.not(condition.node)) }
 }
 
-/// A field by its name, where a key path does not do: an element of an array, a member of a dictionary, a field that no
-/// property is.
+/// A field by its name, for places without a key path: an element of an array, a member of a dictionary, a field
+/// without a property.
 ///
 /// ```swift
-/// try store.fetch(User.self, where: Field("full_name") == "Ada")              // as it is encoded
+/// try store.fetch(User.self, where: Field("full_name") == "Ada")              // the encoded name
 /// try store.fetch(User.self, where: Field("address", "city") == "Turku")     // inside a value that is stored as JSON
 /// try store.fetch(User.self, where: Field("tags", 0) == "new")                // the first element of an array
 /// ```
 ///
-/// The name is the one that is encoded (`CodingKeys`). A name that the type does not have is an error when the query
-/// runs, ``StorageFailure/Reason/query``.
+/// The name is the encoded one (`CodingKeys`). A name that the type does not have makes the query throw
+/// ``StorageFailure/Reason/query``.
 public struct Field: Hashable, Sendable {
-    /// One step on the way into a value.
+    /// One step of the path into a value.
     public enum Step: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral {
         /// A member of an object.
         case name(String)
         /// An element of an array, from 0.
         case index(Int)
 
-        /// ``name(_:)``.
+        /// Makes a ``name(_:)``.
         public init(stringLiteral value: String) { self = .name(value) }
-        /// ``index(_:)``.
+        /// Makes an ``index(_:)``.
         public init(integerLiteral value: Int) { self = .index(value) }
     }
 
-    /// The field of the type.
+    /// The name of the field.
     public let name: String
-    /// The way into its value; empty for the field itself.
+    /// The path into its value; empty for the field itself.
     public let path: [Step]
 
-    /// A field, or what is inside of one.
+    /// Makes a field, or a place inside one.
     public init(_ name: String, _ path: Step...) { self.init(name, path: path) }
 
-    /// A field, or what is inside of one.
+    /// Makes a field, or a place inside one.
     public init(_ name: String, path: [Step]) {
         self.name = name
         self.path = path
     }
 }
 
-/// What a condition, an order or an aggregate looks at.
+/// The place that a condition, an order or an aggregate refers to.
 enum Place: Sendable {
     case field(Field)
     case path(AnyKeyPath & Sendable)
@@ -136,9 +136,9 @@ enum Place: Sendable {
 
 /// A value to compare with. It is encoded when the statement is made, so that a failure is an error of the query.
 struct Operand: Sendable {
-    /// As a column holds it.
+    /// The value as a column holds it.
     let stored: @Sendable () throws -> StoredValue
-    /// As JSON holds it.
+    /// The value as JSON holds it.
     let json: @Sendable () throws -> String
 
     init<Value: Encodable & Sendable>(_ value: Value) {
@@ -147,15 +147,15 @@ struct Operand: Sendable {
     }
 }
 
-// Each once for key paths and once for fields by name. The order of optionals is written without them on the right:
-// nothing is smaller or larger than `nil`.
+// Each operator exists for key paths and for fields by name. Those for the order of optionals take a value that is not
+// optional: nothing is less or greater than `nil`.
 
-/// Whether a field is equal to a value; `nil` to `nil` only.
+/// Whether a field is equal to a value; `nil` equals only `nil`.
 public func == <Object, Value: Encodable & Equatable & Sendable>(
     path: KeyPath<Object, Value> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .equal, Operand(value))) }
 
-/// Whether a field is another than a value.
+/// Whether a field is not equal to a value.
 public func != <Object, Value: Encodable & Equatable & Sendable>(
     path: KeyPath<Object, Value> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .unequal, Operand(value))) }
@@ -180,52 +180,52 @@ public func >= <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .atLeast, Operand(value))) }
 
-/// Whether a field has a value and it is less.
+/// Whether a field has a value that is less.
 public func < <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .less, Operand(value))) }
 
-/// Whether a field has a value and it is at most.
+/// Whether a field has a value that is at most this one.
 public func <= <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .atMost, Operand(value))) }
 
-/// Whether a field has a value and it is greater.
+/// Whether a field has a value that is greater.
 public func > <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .greater, Operand(value))) }
 
-/// Whether a field has a value and it is at least.
+/// Whether a field has a value that is at least this one.
 public func >= <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .atLeast, Operand(value))) }
 
-/// Whether a field is equal to a value; `nil` to `nil` only.
+/// Whether a field is equal to a value; `nil` equals only `nil`.
 public func == <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .equal, Operand(value)))
 }
 
-/// Whether a field is another than a value.
+/// Whether a field is not equal to a value.
 public func != <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .unequal, Operand(value)))
 }
 
-/// Whether a field has a value and it is less.
+/// Whether a field has a value that is less.
 public func < <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .less, Operand(value)))
 }
 
-/// Whether a field has a value and it is at most.
+/// Whether a field has a value that is at most this one.
 public func <= <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .atMost, Operand(value)))
 }
 
-/// Whether a field has a value and it is greater.
+/// Whether a field has a value that is greater.
 public func > <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .greater, Operand(value)))
 }
 
-/// Whether a field has a value and it is at least.
+/// Whether a field has a value that is at least this one.
 public func >= <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .atLeast, Operand(value)))
 }

@@ -1,13 +1,13 @@
 import HTTPCore
 
-/// Writes conditions as SQL. Names go in quotes, values never into the text.
+/// Writes conditions as SQL. Names are quoted, and values are always bound.
 struct ConditionWriter {
     let entry: TypeEntry
-    /// Which field a place is.
+    /// Returns the field of a place.
     let resolve: (Place) throws -> Field
     private(set) var values: [StoredValue] = []
 
-    /// Above this many, values of one kind go as one JSON array: SQLite takes 32,766 parameters.
+    /// More values of one kind than this are bound as one JSON array: SQLite allows 32,766 parameters.
     private static let listLimit = 500
 
     private var layout: TableLayout { entry.layout }
@@ -22,20 +22,20 @@ struct ConditionWriter {
         let order = try query.order.map { try expression($0.place) + ($0.isAscending ? " ASC" : " DESC") }
         if !order.isEmpty { sql += " ORDER BY " + order.joined(separator: ", ") }
         if query.limit != nil || query.offset > 0 {
-            // SQLite takes a negative limit for none.
+            // In SQLite a negative limit means none.
             sql += " LIMIT \(parameter(.integer(Int64(query.limit.map { max(0, $0) } ?? -1))))"
             sql += " OFFSET \(parameter(.integer(Int64(max(0, query.offset)))))"
         }
         return sql
     }
 
-    /// ` WHERE` and the condition; empty for all.
+    /// ` WHERE` and the condition; empty when every value matches.
     mutating func clause<Object>(_ condition: Condition<Object>) throws -> String {
         if case .always = condition.node { return "" }
         return try " WHERE " + write(condition.node)
     }
 
-    /// The field, or what is inside of it.
+    /// The SQL of a field, or of a place inside it.
     mutating func expression(_ place: Place) throws -> String { try expression(resolve(place)) }
 
     private mutating func expression(_ place: Field) throws -> String {
@@ -44,10 +44,10 @@ struct ConditionWriter {
         guard kind == .json || kind == .any else {
             throw NetworkError.storage(
                 .query, "query \(layout.shown)",
-                "the field \(Identifier.shown(place.name)) is one value with nothing inside; leave out the path")
+                "the field \(Identifier.shown(place.name)) is a single value; leave out the path into it")
         }
         if let path = Self.jsonPath(place.path) { return "json_extract(\(expression), \(parameter(.text(path))))" }
-        // JSON paths have no way to write every name; as a value every name is good.
+        // JSON paths cannot express every name, but a bound value can.
         for step in place.path {
             let key: StoredValue =
                 switch step {
@@ -59,18 +59,18 @@ struct ConditionWriter {
         return expression
     }
 
-    /// The column, with what the type reads where it has no value; that alone where there is no column yet.
+    /// The SQL of a column. A missing value, or a missing column, reads as what the type reads in its place.
     private mutating func column(_ name: String) -> (sql: String, kind: FieldKind) {
         let column = layout.column(name) ?? entry.prototype.column(name)
         guard let kind = column?.kind else { return ("NULL", .any) }
         let quoted = layout.index(of: name) == nil ? nil : Identifier.quoted(name)
         guard let standIn = entry.standIn(for: name, hasColumn: quoted != nil) else { return (quoted ?? "NULL", kind) }
         let sql = quoted.map { "coalesce(\($0), \(parameter(standIn)))" } ?? parameter(standIn)
-        // Only a column has its collation by itself.
+        // An expression, unlike a column, needs its collation written out.
         return (kind == .decimal ? "(\(sql) COLLATE \(DecimalOrder.name))" : sql, kind)
     }
 
-    /// `$.address.lines[0]`, when all names are of letters, digits and `_`.
+    /// A path such as `$.address.lines[0]`; `nil` when a name has other characters than letters, digits and `_`.
     private static func jsonPath(_ steps: [Field.Step]) -> String? {
         var path = "$"
         for step in steps {
@@ -110,7 +110,7 @@ struct ConditionWriter {
         case .in(let place, let operands): return try isIn(place, operands)
         case .and(let left, let right): return "(\(try write(left)) AND \(try write(right)))"
         case .or(let left, let right): return "(\(try write(left)) OR \(try write(right)))"
-        // What is unknown for SQL, an order of NULL for one, is not so.
+        // An SQL condition may be NULL, such as an order with NULL; that counts as false.
         case .not(let node): return "((\(try write(node))) IS NOT TRUE)"
         }
     }
@@ -118,11 +118,11 @@ struct ConditionWriter {
     private mutating func operand(_ operand: Operand, at place: Field) throws -> String {
         if place.path.isEmpty {
             let stored = try encoding { try operand.stored() }
-            // What is one value may stand in a column of JSON, too.
+            // A JSON column may hold a single value too.
             let isJSON = layout.column(place.name)?.kind == .json && stored != .null
             return parameter(isJSON ? .text(try encoding { try operand.json() }) : stored)
         }
-        // The same way as the stored side: what JSON makes of it.
+        // Passes through JSON like the stored value it is compared with.
         return "json_extract(\(parameter(.text(try encoding { try operand.json() }))), '$')"
     }
 
@@ -150,7 +150,7 @@ struct ConditionWriter {
         return parts.isEmpty ? "0" : "(\(parts.joined(separator: " OR ")))"
     }
 
-    /// Integers or texts as one JSON array, `nil` for others: JSON would round or refuse them.
+    /// The integers or texts as one JSON array. `nil` for other values, which JSON would round or refuse.
     private static func list(_ values: [StoredValue]) -> String? {
         let integers = values.compactMap { if case .integer(let value) = $0 { value } else { nil } }
         if integers.count == values.count { return try? ColumnCoding.json(integers) }

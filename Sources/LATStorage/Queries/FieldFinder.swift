@@ -1,14 +1,14 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Finds the field that a key path of a plain type leads to, by samples: the field that is stored as what the property
-/// holds, in every one of them.
+/// Finds the field of a key path by samples: values of the type in which every field differs. The field is the one
+/// whose stored value equals the property in every sample.
 ///
-/// A field that is the same in all samples (an enum of which one case is known) is not told from others so. It is taken
-/// only for the stored property of its own name. A property that no field, or more than one, could be is an error that
-/// says what to write instead; a wrong field is never taken.
+/// This cannot single out a field that is the same in all samples, such as an enum with one known case. Such a field is
+/// accepted only for the stored property of the same name. When no field or several fields match, an error says what to
+/// write instead. A wrong field is never used.
 struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
-    /// Values of the type cannot be made while there is no row, and so there is none that a query could find.
+    /// Thrown when no sample can be made and the table has no row; the query then has no result.
     struct NoRows: Error {}
 
     private struct Sample {
@@ -50,7 +50,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             return node ?? .null
         }
 
-        /// Whether the field holds what the property does.
+        /// Whether the field has the property's value.
         func hold(_ stored: StoredValue, _ json: JSONValue?, in field: Field) -> Bool {
             field.path.isEmpty ? (columns[field.name] ?? .null) == stored : inside(field) == json
         }
@@ -68,7 +68,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
     func field(of path: AnyKeyPath) throws -> Field {
         guard let path = path as? PartialKeyPath<Object> else { throw unknown(path) }
         let offset = MemoryLayout<Object>.offset(of: path)
-        // What is worked out from a field may be the field for most values: more samples where it could be.
+        // A computed property may equal a field for most values, so a property that may be computed gets more samples.
         let samples = try samples(offset == nil ? 64 : 24)
         guard let first = samples.first else { throw unknown(path) }
         var fields = samples.reduce(into: Set<Field>()) { $0.formUnion($1.fields) }
@@ -80,7 +80,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             fields = fields.filter { sample.hold(stored, json, in: $0) }
         }
         var deciding = fields.filter { field in samples.contains { !$0.isSame(field, as: first) } }
-        // An id that is worked out from a field has a column of its own, which holds the same.
+        // A computed id has a column of its own, which holds the same value as the field.
         if deciding.count > 1 { deciding.remove(Field(TableLayout.ownKey)) }
         if deciding.count == 1, let field = deciding.first { return field }
         guard deciding.isEmpty, let offset,
@@ -94,7 +94,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
     private func unknown(_ path: AnyKeyPath) -> NetworkError {
         .storage(
             .query, "query \(layout.shown)",
-            "\(path) is no field of its own, or which one cannot be told; write Field(\"name\") with one of "
+            "\(path) is not a field, or matches several; write Field(\"name\") with one of "
                 + "\(entry.shownFields), or make it CaseIterable if it is an enum")
     }
 
@@ -102,7 +102,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
         let samples = (0..<count).compactMap { sample($0, changed: nil) }
         if samples.count > count / 2 { return samples }
         if row.values.isEmpty { throw NoRows() }
-        // The type checks what it is made of: a row, changed in one place.
+        // The type rejects most made-up values, so each sample is a row with one field changed.
         return entry.names.flatMap { name in (0..<4).compactMap { sample($0, changed: name) } }
     }
 
@@ -112,7 +112,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
         return try? Sample(object, asked: source.paths, hasOwnKey: layout.hasOwnKey)
     }
 
-    /// The names of the stored properties that lead to a place in a struct; `nil` when no property begins there.
+    /// The names of the stored properties at an offset of a struct; `nil` when no property begins there.
     private static func names(at offset: Int, _ type: Any.Type, in value: Any) -> [String]? {
         func layout<T>(_: T) -> (size: Int, alignment: Int) { (MemoryLayout<T>.size, MemoryLayout<T>.alignment) }
         if value is any CustomReflectable { return nil }
@@ -131,7 +131,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
 }
 
 extension Field {
-    /// The way to a field, which has at least one name.
+    /// A field from a path of names, of which there is at least one.
     fileprivate init(_ names: [String]) {
         self.init(names.first ?? "", path: names.dropFirst().map { .name($0) })
     }

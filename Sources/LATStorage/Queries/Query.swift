@@ -1,4 +1,4 @@
-/// Values of a type: which, in what order, how many.
+/// A query for values of a type: which, in what order, and how many.
 ///
 /// ```swift
 /// let adults = Query<User>(where: \.age >= 18).sorted(by: .ascending(\.name), .descending(\.age)).limited(to: 20)
@@ -7,13 +7,13 @@
 /// for try await users in store.values(of: adults) { show(users) }
 /// ```
 public struct Query<Object: Storable>: Sendable where Object.ID: Codable & Sendable {
-    /// Which values. Default: all.
+    /// The condition. Default: all values.
     public var condition: Condition<Object>
-    /// In what order. Default: as they are found, which means nothing.
+    /// The sort order. Default: unspecified.
     public var order: [Sorting<Object>]
-    /// How many at most. Default `nil`: all.
+    /// The most values to return. Default `nil`: no limit.
     public var limit: Int?
-    /// How many are left out at the beginning. Default 0.
+    /// How many values to skip first. Default 0.
     public var offset: Int
 
     /// Makes a query.
@@ -27,14 +27,14 @@ public struct Query<Object: Storable>: Sendable where Object.ID: Codable & Senda
         self.offset = offset
     }
 
-    /// The same in this order.
+    /// Returns the same query in another order.
     public func sorted(by order: Sorting<Object>...) -> Query {
         var query = self
         query.order = order
         return query
     }
 
-    /// The same, no more than so many, from the one at `offset` on.
+    /// Returns the same query with at most `limit` values, beginning at `offset`.
     public func limited(to limit: Int, offset: Int = 0) -> Query {
         var query = self
         query.limit = limit
@@ -46,26 +46,26 @@ public struct Query<Object: Storable>: Sendable where Object.ID: Codable & Senda
 /// What can be stored: any plain type that is `Codable`, `Identifiable` and `Sendable`.
 public typealias Storable = Codable & Identifiable & Sendable
 
-/// An order of values.
+/// A sort order of values.
 ///
 /// Values that are `nil` come first when ascending. Texts are ordered by their UTF-8 bytes.
 public struct Sorting<Object>: Sendable {
     let place: Place
     let isAscending: Bool
 
-    /// From small to large.
+    /// Sorts from small to large.
     public static func ascending<Value>(_ path: KeyPath<Object, Value> & Sendable) -> Sorting {
         Sorting(place: Place(path), isAscending: true)
     }
 
-    /// From large to small.
+    /// Sorts from large to small.
     public static func descending<Value>(_ path: KeyPath<Object, Value> & Sendable) -> Sorting {
         Sorting(place: Place(path), isAscending: false)
     }
 
-    /// From small to large.
+    /// Sorts from small to large.
     public static func ascending(_ field: Field) -> Sorting { Sorting(place: Place(field), isAscending: true) }
 
-    /// From large to small.
+    /// Sorts from large to small.
     public static func descending(_ field: Field) -> Sorting { Sorting(place: Place(field), isAscending: false) }
 }

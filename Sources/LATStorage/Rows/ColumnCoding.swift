@@ -1,9 +1,9 @@
 import FoundationEssentials
 
-/// How a single value stands in a column. Row encoder and decoder have short cuts for what is frequent; everything
-/// else, and everything outside of rows (ids, values of conditions), goes through here.
+/// Converts single values to and from columns. The row encoder and decoder have short cuts for frequent types.
+/// Everything else, such as ids and values of conditions, goes through here.
 enum ColumnCoding {
-    /// Values with fields or elements of their own. Sorted, so that equal values are equal texts.
+    /// Encodes values with fields or elements. Keys are sorted, so that equal values are equal texts.
     static let encoder: JSONEncoder = {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -19,7 +19,7 @@ enum ColumnCoding {
         return decoder
     }()
 
-    /// What a type is stored as, as far as the type alone tells.
+    /// The kind in which a type is stored, as far as the type alone determines it.
     static func kind(of type: Any.Type) -> FieldKind {
         switch type {
         case is Bool.Type: .boolean
@@ -60,7 +60,7 @@ enum ColumnCoding {
         case let value as any FixedWidthInteger: Int64(exactly: value).map { (.integer, .integer($0)) }
         case let value as Date: (.date, .real(value.timeIntervalSinceReferenceDate))
         case let value as Data: (.blob, .blob(value))
-        // Any empty array passes for one of bytes in a cast.
+        // A cast turns any empty array into an empty array of bytes, hence the check of the type.
         case let value as [UInt8] where T.self == [UInt8].self: (.blob, .blob(Data(value)))
         case let value as UUID: (.uuid, .text(value.uuidString))
         case let value as URL: (.url, .text(value.absoluteString))
@@ -77,7 +77,7 @@ enum ColumnCoding {
 
     // MARK: Reading
 
-    /// A value of a type that was stored as this.
+    /// Reads a value of a type from a stored value.
     static func value<T: Decodable>(_ type: T.Type, from stored: StoredValue, at path: [any CodingKey]) throws -> T {
         if let direct = direct(type, from: stored) { return direct }
         if let text = stored.text, FieldKind.isNested(type) { return try nested(type, from: text, at: path) }
@@ -129,7 +129,7 @@ enum ColumnCoding {
 }
 
 extension FieldKind {
-    /// Types that are stored as JSON whatever they hold: no need to try.
+    /// Types that are always stored as JSON, so that storing them as a single value need not be tried.
     fileprivate static func isNested(_ type: Any.Type) -> Bool {
         type is any MaybeNested.Type
     }
@@ -158,7 +158,7 @@ extension StoredValue {
         }
     }
 
-    /// What it is, for messages, without what it holds.
+    /// The kind of value for messages, without the value.
     var shape: String {
         switch self {
         case .null: "no value"
@@ -171,7 +171,7 @@ extension StoredValue {
 }
 
 extension DecodingError {
-    /// The error with a path before its own.
+    /// The error with a path put before its own.
     func prefixed(by path: [any CodingKey]) -> DecodingError {
         func extended(_ context: Context) -> Context {
             Context(
@@ -187,12 +187,12 @@ extension DecodingError {
         }
     }
 
-    /// Where and why, in a line.
+    /// Where and why, in one line.
     var summary: String {
         switch self {
         case .typeMismatch(_, let context), .dataCorrupted(let context), .valueNotFound(_, let context):
             "\(context.codingPath.shown): \(context.debugDescription)"
-        case .keyNotFound(let key, let context): "\((context.codingPath + [key]).shown): there is no value"
+        case .keyNotFound(let key, let context): "\((context.codingPath + [key]).shown): it has no value"
         @unknown default: "\(self)"
         }
     }

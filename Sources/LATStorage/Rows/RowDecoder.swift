@@ -3,14 +3,14 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// Reads the fields of a value straight from the columns of the row a statement is at.
+/// Reads the fields of a value straight from the columns of a statement's present row.
 ///
 /// Column *n* of the statement is column *n* of the layout.
 final class RowDecoder: Decoder {
     private let entry: TypeEntry
     private let layout: TableLayout
     let statement: SQLiteStatement
-    /// Fields are asked for in the same order in every row, so the next one mostly is this.
+    /// The column tried first: fields are usually read in the same order in every row.
     private var next = 0
 
     var codingPath: [any CodingKey] { [] }
@@ -22,7 +22,7 @@ final class RowDecoder: Decoder {
         self.statement = statement
     }
 
-    /// Ready for the next row.
+    /// Prepares for the next row.
     func begin() { next = 0 }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
@@ -33,25 +33,25 @@ final class RowDecoder: Decoder {
     func singleValueContainer() throws -> any SingleValueDecodingContainer { throw notFields() }
 
     private func notFields() -> DecodingError {
-        .dataCorrupted(.init(codingPath: [], debugDescription: "a stored type is decoded from fields with names"))
+        .dataCorrupted(.init(codingPath: [], debugDescription: "a stored type must decode named fields"))
     }
 
     var names: [String] { layout.columns.map(\.name) }
 
-    /// The column of a field, -1 when there is none.
+    /// The column of a field, -1 when it has none.
     func column(_ name: String) -> Int32 {
         if next < layout.columns.count, layout.columns[next].name == name {
             next += 1
             return Int32(truncatingIfNeeded: next - 1)
         }
-        // Whether there is a value was asked just before.
+        // `contains` or `decodeNil` has usually just looked up the same field.
         if next > 0, layout.columns[next - 1].name == name { return Int32(truncatingIfNeeded: next - 1) }
         guard let index = layout.index(of: name) else { return -1 }
         next = index + 1
         return Int32(truncatingIfNeeded: index)
     }
 
-    /// What the column of a field holds, else what stands in for it.
+    /// The value in a column, else the one that the type reads in its place.
     func value(_ column: Int32, _ name: String) -> StoredValue? {
         let stored = column < 0 ? .null : statement.value(column)
         if stored != .null { return stored }
@@ -73,7 +73,7 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     func contains(_ key: Key) -> Bool { !row.isNull(key.stringValue) }
     func decodeNil(forKey key: Key) -> Bool { row.isNull(key.stringValue) }
 
-    /// SQLite gives NULL for column -1, too.
+    /// Reads a type without a short cut. SQLite returns NULL for column -1.
     private func slow<T: Decodable>(_ type: T.Type, _ column: Int32, _ key: Key) throws -> T {
         guard let stored = row.value(column, key.stringValue) else {
             throw DecodingError.keyNotFound(key, .init(codingPath: [], debugDescription: "no such field is stored"))
@@ -115,7 +115,7 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
         return number
     }
 
-    /// Answers for the other scalars, too.
+    /// Also decodes the scalars without an overload here.
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         let column = row.column(key.stringValue)
         if T.self == Date.self, row.statement.type(column) == SQLITE_FLOAT {
@@ -132,13 +132,13 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { throw handmade(key) }
     func superDecoder() throws -> any Decoder {
         throw DecodingError.dataCorrupted(
-            .init(codingPath: [], debugDescription: "a stored type cannot have a super decoder; call super.init(from:)")
+            .init(codingPath: [], debugDescription: "a stored type cannot use a super decoder; call super.init(from:)")
         )
     }
     func superDecoder(forKey key: Key) throws -> any Decoder { throw handmade(key) }
 
     private func handmade(_ key: Key) -> DecodingError {
         .dataCorrupted(
-            .init(codingPath: [key], debugDescription: "it is laid out by hand; give the field a type of its own"))
+            .init(codingPath: [key], debugDescription: "it uses a nested container; give the field a type of its own"))
     }
 }

@@ -2,20 +2,20 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// Binds the fields of a value straight to the parameters of a statement: nothing is built in between.
+/// Binds the fields of a value straight to the parameters of a statement, without a value in between.
 ///
-/// Parameter *n* + 1 belongs to column *n* of the layout. Fields that are no columns of the type yet are noted in
-/// ``missing``; without a layout all are, which is how the first value of a type tells what its table must look like.
-/// What is `nil` is not told, and stays NULL.
+/// Parameter *n* + 1 belongs to column *n* of the layout. Fields without a column are collected in ``missing``. Without
+/// a layout all fields are, which gives the columns for a new table. A `nil` is not bound and stays NULL.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?
     private let statement: SQLiteStatement?
-    /// Fields come in the same order for every value, so the next one mostly is this.
+    /// The column tried first: fields usually come in the same order for every value.
     private var next = 0
-    /// Fields without a column, and what they hold now.
+    /// The fields without a column, and their values.
     private(set) var missing: [(column: Column, value: StoredValue)] = []
     private(set) var hasFields = false
-    /// A field that the type fills through a container of its own: nobody says when that is full.
+    /// A field that the type encodes through a nested container. It is refused: nothing says when that container is
+    /// complete.
     private(set) var handmade: String?
 
     var codingPath: [any CodingKey] { [] }
@@ -26,7 +26,7 @@ final class RowEncoder: Encoder {
         self.statement = statement
     }
 
-    /// Ready for the next value.
+    /// Prepares for the next value.
     func begin() { next = 0 }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
@@ -34,7 +34,7 @@ final class RowEncoder: Encoder {
         return KeyedEncodingContainer(RowKeyedEncodingContainer<Key>(row: self))
     }
 
-    /// A row is fields with names: what is put here is taken by nobody, and ``hasFields`` stays `false`.
+    /// A row needs named fields: what is encoded here is dropped, and ``hasFields`` stays `false`.
     func unkeyedContainer() -> any UnkeyedEncodingContainer { SingleValueEncoder().unkeyedContainer() }
     func singleValueContainer() -> any SingleValueEncodingContainer { SingleValueEncoder() }
 
@@ -68,7 +68,7 @@ final class RowEncoder: Encoder {
         }
     }
 
-    /// Binds a field, or notes it. What is `nil` is NULL already.
+    /// Binds a field, or adds it to ``missing``. A `nil` is NULL already.
     func put(_ value: StoredValue, _ kind: FieldKind, _ name: String) throws {
         if value == .null { return }
         let parameter = try parameter(name, kind)
@@ -77,20 +77,20 @@ final class RowEncoder: Encoder {
         if code != 0 { throw UnboundField(name: name, code: code) }
     }
 
-    /// Whether a field is known to be JSON, so that it need not be tried as one value.
+    /// Whether the column of a field is JSON, so that encoding it as a single value need not be tried.
     func isNested(_ name: String) -> Bool {
         guard let layout, let index = layout.index(of: name) else { return false }
         return layout.columns[index].kind == .json
     }
 }
 
-/// A field of another kind than what is stored of it.
+/// Thrown when the column of a field has another kind than its value.
 struct RetypedField: Error {
     let column: Column
     let found: FieldKind
 }
 
-/// A value that SQLite did not take.
+/// Thrown when SQLite refuses a value.
 struct UnboundField: Error {
     let name: String
     let code: Int32
@@ -111,7 +111,7 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     func encode(_ value: Int64, forKey key: Key) throws { try row.put(.integer(value), .integer, key.stringValue) }
     func encode(_ value: Int32, forKey key: Key) throws { try encode(Int64(value), forKey: key) }
 
-    /// Answers for the other scalars, too.
+    /// Also encodes the scalars without an overload here.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
         let name = key.stringValue
         if T.self == Date.self, let date = value as? Date {
@@ -129,7 +129,7 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
         }
     }
 
-    // A type that lays out a field by hand is refused: nothing tells when such a container is full.
+    // Nested containers are refused: nothing says when one is complete.
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type, forKey key: Key
     ) -> KeyedEncodingContainer<NestedKey> {
@@ -153,7 +153,7 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     }
 }
 
-/// A field that cannot be JSON.
+/// Thrown when a field cannot be encoded as JSON.
 struct NestedFailure: Error {
     let name: String
     let reason: EncodingError

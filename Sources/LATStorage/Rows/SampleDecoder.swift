@@ -1,18 +1,18 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Makes values of a type without a row: gives every field a value of its own, in every sample another one.
+/// Makes values of a type without a row: every field gets a value of its own, and another one in every sample.
 ///
-/// Texts have both cases and spaces around them, numbers a sign and, where they can, a fraction, optionals are `nil` at
-/// times: so whatever a type works out from a field differs from the field in some sample. Where a type takes none of
-/// the values that are made up, the field has the value of ``SampleSource/row``.
+/// Texts have both cases and spaces around them, numbers have a sign and where possible a fraction, and some optionals
+/// are `nil`. So a computed property differs from the field in some sample. Where a type accepts no made-up value, the
+/// field has the value of ``SampleSource/row``.
 struct SampleDecoder: Decoder {
     let source: SampleSource
-    /// The names on the way here.
+    /// The path of names to this value.
     var path: [String] = []
-    /// How many lists and dictionaries are around it. Types may hold themselves in those.
+    /// The number of lists and dictionaries around this value. A type may contain itself through those.
     var lists = 0
-    /// Counts the values that a type did not take.
+    /// Counts the values that the type refused.
     var attempt = 0
 
     private static let attemptLimit = 24
@@ -36,7 +36,7 @@ struct SampleDecoder: Decoder {
         return member
     }
 
-    /// Elements of a list, members of a dictionary.
+    /// The number of elements of a list, or of members of a dictionary.
     var elementCount: Int { lists == 0 ? 3 + Int(bits % 2) : lists == 1 ? 1 : 0 }
 
     var isNil: Bool { source.keeps(path) ? source.isNil(path) : path.count > Self.depthLimit || bits % 3 == 0 }
@@ -55,7 +55,7 @@ struct SampleDecoder: Decoder {
         }
     }
 
-    /// A value of a type that decodes itself, and may refuse some.
+    /// Makes a value of a type that decodes itself and may refuse some values.
     func make<T: Decodable>(_ type: T.Type) throws -> T {
         do { return try T(from: self) } catch {
             guard attempt == 0, !source.row.refusing.contains(ObjectIdentifier(type)) else { throw error }
@@ -91,7 +91,7 @@ struct SampleDecoder: Decoder {
         return ColumnCoding.direct(type, from: stored)
     }
 
-    /// Small ones after the first was not taken: raw values of enums mostly are.
+    /// After the first refusal the numbers are small, as most raw values of enums are.
     private func integer<Number: FixedWidthInteger>(_ type: Number.Type) -> Number {
         if attempt > 0 { return Number((seed(0) % UInt64(Self.attemptLimit) + UInt64(attempt)) % 24) }
         let magnitude = Int64((bits >> 8) % 1_000_000)
@@ -103,7 +103,7 @@ struct SampleDecoder: Decoder {
         return cases.isEmpty ? nil : cases[Int(bits % UInt64(cases.count))]
     }
 
-    /// The same whenever the same place of the same sample is asked for.
+    /// Random bits, the same each time for one place of one sample.
     private var bits: UInt64 { seed(attempt) }
 
     private func seed(_ attempt: Int) -> UInt64 {
@@ -118,22 +118,22 @@ struct SampleDecoder: Decoder {
     }
 }
 
-/// What the samples of a type are made of, and what the type asks for meanwhile.
+/// The source of one sample's values. It records which fields the type decodes.
 final class SampleSource {
-    /// The row does not have what the type asks for, and nothing is to be made up.
+    /// Thrown when the row has no value for a field and none may be made up.
     struct Unknown: Error {}
 
-    /// Which sample it is.
+    /// The number of the sample.
     let number: Int
     let row: KnownRow
-    /// The only field that does not have its value of ``row``; `nil` when every field is made up, "" for none.
+    /// The only field whose value is not that of ``row``; `nil` when every field is made up, "" for none.
     let changed: String?
     private let columns: [String]
-    /// The fields that the type asked for, and whether it can do without a value.
+    /// The fields that the type decoded, and whether it can do without a value.
     private(set) var fields: [String: Bool] = [:]
-    /// Columns whose names are fields of the type, asked for or not.
+    /// The columns whose names are fields of the type, whether it decoded them or not.
     private(set) var known: Set<String> = []
-    /// Every field that was asked for, those inside of others too.
+    /// The paths of all decoded fields, nested ones too.
     private(set) var paths: Set<[String]> = []
 
     init(number: Int = 0, row: KnownRow, changed: String? = "", columns: [String]) {
@@ -152,7 +152,7 @@ final class SampleSource {
         if path.count == 1 { fields[path[0]] = isOptional || fields[path[0]] == true }
     }
 
-    /// The names that a type with keys of any name is told.
+    /// The keys that are reported to a type that accepts any.
     func names(at path: [String], count: Int) -> [String] {
         path.isEmpty ? columns.filter { !isAbsent([$0]) } : (0..<count).map { "\(number * 8 + $0)" }
     }
@@ -172,18 +172,18 @@ final class SampleSource {
     }
 }
 
-/// Values of a type that are known, by the names of fields. Looked up when they are needed first: a row may be large.
+/// The known values of a type by field name. Values are parsed when they are first needed, as a row may be large.
 final class KnownRow {
     private let load: () -> [String: StoredValue]
     private(set) lazy var values = load()
-    /// Types that took nothing that was made up.
+    /// The types that refused every made-up value.
     var refusing: Set<ObjectIdentifier> = []
 
     init(_ load: @escaping () -> [String: StoredValue]) { self.load = load }
 }
 
 extension StoredValue {
-    /// What a column of JSON holds.
+    /// The value of a JSON column.
     var json: JSONValue? { text.flatMap { try? JSONValue(parsing: Data($0.utf8)) } }
 }
 
@@ -194,7 +194,7 @@ private struct SampleKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProto
         decoder.source.names(at: decoder.path, count: decoder.elementCount).compactMap { Key(stringValue: $0) }
     }
 
-    /// A type whose keys may have any name is a dictionary.
+    /// Decodes a member. A type whose keys may have any name is a dictionary.
     private func member(_ key: Key, isOptional: Bool) -> SampleDecoder {
         let member = decoder.member(key.stringValue, inList: key.intValue != nil)
         if member.lists == 0 { decoder.source.note(member.path, isOptional: isOptional) }
@@ -211,7 +211,7 @@ private struct SampleKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProto
         try member(key, isOptional: false).value(type)
     }
 
-    /// Scalars go through the function of the protocol, which asks the two above.
+    /// The overloads for scalars go through the protocol's default, which calls the two methods above.
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         let member = member(key, isOptional: true)
         return member.isNil ? nil : try? member.value(type)

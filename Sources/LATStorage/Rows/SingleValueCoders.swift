@@ -1,12 +1,12 @@
-/// Takes what encodes itself as one value: enums with raw values, wrappers. Finds out whether something does.
+/// Encodes a value that is a single value, such as an enum with raw values, and detects whether it is one.
 final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
     private(set) var result: (kind: FieldKind, value: StoredValue)?
-    /// Whether a container was asked for, so that only JSON can hold it.
+    /// Whether the value asked for a container, so that it must be stored as JSON.
     private(set) var isNested = false
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// Thrown into a value that need not go on.
+    /// Thrown to stop a value whose encoding is not needed.
     fileprivate struct Nested: Error {}
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
@@ -23,7 +23,7 @@ final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
 
     func encodeNil() { result = (.any, .null) }
 
-    /// Answers for the scalar overloads of the protocol too.
+    /// Also encodes the scalars without an overload here.
     func encode<T: Encodable>(_ value: T) throws {
         if let scalar = ColumnCoding.scalar(value) { result = scalar } else { try value.encode(to: self) }
     }
@@ -61,9 +61,9 @@ private struct NowhereUnkeyed: UnkeyedEncodingContainer {
     func superEncoder() -> any Encoder { encoder }
 }
 
-/// Gives one stored value to a type that decodes itself from one.
+/// Decodes a type from one stored value.
 struct SingleValueDecoder: Decoder, SingleValueDecodingContainer {
-    /// Thrown when the type wants fields or elements: then the value is JSON.
+    /// Thrown when the type asks for fields or elements: the value is then JSON.
     struct Nested: Error {}
 
     let stored: StoredValue

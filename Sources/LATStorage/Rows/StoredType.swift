@@ -1,31 +1,31 @@
 import HTTPCore
 
-/// What a stored type may say about itself. None of it is needed to store one.
+/// Options of a stored type. A type can be stored without any of them.
 ///
 /// ```swift
 /// extension Shop.Item: StoredType {
-///     static let storedName = "shop.item"                 // another type is called Item, too
+/// static let storedName = "shop.item"                 // another type is named Item too
 ///     static let storedPrototype: Item? = Item(id: 0, name: "", level: 1)
 /// }
 /// ```
 public protocol StoredType {
-    /// The name of the table. Default: the type's name without what it lies in, `Item`.
+    /// The name of the table. Default: the type's name without its enclosing types, `Item`.
     static var storedName: String { get }
-    /// A value whose fields stand in where a row has none: in rows from before a field was there, and for a field that
-    /// is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an error
-    /// when it is not.
+    /// A value whose fields are used where a row has none: in rows written before the field existed, and for a field
+    /// that is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an
+    /// error otherwise.
     static var storedPrototype: Self? { get }
 }
 
 extension StoredType {
-    /// The type's name.
+    /// The default: the type's name without its enclosing types.
     public static var storedName: String { String(describing: Self.self) }
-    /// None.
+    /// The default: no prototype.
     public static var storedPrototype: Self? { nil }
 }
 
 extension TableLayout {
-    /// Tables that begin so are the store's own.
+    /// The prefix of the store's own tables.
     static let ownPrefix = "lat_store_"
 
     static func table(of type: Any.Type) -> String {
@@ -53,21 +53,21 @@ struct Prototype: Sendable {
     func column(_ name: String) -> Column? { columns.first { $0.name == name } }
 }
 
-/// What is known of a type in a store. A change of its table makes another.
+/// What a store knows about a type. A change of its table makes a new entry.
 final class TypeEntry: Sendable {
     let layout: TableLayout
     let prototype: Prototype
-    /// SQLite's count of changes of the schema, before the layout was read.
+    /// SQLite's count of schema changes, read before the layout.
     let version: Int64
-    /// The fields that the type asks for, and whether it can do without a value.
+    /// The fields that the type decodes, and whether it can do without a value.
     let fields: [String: Bool]
-    /// Whether ``fields`` are all of the type; without a row there is no telling.
+    /// Whether ``fields`` is complete, which is unknown without a row.
     let isCertain: Bool
     /// Whether every field of the type has a column, so that no change of the schema matters.
     var isComplete: Bool { isCertain && names.count == layout.columns.count }
     /// The names of columns and fields.
     let names: [String]
-    /// Columns that the table does not have, and without which the value of the prototype would be read.
+    /// Columns that the table lacks and whose value comes from the prototype.
     let absent: [Column]
 
     init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isCertain: Bool) {
@@ -80,7 +80,7 @@ final class TypeEntry: Sendable {
         absent = prototype.columns.filter { layout.index(of: $0.name) == nil }
     }
 
-    /// Finds out about a type by making a value of a row.
+    /// Makes the entry by decoding a value from a row.
     convenience init<Object: Decodable>(
         _ type: Object.Type, _ layout: TableLayout, _ prototype: Prototype, version: Int64, row: KnownRow
     ) {
@@ -91,14 +91,14 @@ final class TypeEntry: Sendable {
             fields: source.fields, isCertain: isMade)
     }
 
-    /// The same for a type that also has these fields.
+    /// Returns the entry for a type that also has these fields.
     func owning(_ names: Set<String>) -> TypeEntry {
         TypeEntry(
             layout.owned { layout.column($0)?.isOwn == true || names.contains($0) }, prototype, version: version,
             fields: fields, isCertain: isCertain)
     }
 
-    /// What a field that has no value is read as, `nil` for as it is.
+    /// The value that a field without one is read as; `nil` to read it as it is.
     func standIn(for name: String, hasColumn: Bool) -> StoredValue? {
         hasColumn && fields[name] != false ? nil : prototype.values[name]
     }
@@ -107,15 +107,16 @@ final class TypeEntry: Sendable {
     var shownFields: String { names.prefix(20).map { Identifier.shown($0) }.joined(separator: ", ") }
 }
 
-/// What a type and its table do not agree on.
+/// Errors for types that do not fit their table.
 enum TypeChange {
-    /// Fields that no row has, while rows have others that the type does not know: a field was renamed, most likely.
+    /// The error when no row has some fields while rows have others that the type does not know: most likely a renamed
+    /// field.
     static func renamed(_ names: [String], _ layout: TableLayout) -> NetworkError {
         func list(_ names: [String]) -> String { names.map { Identifier.shown($0) }.joined(separator: ", ") }
         return .storage(
             .schema, "use \(layout.shown)",
-            "the type asks for \(list(names)), which no row has, and does not know \(list(layout.strangers)), which "
-                + "rows hold; give the store a Migration that renames or removes it, or the type a storedPrototype")
+            "the type reads \(list(names)), which no row has, and does not know \(list(layout.strangers)), which "
+                + "rows have; give the store a Migration that renames or removes it, or the type a storedPrototype")
     }
 
     static func retyped(_ field: RetypedField, _ layout: TableLayout?) -> NetworkError {
@@ -125,7 +126,7 @@ enum TypeChange {
                 + "\(field.column.kind.rawValue) in the file; give the store a Migration that changes it")
     }
 
-    /// Refuses names that no column can have.
+    /// Throws for names that no column can have.
     static func validate(_ names: [String], of table: String) throws {
         let operation = "store the type of \(Identifier.shown(table))"
         for name in names where name.utf8.contains(0) {
@@ -136,7 +137,7 @@ enum TypeChange {
         if names.contains(TableLayout.ownKey) {
             throw NetworkError.storage(
                 .schema, operation,
-                "a field is called \(TableLayout.ownKey), as the store's own; rename it in CodingKeys")
+                "the field name \(TableLayout.ownKey) is reserved for the store; rename it in CodingKeys")
         }
     }
 }

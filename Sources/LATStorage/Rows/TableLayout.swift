@@ -5,14 +5,14 @@ import SQLite
 struct Column: Hashable, Sendable {
     var name: String
     var kind: FieldKind
-    /// Whether the type that is stored has the field; columns of other versions of it are left alone.
+    /// Whether the stored type has the field. Columns of other versions of the type are left alone.
     var isOwn = true
 }
 
-/// The columns of a type's table, and the statements that follow from them. It never changes: a migration makes
-/// another.
+/// The columns of a type's table, and the statements made from them. A layout never changes: a migration makes a new
+/// one.
 final class TableLayout: Sendable {
-    /// What is done with a table, in words.
+    /// The operations on a table, in words for messages.
     enum Purpose: String {
         case insert = "insert into"
         case upsert = "upsert into"
@@ -22,16 +22,16 @@ final class TableLayout: Sendable {
         case scan = "read"
     }
 
-    /// The column of ids of types that do not encode theirs as `id`.
+    /// The id column of types that do not encode their id as `id`.
     static let ownKey = "lat_id"
 
     let table: String
     let columns: [Column]
-    /// Which column is the primary key.
+    /// The index of the primary key's column.
     let key: Int
     private let indices: [String: Int]
     fileprivate let statements: [Purpose: String]
-    /// `SELECT` and the columns `FROM` the table.
+    /// `SELECT` with the columns, `FROM` and the table.
     let select: String
 
     init(table: String, columns: [Column], key: Int) {
@@ -63,10 +63,10 @@ final class TableLayout: Sendable {
     func index(of name: String) -> Int? { indices[name] }
     func column(_ name: String) -> Column? { indices[name].map { columns[$0] } }
 
-    /// The names of columns that are no fields of the type.
+    /// The names of columns that are not fields of the type.
     var strangers: [String] { columns.filter { !$0.isOwn }.map(\.name) }
 
-    /// The same table for a type that has only some of the fields.
+    /// Returns the same table for a type that has only some of the fields.
     func owned(_ isOwn: (String) -> Bool) -> TableLayout {
         TableLayout(
             table: table,
@@ -75,7 +75,7 @@ final class TableLayout: Sendable {
             }, key: key)
     }
 
-    /// Whether the id is in a column that is no field of the type.
+    /// Whether the id is in a column that is not a field of the type.
     var hasOwnKey: Bool { columns[key].name == Self.ownKey }
 
     func operation(_ purpose: Purpose) -> String { "\(purpose.rawValue) \(shown)" }
@@ -85,9 +85,9 @@ final class TableLayout: Sendable {
 
     // MARK: In the file
 
-    /// The layout that the file has; `nil` when there is no such table.
+    /// Reads the layout from the file; `nil` when there is no such table.
     static func read(_ table: String, from connection: SQLiteConnection) throws -> TableLayout? {
-        let operation = "look at the table \(Identifier.shown(table))"
+        let operation = "read the table \(Identifier.shown(table))"
         var columns: [Column] = []
         var key: Int?
         try connection.run(
@@ -116,7 +116,7 @@ final class TableLayout: Sendable {
             operation: "make the table \(shown)")
     }
 
-    /// Adds columns that the file does not have yet; rows that are there have no value in them.
+    /// Adds columns. Existing rows have no value in them.
     static func add(_ columns: [Column], to table: String, on connection: SQLiteConnection) throws {
         for column in columns {
             try connection.execute(

@@ -2,7 +2,7 @@ import CSQLite
 public import HTTPCore
 import SQLite
 
-/// Why a store could not do what it was asked: the ``NetworkError/underlying`` error of every ``NetworkError`` of kind
+/// The reason of a storage error: the ``NetworkError/underlying`` error of every ``NetworkError`` of kind
 /// ``NetworkError/Kind/storage`` that an ``ObjectStore`` throws.
 ///
 /// ```swift
@@ -13,11 +13,11 @@ import SQLite
 /// }
 /// ```
 public struct StorageFailure: Error, Hashable, Sendable {
-    /// What it comes down to.
+    /// The reasons of failures.
     public enum Reason: String, Hashable, Sendable {
-        /// The file is no database, or damaged (`SQLITE_CORRUPT`, `SQLITE_NOTADB`).
+        /// The file is not a database, or is damaged (`SQLITE_CORRUPT`, `SQLITE_NOTADB`).
         case corrupt
-        /// No space is left, or the size allowed is reached (`SQLITE_FULL`).
+        /// The disk is full, or the file has reached its size limit (`SQLITE_FULL`).
         case full
         /// Another process held the file for longer than the busy timeout (`SQLITE_BUSY`).
         case busy
@@ -25,29 +25,29 @@ public struct StorageFailure: Error, Hashable, Sendable {
         case readOnly
         /// The file cannot be opened, read or written (`SQLITE_CANTOPEN`, `SQLITE_IOERR`).
         case unreadable
-        /// There is a value with this id already.
+        /// A value with this id exists.
         case duplicate
-        /// There is no value with this id.
+        /// No value has this id.
         case missing
-        /// A type and what was stored of it do not fit each other.
+        /// The type does not fit what is stored of it.
         case schema
-        /// A value cannot be stored, or a stored one not be read as the type.
+        /// A value cannot be stored, or a stored one cannot be read as the type.
         case value
-        /// The query cannot be answered as it is.
+        /// The query is not valid for the type.
         case query
-        /// The store is closed, or the transaction over.
+        /// The store is closed, or the transaction has ended.
         case closed
         /// Anything else that SQLite reports.
         case other
     }
 
-    /// What it comes down to.
+    /// The reason of this failure.
     public let reason: Reason
     /// What was attempted: `insert into "User"`, `open /var/lib/app/objects.sqlite`.
     public let operation: String
-    /// SQLite's extended result code; 0 when SQLite has not been asked.
+    /// SQLite's extended result code; 0 when the error did not come from SQLite.
     public let code: Int
-    /// The statement, with its parameters as `?`: values are never in it.
+    /// The statement with its parameters as `?`, never with values; `nil` without one.
     public let sql: String?
 
     init(_ reason: Reason, _ operation: String, code: Int32 = 0, sql: String? = nil) {
@@ -59,7 +59,7 @@ public struct StorageFailure: Error, Hashable, Sendable {
 }
 
 extension NetworkError {
-    /// What a store says of a failure of kind ``NetworkError/Kind/storage``.
+    /// The details of an error of kind ``NetworkError/Kind/storage`` that a store threw; `nil` for other errors.
     public var storageFailure: StorageFailure? { underlying as? StorageFailure }
 
     static func storage(
@@ -70,7 +70,7 @@ extension NetworkError {
             underlying: StorageFailure(reason, operation, code: code, sql: sql))
     }
 
-    /// What SQLite reported, with the next step.
+    /// Maps an SQLite error, and adds the next step.
     static func sqlite(_ error: SQLiteError, path: String, operation: String, sql: String? = nil) -> NetworkError {
         let reason: StorageFailure.Reason
         let advice: String
@@ -78,25 +78,25 @@ extension NetworkError {
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             reason = .corrupt
             advice =
-                "\(path) is damaged or no database; restore it, or open it with corruption: .setAside to begin anew"
+                "\(path) is damaged or not a database; restore it, or open it with corruption: .setAside to start with an empty one"
         case SQLITE_FULL:
             reason = .full
-            advice = "the disk is full or the size allowed is reached; nothing of the transaction was kept, make room"
+            advice = "the disk is full or the size limit is reached; the transaction was rolled back, make room"
         case SQLITE_BUSY, SQLITE_LOCKED:
             reason = .busy
-            advice = "another process holds \(path); try again, or raise busyTimeout"
+            advice = "another process has locked \(path); try again, or raise busyTimeout"
         case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH:
             reason = .readOnly
-            advice = "\(path) may not be written; look at the rights of the file and its folder"
+            advice = "\(path) is not writable; check the permissions of the file and its folder"
         case SQLITE_CANTOPEN, SQLITE_IOERR:
             reason = .unreadable
-            advice = "\(path) cannot be opened, read or written; look at its folder, its rights and the disk"
+            advice = "\(path) cannot be opened, read or written; check its folder, its permissions and the disk"
         case SQLITE_TOOBIG:
             reason = .value
-            advice = "a value is larger than SQLite holds, a billion bytes; keep it in a file and store its path"
+            advice = "a value is larger than SQLite's limit of a billion bytes; keep it in a file and store its path"
         case SQLITE_ERROR:
             reason = .query
-            advice = "look at the names of the fields and the statement in storageFailure.sql"
+            advice = "check the names of the fields and the statement in storageFailure.sql"
         default:
             reason = .other
             advice = "SQLite's code is \(error.code)"

@@ -3,14 +3,14 @@ import Glibc
 import HTTPCore
 import SQLite
 
-/// How a store opens its file.
+/// The options with which a store opens its file.
 struct StoreOptions: Sendable {
     var busyTimeout: Duration = .seconds(10)
     var isDurable = false
     var maximumByteCount: Int64?
 }
 
-/// A connection with the errors of a store: each says what was attempted.
+/// Statements whose errors say what was attempted.
 extension SQLiteConnection {
     /// Opens the file of a store, or makes it.
     convenience init(path: String, options: StoreOptions) throws {
@@ -23,7 +23,7 @@ extension SQLiteConnection {
         if let handle { _ = DecimalOrder.register(on: handle) }
         try enterWAL(waiting: options.busyTimeout)
         try execute("PRAGMA synchronous = \(options.isDurable ? "FULL" : "NORMAL")", operation: operation)
-        // Reads the head of the schema, which a file that is no database does not have.
+        // Reads the schema, which fails when the file is not a database.
         try execute("SELECT count(*) FROM sqlite_master", operation: operation)
         if let limit = options.maximumByteCount {
             let size = try scalar("PRAGMA page_size", operation: operation)
@@ -31,7 +31,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// Two processes that make a file at the same time get in each other's way here, and SQLite does not wait.
+    /// Switches to WAL. Two processes that make the file at the same time collide here, and SQLite does not wait.
     private func enterWAL(waiting time: Duration) throws {
         let clock = ContinuousClock()
         let end = clock.now + time
@@ -49,12 +49,12 @@ extension SQLiteConnection {
         .sqlite(error, path: path, operation: operation, sql: sql)
     }
 
-    /// The statement of a text, prepared once.
+    /// Returns the prepared statement of a text, from the connection's cache when it was used before.
     func statement(_ sql: String, operation: @autoclosure () -> String) throws -> SQLiteStatement {
         do { return try statement(sql) } catch { throw failure(error, operation(), sql: sql) }
     }
 
-    /// Runs a statement with its values, and hands over each of its rows.
+    /// Runs a statement with its values, and calls a body with each row.
     func run(
         _ sql: String, _ values: [StoredValue] = [], operation: String,
         row: (SQLiteStatement) throws -> Void = { _ in }
@@ -65,7 +65,7 @@ extension SQLiteConnection {
         while try step(statement, operation) { try row(statement) }
     }
 
-    /// Runs statements that give no rows that matter.
+    /// Runs statements and ignores their rows.
     func execute(_ sql: String, operation: @autoclosure () -> String) throws {
         do { try execute(sql) } catch { throw failure(error, operation(), sql: sql) }
     }
@@ -75,7 +75,7 @@ extension SQLiteConnection {
         do { return try number(sql) ?? 0 } catch { throw failure(error, operation(), sql: sql) }
     }
 
-    /// SQLite's count of changes of the schema, by whomever.
+    /// SQLite's count of schema changes, by this or any other connection.
     func schemaVersion() throws -> Int64 {
         try scalar("PRAGMA schema_version", operation: "look for changes of the schema")
     }
@@ -100,7 +100,7 @@ extension SQLiteStatement {
         // What is not bound is NULL.
         case .null: 0
         case .integer(let value): bind(index, value)
-        // SQLite takes "not a number" for NULL, so it goes as a text.
+        // SQLite stores NaN as NULL, so it is stored as text.
         case .real(let value): value.isNaN ? bind(index, text: "NaN") : bind(index, value)
         case .text(let value): bind(index, text: value)
         case .blob(let value): bind(index, value)

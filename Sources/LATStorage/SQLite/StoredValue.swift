@@ -1,26 +1,26 @@
 import CSQLite
 public import FoundationEssentials
 
-/// One value as SQLite holds it: what ``Migration`` works on.
+/// One value as SQLite stores it: the values that a ``Migration`` changes.
 public enum StoredValue: Hashable, Sendable {
     /// No value.
     case null
-    /// A whole number; `true` and `false` are 1 and 0.
+    /// An integer; `true` and `false` are 1 and 0.
     case integer(Int64)
-    /// A number with a fraction; dates are seconds since 2001 (`timeIntervalSinceReferenceDate`).
+    /// A floating-point number. Dates are seconds since 2001 (`timeIntervalSinceReferenceDate`).
     case real(Double)
-    /// A text; URLs, UUIDs and decimals are text, values with fields or elements of their own are JSON.
+    /// A text. URLs, UUIDs and decimals are text; values with fields or elements of their own are JSON.
     case text(String)
     /// Bytes.
     case blob(Data)
 }
 
-/// What a column holds. The declared type of the column says it, so that the file explains itself; the first word
-/// gives SQLite's affinity (<https://www.sqlite.org/datatype3.html> §3.1).
+/// The kind of values in a column. It is the declared type of the column, so that the file documents itself. The first
+/// word gives SQLite's affinity (<https://www.sqlite.org/datatype3.html> §3.1).
 enum FieldKind: String, Sendable {
     case integer = "INTEGER"
     case boolean = "INTEGER BOOLEAN"
-    /// Up to `Int64.max` an integer, above it 20 digits of text: those come after all integers, in their own order.
+    /// An integer up to `Int64.max`, and 20 digits of text above it, which SQLite sorts after all integers.
     case unsigned = "BLOB UNSIGNED"
     case real = "REAL"
     case text = "TEXT"
@@ -30,16 +30,16 @@ enum FieldKind: String, Sendable {
     case url = "TEXT URL"
     case decimal = "TEXT DECIMAL"
     case json = "TEXT JSON"
-    /// Only `nil` was seen when the column was made, of a type that does not tell.
+    /// Made when only `nil` was seen, for a type that does not reveal its kind.
     case any = "BLOB ANY"
 
-    /// The kind of a declared type; columns from elsewhere are taken as they are.
+    /// The kind of a declared type; `any` for columns that no store made.
     init(declared: String) { self = FieldKind(rawValue: declared) ?? .any }
 
-    /// As it stands after the name in `CREATE TABLE`.
+    /// The type in `CREATE TABLE`.
     var declaration: String { self == .decimal ? rawValue + " COLLATE " + DecimalOrder.name : rawValue }
 
-    /// Whether a value of that kind can go into this column and be read from it again.
+    /// Whether a value of that kind can be written to this column and read back from it.
     func takes(_ kind: FieldKind) -> Bool {
         if self == kind || self == .any || kind == .any { return true }
         switch (self, kind) {
@@ -50,7 +50,8 @@ enum FieldKind: String, Sendable {
     }
 }
 
-/// The collation of columns that hold decimals as text: by number, so that `9.5` comes before `10` and `1.0` is `1`.
+/// The collation of columns that hold decimals as text. It compares by number: `9.5` is less than `10`, and `1.0` is
+/// `1`.
 enum DecimalOrder {
     static let name = "lat_decimal"
 
@@ -85,7 +86,7 @@ enum Identifier {
         return text + "\""
     }
 
-    /// A name for a message: no longer than a line.
+    /// A name for a message, shortened to 60 characters when it is longer than 80.
     static func shown(_ name: String) -> String {
         name.unicodeScalars.count <= 80 ? "\"\(name)\"" : "\"\(String(name.prefix(60)))…\""
     }

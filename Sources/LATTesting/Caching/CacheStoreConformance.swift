@@ -1,6 +1,6 @@
 public import ResponseCache
 
-/// Runs a store of the response cache through all that ``CacheStore`` promises.
+/// Checks that a store of the response cache keeps the contract of ``CacheStore``.
 ///
 /// ```swift
 /// @Test func myStoreKeepsTheContract() async throws {
@@ -11,10 +11,10 @@ public import ResponseCache
 /// }
 /// ```
 ///
-/// Each rule has a new store, which must be empty. A fault names the rule that is broken and what was seen. Rules that need
-/// ``CacheInspecting``, ``CacheInvalidating`` or ``CacheLeasing`` are passed over for a store without it.
+/// Each rule gets a new store, which must be empty. A fault names the broken rule and what was seen. Rules that need
+/// ``CacheInspecting``, ``CacheInvalidating`` or ``CacheLeasing`` are skipped for a store without that protocol.
 public enum CacheStoreConformance {
-    /// A promise that was not kept.
+    /// A broken rule.
     public struct Fault: Hashable, Sendable, CustomStringConvertible {
         /// The rule.
         public let rule: Rule
@@ -25,52 +25,53 @@ public enum CacheStoreConformance {
         public var description: String { "\(rule.rawValue): \(message)" }
     }
 
-    /// What is checked.
+    /// The rules.
     public enum Rule: String, CaseIterable, Sendable {
-        /// What is committed is found again, each field and each byte, small and large.
+        /// Whatever is committed is found again, each field and each byte, small and large.
         case wholeEntries
-        /// Nothing is seen before the commit, nor after a discard.
+        /// Nothing is visible before the commit, nor after a discard.
         case commit
-        /// One entry for each variant, the one stored last first.
+        /// There is one entry for each variant, the last one stored first.
         case variants
-        /// Each storing has a version of its own, and updates keep it.
+        /// Each stored response has a version of its own, and updates keep it.
         case versions
-        /// A writer commits over the version that it replaces, or over nothing, and else reports that it was superseded.
+        /// A writer commits over the version that it replaces, or over nothing; otherwise it reports that it was
+        /// superseded.
         case replacement
-        /// An update replaces all but the body, and nothing that was stored anew since.
+        /// An update replaces everything but the body, and leaves an entry alone that was stored again since.
         case update
-        /// A touch is seen at once, and harms nothing.
+        /// A touch is visible at once and changes nothing else.
         case touch
-        /// Every selection removes what it means and nothing else.
+        /// Every selection removes the entries that it matches and no others.
         case removal
-        /// Keys and tags are told apart byte by byte, whatever they are made of.
+        /// Keys and tags are compared byte by byte, whatever they contain.
         case oddTexts
-        /// Tasks at once see whole entries only.
+        /// Concurrent tasks see only whole entries.
         case concurrency
-        /// What was not used for the longest time makes room, and no more is kept than fits.
+        /// The least recently used entries are removed to make room, and the store stays within its limit.
         case room
-        /// An entry larger than the limit is refused as ``CacheEntryTooLarge``, and all that is stored stays.
+        /// An entry larger than the limit is refused with ``CacheEntryTooLarge``, and all stored entries stay.
         case refusal
-        /// A pinned entry is not removed to make room, and stays pinned when it is stored anew.
+        /// A pinned entry is not removed to make room, and stays pinned when it is stored again.
         case pins
-        /// What is listed and counted is what is there (``CacheInspecting``).
+        /// The lists and counts are those of the stored entries (``CacheInspecting``).
         case inspection
-        /// A lease is had by one at a time, and ends with its holder (``CacheLeasing``).
+        /// A lease has one holder at a time, and ends with its holder (``CacheLeasing``).
         case leases
-        /// A look-up takes less than the budget, most of the time.
+        /// The median look-up is within the budget.
         case speed
     }
 
     /// Checks a store.
     ///
     /// - Parameters:
-    ///   - rules: what is checked. Default: all. A store without a limit of its own leaves out ``Rule/room``,
+    ///   - rules: the rules to check. Default: all. For a store without a size limit, leave out ``Rule/room``,
     ///     ``Rule/refusal`` and ``Rule/pins``.
-    ///   - lookUpBudget: what the median of the look-ups may take for ``Rule/speed``. Default: 20 ms, which is how long a manager
-    ///     waits for one.
+    ///   - lookUpBudget: the longest median of the look-ups for ``Rule/speed``. Default: 20 ms, which is how long a
+    ///     manager waits for a look-up.
     ///   - timeout: how long a rule may take. Default: 30 s.
-    ///   - make: makes an empty store that holds so many bytes of bodies and headers at most.
-    /// - Returns: the promises that were not kept; none for a good store. What the store throws is one too.
+    ///   - make: makes an empty store with a limit in bytes for bodies and headers together.
+    /// - Returns: the faults, empty for a correct store. An error that the store throws is a fault too.
     public static func check(
         _ rules: [Rule] = Rule.allCases, lookUpBudget: Duration = .milliseconds(20), timeout: Duration = .seconds(30),
         _ make: @escaping @Sendable (_ byteLimit: Int64) async throws -> any CacheStore

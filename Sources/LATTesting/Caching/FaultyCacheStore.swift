@@ -3,37 +3,37 @@ public import HTTPCore
 public import ResponseCache
 import Synchronization
 
-/// A store of the response cache with one fault, to see what an app does with it.
+/// A store of the response cache with one fault, for tests of how an app copes with it.
 ///
 /// ```swift
 /// configuration.cacheStore = FaultyCacheStore(MemoryStore(), .slow(.seconds(5)))
 /// ```
 ///
-/// It lists nothing (``CacheInspecting``), whatever the store behind can.
+/// It has no ``CacheInspecting``, even if the wrapped store does.
 public final class FaultyCacheStore: CacheStore {
-    /// What is wrong with it.
+    /// The kinds of fault.
     public enum Fault: Hashable, Sendable {
-        /// Each operation takes so much longer.
+        /// Each operation takes this much longer.
         case slow(Duration)
         /// Each operation throws.
         case throwing(NetworkError.Kind)
-        /// It does or says something else than it should.
+        /// One operation does or returns something wrong.
         case lying(Lie)
     }
 
-    /// What is not so.
+    /// The kinds of wrong behaviour.
     public enum Lie: CaseIterable, Sendable {
-        /// A writer replaces whatever is there.
+        /// A writer replaces any entry, whatever it was to replace.
         case replacement
         /// Bodies lack their last byte.
         case body
-        /// Under a key that nothing is stored under, the entries of another one are found.
+        /// A key without entries returns the entries of other keys.
         case key
-        /// Tags select by something else.
+        /// Tags select other entries.
         case tags
-        /// Nothing is removed by a prefix.
+        /// A prefix removes nothing.
         case prefix
-        /// Uses are not noted.
+        /// Touches are ignored.
         case touch
         /// All versions are the same.
         case version
@@ -42,7 +42,7 @@ public final class FaultyCacheStore: CacheStore {
     private let store: any CacheStore
     private let fault: Fault
 
-    /// A store that stands before another one and spoils it.
+    /// Wraps a store and adds a fault to it.
     public init(_ store: any CacheStore, _ fault: Fault) {
         self.store = store
         self.fault = fault
@@ -53,7 +53,7 @@ public final class FaultyCacheStore: CacheStore {
     private func act() async throws {
         switch fault {
         case .slow(let duration): try await Task.sleep(for: duration)
-        case .throwing(let kind): throw NetworkError(kind, message: "the store was told to throw")
+        case .throwing(let kind): throw NetworkError(kind, message: "the faulty store is set to throw")
         case .lying: break
         }
     }
@@ -85,19 +85,19 @@ public final class FaultyCacheStore: CacheStore {
         return tells(.version) ? SameVersionWriter(writer) : writer
     }
 
-    /// Replaces what is kept of an entry besides its body.
+    /// Replaces everything of an entry but its body.
     public func update(_ entry: CacheEntry) async throws -> Bool {
         try await act()
         return try await store.update(entry)
     }
 
-    /// Notes that an entry was used.
+    /// Records that an entry was used.
     public func touch(_ key: CacheKey, at time: Date) async throws {
         try await act()
         if !tells(.touch) { try await store.touch(key, at: time) }
     }
 
-    /// Removes what is selected.
+    /// Removes the selected entries.
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         try await act()
         if tells(.prefix), case .urlPrefix = selection { return CacheUsage() }
@@ -105,14 +105,14 @@ public final class FaultyCacheStore: CacheStore {
         return try await store.remove(selection)
     }
 
-    /// The store cannot.
+    /// `nil`: this store cannot be inspected.
     public var inspecting: (any CacheInspecting)? { nil }
 }
 
-/// All of a stream but its last byte.
+/// A body without its last byte.
 private final class TornBody: ResponseBodySource {
     private let body: ResponseBody
-    /// The last chunk so far, which is held back.
+    /// The last chunk so far, held back until the next one arrives.
     private let held = Mutex(Data?.none)
 
     init(_ body: ResponseBody) { self.body = body }

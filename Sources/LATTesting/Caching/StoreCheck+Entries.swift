@@ -18,7 +18,7 @@ extension StoreCheck {
             entry.retainUntil = Self.laterEnd
             entry.origin = CacheOrigin(version: StoredVersion(3, .max), variantCount: 2, epoch: .max)
             entry.lastUse = Self.start + 7
-            // What only stores set counts for nothing.
+            // A version that the caller sets is ignored: only stores set versions.
             entry.version = StoredVersion(99)
             entry.attachedBody = Data("another".utf8)
             try await store.put(entry, Self.body(count))
@@ -34,14 +34,14 @@ extension StoreCheck {
             expect(
                 found.server == "s" && found.domain == "d" && found.partition == "u",
                 "server, domain or partition differ")
-            expect(found.bodyByteCount == Int64(count), "\(found.bodyByteCount) bytes are told of, not \(count)")
+            expect(found.bodyByteCount == Int64(count), "\(found.bodyByteCount) bytes are reported, not \(count)")
             expect(!found.isPinned && !found.isExpired, "it is pinned or expired")
-            expect(found.version != nil && found.version != StoredVersion(99), "it has no version of the store's own")
+            expect(found.version != nil && found.version != StoredVersion(99), "the store gave it no version")
             let body = try await store.data(of: found)
-            expect(body == Self.body(count), "the body of \(count) bytes is \(body.map { "\($0.count)" } ?? "gone")")
+            expect(body == Self.body(count), "the body of \(count) bytes is \(body.map { "\($0.count)" } ?? "missing")")
         }
         expect(
-            try await store.entries(for: "nowhere").isEmpty, "something is found under a key that nothing was put under"
+            try await store.entries(for: "nowhere").isEmpty, "an entry is found under a key that was never used"
         )
     }
 
@@ -64,9 +64,9 @@ extension StoreCheck {
             }
             expect(isRefused, "a writer commits after it was discarded")
         }
-        // One that is let go of leaves nothing.
+        // A writer that is released leaves nothing.
         try await store.writer(for: Self.entry("a"), replacing: .anything).append(Self.body(300_000))
-        expect(try await store.data("a") == old, "a writer that was let go of has changed what is stored")
+        expect(try await store.data("a") == old, "a writer that was released has changed what is stored")
     }
 
     func checkVariants() async throws {
@@ -77,16 +77,16 @@ extension StoreCheck {
         for _ in 0..<2 {
             let entries = try await store.entries(for: "a")
             let variants = entries.map(\.key.variant)
-            expect(variants == ["en", "fr", "de"], "stored were en, de, fr and en again, found is \(variants)")
+            expect(variants == ["en", "fr", "de"], "stored were en, de, fr and en again, found are \(variants)")
             for entry in entries {
-                expect(try await store.data(of: entry) == Data(entry.key.variant.utf8), "a variant has another's body")
+                expect(try await store.data(of: entry) == Data(entry.key.variant.utf8), "a variant has the wrong body")
             }
         }
         try await store.remove(.key(CacheKey(primary: "a", variant: "fr")))
         let variants = try await store.entries(for: "a").map(\.key.variant)
-        expect(variants == ["en", "de"], "fr was removed of three, found is \(variants)")
+        expect(variants == ["en", "de"], "fr was removed from three, found are \(variants)")
         try await store.remove(.primaryKey("a"))
-        expect(try await store.entries(for: "a").isEmpty, "variants outlive the removal of their primary key")
+        expect(try await store.entries(for: "a").isEmpty, "variants remain after their primary key was removed")
     }
 
     func checkVersions() async throws {
@@ -95,10 +95,10 @@ extension StoreCheck {
         for round in 0..<6 {
             if round == 3 { try await store.remove(.all) }
             let commit = try await store.put(Self.entry("a"))
-            let committed = try require(commit.stored?.version, "a commit over anything gives no version")
-            expect(versions.insert(committed).inserted, "a version was given twice")
-            var entry = try require(await store.first("a"), "what was put is not found")
-            expect(entry.version == committed, "the entry has another version than its commit gave")
+            let committed = try require(commit.stored?.version, "a commit that replaces anything returns no version")
+            expect(versions.insert(committed).inserted, "a version was used twice")
+            var entry = try require(await store.first("a"), "a stored entry is not found")
+            expect(entry.version == committed, "the entry's version is not the one that its commit returned")
             entry.isExpired = true
             try await store.update(entry)
             try await store.touch(entry.key, at: Self.start + 5)
@@ -119,40 +119,40 @@ extension StoreCheck {
                 expect(try await store.data(key) == Self.body(count, seed: seed), message)
             }
             let first = try require(
-                await put(1, .nothing), "nothing is there, and a writer that wants that is superseded")
-            expect(try await put(2, .nothing) == nil, "a writer that wants nothing to be there has replaced something")
+                await put(1, .nothing), "a writer that replaces nothing is superseded although nothing is stored")
+            expect(try await put(2, .nothing) == nil, "a writer that replaces nothing has replaced an entry")
             try await expectBody(1, "a superseded writer has changed the body")
-            let version = try require(first.version, "a commit gives no version")
-            let second = try require(await put(3, .version(version)), "a writer over the version there is superseded")
-            try await expectBody(3, "a writer over the version there has not replaced it")
-            expect(try await put(4, .version(version)) == nil, "an older answer has replaced a newer one")
+            let version = try require(first.version, "a commit returns no version")
+            let second = try require(await put(3, .version(version)), "a writer over the present version is superseded")
+            try await expectBody(3, "a writer over the present version has not replaced it")
+            expect(try await put(4, .version(version)) == nil, "an older response has replaced a newer one")
             try await expectBody(3, "a superseded writer has changed the body")
-            // Decided when it commits, not when it begins.
+            // The commit decides, not the beginning.
             let writer = try await store.writer(
                 for: Self.entry(key), replacing: second.version.map { .version($0) } ?? .nothing)
             try await writer.append(Self.body(count, seed: 5))
             _ = try await put(6, .anything)
-            expect(try await writer.commit().stored == nil, "a writer has replaced what came after it began")
-            try await expectBody(6, "a writer that began before has replaced what came after")
+            expect(try await writer.commit().stored == nil, "a writer has replaced an entry stored since it began")
+            try await expectBody(6, "a superseded writer has changed the body")
             try await store.remove(.primaryKey(key))
-            expect(try await put(7, .version(version)) != nil, "a writer over a version that was removed is superseded")
-            try await expectBody(7, "a writer over a version that was removed has stored nothing")
+            expect(try await put(7, .version(version)) != nil, "a writer over a removed version is superseded")
+            try await expectBody(7, "a writer over a removed version has stored nothing")
         }
     }
 
     func checkUpdate() async throws {
         let store = try await store()
         try await store.put(Self.entry("a"), Self.body(20_000))
-        var entry = try require(await store.first("a"), "what was put is not found")
+        var entry = try require(await store.first("a"), "a stored entry is not found")
         entry.headers["ETag"] = "\"2\""
         entry.isExpired = true
         entry.isPinned = true
         entry.responseTime += 60
         entry.retainUntil = Self.laterEnd
         entry.tags = ["second"]
-        expect(try await store.update(entry), "an update of what is there says that it is not")
+        expect(try await store.update(entry), "an update of a stored entry reports that there is none")
         entry.status = 203
-        expect(try await store.update(entry), "a second update of the same entry says that it is not there")
+        expect(try await store.update(entry), "a second update of the same entry reports that there is none")
         let found = try require(await store.first("a"), "an update has removed the entry")
         expect(
             found.headers["ETag"] == "\"2\"" && found.isExpired && found.isPinned && found.status == 203
@@ -160,17 +160,17 @@ extension StoreCheck {
                 && found.tags == ["second"],
             "an update has not replaced all fields")
         expect(try await store.data(of: found) == Self.body(20_000), "an update has changed the body")
-        expect(try await !store.update(Self.entry("nowhere")), "an update of what is not there says that it is")
+        expect(try await !store.update(Self.entry("nowhere")), "an update of a missing entry reports that there is one")
         expect(try await store.entries(for: "nowhere").isEmpty, "an update has made an entry")
-        // Of an entry that was stored anew since.
+        // An update of an entry that was stored again since.
         try await store.put(Self.entry("a"), Self.body(30_000))
         entry.headers["ETag"] = "\"old\""
-        expect(try await !store.update(entry), "an update of what was stored anew since says that it is there")
+        expect(try await !store.update(entry), "an update of an entry stored again since reports success")
         expect(
-            try await store.first("a")?.headers["ETag"] == nil, "an entry of before has changed what was stored anew")
+            try await store.first("a")?.headers["ETag"] == nil, "an outdated entry has changed the one stored since")
         entry.attachedBody = nil
         let body = try await store.data(of: entry)
-        expect(body == nil || body == Self.body(20_000), "an entry of before has got the body of another storing")
+        expect(body == nil || body == Self.body(20_000), "an outdated entry returns the body stored since")
     }
 
     func checkTouch() async throws {
@@ -179,7 +179,7 @@ extension StoreCheck {
         for seconds in [5.0, -5e9, 5e9] {
             try await store.touch(CacheKey(primary: "a"), at: Self.start + seconds)
             expect(
-                try await store.first("a")?.lastUse == Self.start + seconds, "a touch is not seen at the next look-up")
+                try await store.first("a")?.lastUse == Self.start + seconds, "the next look-up does not see a touch")
         }
         try await store.touch(CacheKey(primary: "b"), at: Self.start)
         expect(try await store.entries(for: "b").isEmpty, "a touch has made an entry")

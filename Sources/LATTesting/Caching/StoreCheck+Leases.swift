@@ -2,25 +2,25 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// The rule on leases: one at a time, and nothing under one that somebody else has got since.
+/// The rule on leases: one holder at a time, and no commit under a lease that has passed to another holder.
 extension StoreCheck {
     func checkLeases() async throws {
         let store = try await store()
         guard let leasing = store.leasing else { return }
-        // One that holds nothing may share nothing yet.
+        // A store that is empty may not share leases yet.
         try await store.put(Self.entry("first"))
         let first = try require(
-            await leasing.lease("k", for: .seconds(60)), "a lease that nobody has is not given")
-        expect(try await leasing.lease("k", for: .seconds(60)) == nil, "a lease is given to two at once")
-        expect(try await leasing.lease("k2", for: .seconds(60)) != nil, "one lease keeps others from theirs")
+            await leasing.lease("k", for: .seconds(60)), "a free lease is refused")
+        expect(try await leasing.lease("k", for: .seconds(60)) == nil, "a lease has two holders at once")
+        expect(try await leasing.lease("k2", for: .seconds(60)) != nil, "a lease blocks leases of other names")
         first.end()
         first.end()
         var second: CacheLease? = try await given("k", by: leasing)
-        expect((second?.number ?? 0) > first.number, "a later lease has no greater number")
+        expect((second?.number ?? 0) > first.number, "a later lease does not have a greater number")
         second = nil
         _ = try await given("k", by: leasing)
 
-        // Where leases run out, the answer of one that did is not taken.
+        // Where leases expire, a response under an expired one is not stored.
         let old = try await given("short", by: leasing, for: .milliseconds(1))
         var late: CacheLease?
         for _ in 0..<10 where late == nil {
@@ -30,15 +30,15 @@ extension StoreCheck {
         guard let late else { return }
         var entry = Self.entry("short")
         entry.lease = late
-        expect(try await store.put(entry).stored != nil, "an answer under a lease is not taken")
+        expect(try await store.put(entry).stored != nil, "a response under a lease is not stored")
         entry.lease = old
         expect(
             try await store.put(entry, Data("old".utf8)).stored == nil,
-            "an answer is taken under a lease that somebody else has got since")
-        expect(try await store.data("short") == Data("hello".utf8), "an older lease has replaced a newer one's answer")
+            "a response is stored under a lease that has passed to another holder")
+        expect(try await store.data("short") == Data("hello".utf8), "an older lease has replaced a newer response")
     }
 
-    /// A lease that is free, or will be in a moment: a store may be told of its end later.
+    /// Waits for a lease that is free or about to be: a store may learn of its end later.
     private func given(
         _ name: String, by store: any CacheLeasing, for duration: Duration = .seconds(60)
     ) async throws -> CacheLease {
@@ -46,6 +46,6 @@ extension StoreCheck {
             if let lease = try await store.lease(name, for: duration) { return lease }
             try await Task.sleep(for: .milliseconds(10))
         }
-        throw Missing("a lease whose holder has ended it is not given to others")
+        throw Missing("a lease that its holder ended is refused to others")
     }
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// The rules on many entries: what a selection means, what makes room, what tasks at once see.
+/// The rules on many entries: selections, the size limit, and concurrent tasks.
 extension StoreCheck {
     private static let composed = "http://h/caf\u{E9}"
     private static let decomposed = "http://h/cafe\u{301}"
@@ -11,7 +11,7 @@ extension StoreCheck {
         decomposed, "http://i/a", "http://h/a'b\"",
     ]
 
-    /// What each selection means of ten entries, by their numbers.
+    /// The numbers of the entries, of ten, that each selection matches.
     private static let selections: [(selection: CacheSelection, numbers: Set<Int>)] = [
         (.all, Set(0..<10)), (.url("http://h/a"), [0]), (.url(composed), [6]), (.url("http://h/nothing"), []),
         (.urlPrefix("http://h/a"), [0, 1, 2, 3, 4, 5, 9]), (.urlPrefix("http://h/a%"), [1]),
@@ -57,19 +57,19 @@ extension StoreCheck {
                 "\(selection) removed \(Set(0..<10).subtracting(left).sorted()), not \(meant.sorted())")
             expect(
                 removed == CacheUsage() || removed.entryCount == meant.count,
-                "\(selection) says that it removed \(removed.entryCount), not \(meant.count)")
+                "\(selection) reports that it removed \(removed.entryCount), not \(meant.count)")
         }
-        // What was updated is selected by what it is now.
+        // An updated entry is selected by its new fields.
         try await fill(store)
-        var entry = try require(await store.first("k0"), "what was put is not found")
+        var entry = try require(await store.first("k0"), "a stored entry is not found")
         entry.tags = ["new"]
         try await store.update(entry)
         try await store.remove(.tag("three"))
         expect(
             try await numbers(store) == [0, 1, 2, 4, 5, 7, 8],
-            "an entry is still selected by a tag that an update took away")
+            "an entry is still selected by a tag that an update removed")
         try await store.remove(.tag("new"))
-        expect(try await store.first("k0") == nil, "an entry is not selected by a tag that an update has given it")
+        expect(try await store.first("k0") == nil, "an entry is not selected by a tag that an update added")
     }
 
     func checkInspection() async throws {
@@ -87,13 +87,13 @@ extension StoreCheck {
         let bodies: Int64 = 9 * 100 + 50_000
         expect(
             all.entryCount == 10 && all.byteCount > bodies,
-            "\(all) is told of ten entries with \(bodies) bytes of bodies")
+            "\(all) is reported for ten entries with \(bodies) bytes of bodies")
         var removed = CacheUsage()
         for selection in [CacheSelection.server("odd"), .url("http://h/a"), .all] {
             removed += try await store.remove(selection)
         }
-        expect(removed == all || removed == CacheUsage(), "\(removed) was removed of \(all)")
-        expect(try await store.usage() == CacheUsage(), "something is counted when nothing is there")
+        expect(removed == all || removed == CacheUsage(), "\(removed) was removed from \(all)")
+        expect(try await store.usage() == CacheUsage(), "the usage of an empty store is not zero")
     }
 
     func checkOddTexts() async throws {
@@ -114,7 +114,7 @@ extension StoreCheck {
             guard let entry = found.first else { continue }
             expect(
                 try await store.data(of: entry) == Data("\(number)".utf8),
-                "key \(number) of odd texts has another's body")
+                "key \(number) of odd texts has the body of another")
             expect(
                 entry.tags.first?.utf8.elementsEqual(text.utf8) == true, "tag \(number) of odd texts is not the same")
         }
@@ -148,17 +148,17 @@ extension StoreCheck {
                             guard let entry = try await store.first(key), let data = try await store.data(of: entry)
                             else { continue }
                             let byte = UInt8(entry.headers["X"] ?? "") ?? 0
-                            expect(data == body(byte), "the body of one storing is given with the fields of another")
+                            expect(data == body(byte), "a body is returned with the fields of another response")
                         }
                     }
                 }
             }
             try await group.waitForAll()
         }
-        // Of writers that want to replace the same storing, one does.
+        // Of several writers over the same version, one commits.
         for round in 0..<10 {
             let key = "race\(round)"
-            let version = try require(await store.put(Self.entry(key)).stored?.version, "a commit gives no version")
+            let version = try require(await store.put(Self.entry(key)).stored?.version, "a commit returns no version")
             let winners = try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<6 {
                     group.addTask {
@@ -169,21 +169,21 @@ extension StoreCheck {
                 }
                 return try await group.reduce(0, +)
             }
-            expect(winners == 1, "\(winners) of six writers have replaced the same storing")
+            expect(winners == 1, "\(winners) of six writers have replaced the same version")
         }
     }
 
     // MARK: Limits
 
     private func pin(_ key: String, in store: any CacheStore) async throws {
-        var entry = try require(await store.first(key), "\(key), which was put, is not found")
+        var entry = try require(await store.first(key), "\(key), which was stored, is not found")
         entry.isPinned = true
         try await store.update(entry)
     }
 
     func checkRoom() async throws {
         let store = try await store(100_000)
-        // By the order of use, not by the clock, which may be put back and forth.
+        // In the order of use, not of the clock, which may be set back.
         for number in 0..<9 {
             let time = Date(timeIntervalSinceReferenceDate: [1e12, -1e12, 0][number % 3] + Double(number))
             try await store.put(Self.entry("k\(number)", at: time), Self.body(10_000))
@@ -194,14 +194,14 @@ extension StoreCheck {
         for number in 9..<15 { try await store.put(Self.entry("k\(number)"), Self.body(10_000)) }
         if let inspecting = store.inspecting {
             let usage = try await inspecting.usage()
-            expect(usage.byteCount <= 100_000, "\(usage.byteCount) bytes are kept where 100,000 may be")
+            expect(usage.byteCount <= 100_000, "\(usage.byteCount) bytes are stored, the limit is 100,000")
             let kept = try await inspecting.entries(.all).compactMap { Int($0.key.primary.dropFirst()) }.sorted()
             expect(
                 kept == [0, 3, 6, 9, 10, 11, 12, 13, 14],
-                "kept are \(kept), not the three that were touched and the six that came last")
+                "the entries left are \(kept), not the three touched and the last six stored")
         }
         for number in [0, 3, 6, 14] {
-            expect(try await store.data("k\(number)") == Self.body(10_000), "k\(number) went though it was used late")
+            expect(try await store.data("k\(number)") == Self.body(10_000), "the recently used k\(number) was removed")
         }
     }
 
@@ -211,23 +211,23 @@ extension StoreCheck {
         func expectRefusal(_ key: String, _ count: Int, pieces: Int = 50_000) async throws {
             do {
                 try await store.put(Self.entry(key), Self.body(count), pieces: pieces)
-                expect(false, "\(count) bytes are taken where less may be stored")
+                expect(false, "\(count) bytes are stored above the limit")
             } catch let error as NetworkError {
                 expect(
                     error.kind == .cache && error.underlying is CacheEntryTooLarge,
-                    "too large an entry is refused with another error than CacheEntryTooLarge: \(error)")
+                    "an entry that is too large is refused with another error than CacheEntryTooLarge: \(error)")
             }
         }
         for pieces in [1_000, 1 << 20] { try await expectRefusal("k1", 400_001, pieces: pieces) }
         for number in 0..<3 {
-            expect(try await store.data("k\(number)") == Self.body(100_000), "an entry went for one that was refused")
+            expect(try await store.data("k\(number)") == Self.body(100_000), "an entry was removed for a refused one")
         }
-        // Nor may it take the place of what is pinned.
+        // Nor may it replace pinned entries.
         for number in 0..<3 { try await pin("k\(number)", in: store) }
         try await expectRefusal("x", 150_000)
-        for number in 0..<3 { expect(try await store.data("k\(number)") != nil, "a pinned entry went for another") }
+        for number in 0..<3 { expect(try await store.data("k\(number)") != nil, "a pinned entry was removed") }
         try await store.put(Self.entry("y"), Self.body(50_000))
-        expect(try await store.data("y") != nil, "what fits beside pinned entries is not stored")
+        expect(try await store.data("y") != nil, "an entry that fits beside pinned ones is not stored")
     }
 
     func checkPins() async throws {
@@ -235,13 +235,13 @@ extension StoreCheck {
         try await store.put(Self.entry("pinned"))
         try await pin("pinned", in: store)
         let again = try await store.put(Self.entry("pinned"), Data("again".utf8))
-        expect(again.stored?.isPinned == true, "the commit of a pinned entry does not say that it is pinned")
+        expect(again.stored?.isPinned == true, "the commit of a pinned entry does not report that it is pinned")
         expect(
-            try await store.first("pinned")?.isPinned == true, "a pin does not outlive that its entry is stored anew")
+            try await store.first("pinned")?.isPinned == true, "storing a pinned entry again unpins it")
         for number in 0..<50 { try await store.put(Self.entry("k\(number)"), Self.body(10_000)) }
         expect(try await store.data("pinned") == Data("again".utf8), "a pinned entry was removed to make room")
         try await store.remove(.key(CacheKey(primary: "pinned")))
-        expect(try await store.entries(for: "pinned").isEmpty, "a pinned entry is not removed when that is asked for")
+        expect(try await store.entries(for: "pinned").isEmpty, "a removal by key leaves a pinned entry")
     }
 
     // MARK: Time
@@ -253,7 +253,7 @@ extension StoreCheck {
         let clock = ContinuousClock()
         for number in 0..<60 {
             times.append(
-                try await clock.measure { expect(try await store.data("k\(number % 20)") != nil, "an entry is gone") })
+                try await clock.measure { expect(try await store.data("k\(number % 20)") != nil, "an entry is lost") })
         }
         let median = times.sorted()[times.count / 2]
         expect(median <= lookUpBudget, "a look-up takes \(median), the budget is \(lookUpBudget)")

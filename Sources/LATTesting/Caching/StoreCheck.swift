@@ -3,10 +3,10 @@ import HTTPCore
 import ResponseCache
 import Synchronization
 
-/// One rule of ``CacheStoreConformance``, on stores made for it.
+/// A check of one rule of ``CacheStoreConformance``, on stores made for it.
 final class StoreCheck: Sendable {
     static let start = Date(timeIntervalSinceReferenceDate: 800_000_000)
-    /// A whole second at which an entry may end: what has ended, a store may drop.
+    /// When entries end: a day from now, in whole seconds, since a store may drop entries that have ended.
     static let laterEnd = Date(
         timeIntervalSinceReferenceDate: (Date().timeIntervalSinceReferenceDate + 86_400).rounded())
 
@@ -24,7 +24,7 @@ final class StoreCheck: Sendable {
         self.make = make
     }
 
-    /// What was found wrong: at most five, as one mistake is often seen many times.
+    /// The faults found, at most five, since one mistake often shows many times.
     var messages: [String] { found.withLock { Array($0.prefix(5)) } }
 
     func run() async throws {
@@ -59,7 +59,7 @@ final class StoreCheck: Sendable {
         }
     }
 
-    /// Notes when something that is needed for the rest is missing.
+    /// Reports a fault when a value that the rest needs is missing.
     func require<Value>(_ value: Value?, _ message: @autoclosure () -> String) throws -> Value {
         guard let value else { throw Missing(message()) }
         return value
@@ -102,13 +102,13 @@ extension CacheStore {
 
     func first(_ primary: String) async throws -> CacheEntry? { try await entries(for: primary).first }
 
-    /// The whole body of an entry; `nil` when it is gone.
+    /// Returns the whole body of an entry; `nil` when it is missing.
     func data(of entry: CacheEntry) async throws -> Data? {
         if let body = entry.attachedBody { return body }
         return try await body(of: entry)?.collect(upTo: .max)
     }
 
-    /// The body that is under a key.
+    /// Returns the body under a key.
     func data(_ primary: String) async throws -> Data? {
         guard let entry = try await first(primary) else { return nil }
         return try await data(of: entry)

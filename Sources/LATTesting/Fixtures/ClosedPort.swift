@@ -1,7 +1,7 @@
 import Glibc
 
-/// A loopback port on which every connection is refused for as long as this value lives: it is taken, so that
-/// nobody else can listen there, and not listened on.
+/// A loopback port on which every connection is refused while this value lives: it is bound, so that no one else can
+/// use it, but nothing listens on it.
 ///
 /// ```swift
 /// let closed = try ClosedPort()
@@ -14,9 +14,9 @@ public final class ClosedPort: Sendable {
 
     /// Takes a free port.
     ///
-    /// - Throws: ``MockServerError`` when the system has none.
+    /// - Throws: ``MockServerError`` when no port is free.
     public init() throws {
-        // Without SO_REUSEADDR, or another socket could share the address.
+        // Not SO_REUSEADDR, with which another socket could bind the same address.
         let descriptor = try Socket.bindLoopback(port: 0, backlog: nil, reusesAddress: false)
         do {
             port = try Socket.port(of: descriptor)

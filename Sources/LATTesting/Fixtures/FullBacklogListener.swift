@@ -1,7 +1,7 @@
 import Glibc
 
-/// A loopback port on which connecting hangs for as long as this value lives: somebody listens, nobody
-/// accepts, and the queue is full, so that the system drops what would open another connection.
+/// A loopback port on which connecting hangs while this value lives: it listens, nothing accepts, and its backlog is
+/// full, so that the system drops further connection attempts.
 ///
 /// ```swift
 /// let full = try FullBacklogListener()
@@ -12,9 +12,9 @@ public final class FullBacklogListener: Sendable {
     public let port: Int
     private let descriptors: [Int32]
 
-    /// Listens on a free port and fills its queue until a connection hangs, which takes about 0.2 s.
+    /// Listens on a free port and fills the backlog until a connection hangs, which takes about 0.2 s.
     ///
-    /// - Throws: ``MockServerError`` when the system has no port or descriptor left, or the queue cannot be filled.
+    /// - Throws: ``MockServerError`` when the system has no port or descriptor left, or the backlog cannot be filled.
     public init() throws {
         var descriptors = [try Socket.bindLoopback(port: 0, backlog: 0)]
         do {
@@ -23,7 +23,7 @@ public final class FullBacklogListener: Sendable {
                 guard descriptors.count <= 64 else {
                     throw MockServerError(
                         kind: .system(errno: ENOTSUP),
-                        description: "64 connections did not fill a queue of none; this system cannot be used for it")
+                        description: "64 connections did not fill a backlog of 0; this system cannot host the fixture")
                 }
                 let client = try Socket.connectLoopback(port: port)
                 descriptors.append(client)
@@ -37,7 +37,7 @@ public final class FullBacklogListener: Sendable {
     }
 
     deinit {
-        // Resets, so that no connection lingers in the system's tables.
+        // Reset, so that no connection lingers in the system's tables.
         for descriptor in descriptors.dropFirst() { Socket.reset(descriptor) }
         close(descriptors[0])
     }
@@ -45,7 +45,7 @@ public final class FullBacklogListener: Sendable {
     /// The URL of a path on this port.
     public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)" + path }
 
-    /// Whether the connection opens. On the loopback device it does so at once, or never.
+    /// Whether the connection is open. On the loopback device it opens at once, or never.
     private static func isConnected(_ descriptor: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&entry, 1, 150) > 0

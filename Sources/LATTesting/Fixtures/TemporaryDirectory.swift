@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// A new folder under the system's temporary one, removed with all that is in it when this value goes.
+/// A new folder in the system's temporary folder. It is removed with its contents when this value is released.
 ///
 /// ```swift
 /// let directory = try TemporaryDirectory()
@@ -12,7 +12,7 @@ public final class TemporaryDirectory: Sendable {
     /// The absolute path, without a slash at the end.
     public let path: String
 
-    /// Makes the folder, for its owner only.
+    /// Makes the folder, accessible to its owner only.
     ///
     /// - Throws: ``MockServerError`` when that fails.
     public init() throws {
@@ -25,10 +25,10 @@ public final class TemporaryDirectory: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// The path of something in the folder, which need not exist.
+    /// Returns the path of an item in the folder, which need not exist.
     public func path(of name: String) -> String { path + "/" + name }
 
-    /// Writes a file, and the folders it lies in.
+    /// Writes a file, and makes the folders above it.
     ///
     /// - Returns: Its path.
     /// - Throws: The system's error.
@@ -39,7 +39,7 @@ public final class TemporaryDirectory: Sendable {
         return file
     }
 
-    /// Writes a file of so many bytes of ``MockPattern``, with constant memory.
+    /// Writes a file of this many bytes of ``MockPattern``, with constant memory.
     ///
     /// - Returns: Its path.
     /// - Throws: ``MockServerError`` when the file cannot be written.
@@ -60,10 +60,10 @@ public final class TemporaryDirectory: Sendable {
         return file
     }
 
-    /// The bytes of a file, `nil` when there is none.
+    /// Returns the bytes of a file, `nil` when there is none.
     public func read(_ name: String) -> Data? { FileManager.default.contents(atPath: path(of: name)) }
 
-    /// The paths of all files and folders inside, relative and sorted: what a test left there.
+    /// The relative paths of all files and folders inside, sorted.
     public var contents: [String] {
         let found = try? FileManager.default.subpathsOfDirectory(atPath: path)
         return (found ?? []).sorted()

@@ -1,9 +1,8 @@
 import FoundationEssentials
 import Glibc
 
-/// The endless, repeatable bytes of ``MockReply/pattern(byteCount:contentType:)``:
-/// any byte can be told from its offset alone, so a body of any size is
-/// sent and checked without being held in memory.
+/// The endless, repeating bytes of ``MockReply/pattern(byteCount:contentType:)``. The offset alone determines each
+/// byte, so a body of any size is sent and checked without being held in memory.
 ///
 /// ```swift
 /// server.enqueue(.pattern(byteCount: 1 << 30))
@@ -14,17 +13,16 @@ import Glibc
 /// }
 /// ```
 ///
-/// The bytes repeat after ``period``, a prime, so that a piece sent twice,
-/// left out or put in the wrong place is found unless it is off by exactly
-/// a multiple of it.
+/// The period is a prime. A piece that is sent twice, left out or misplaced is found unless the error is an exact
+/// multiple of it.
 public enum MockPattern {
-    /// After how many bytes the content begins again: 262,139.
+    /// The number of bytes after which the content repeats: 262,139.
     public static let period: Int64 = 262_139
 
-    /// The byte at an offset from the start of the body. Negative offsets are read as zero.
+    /// Returns the byte at an offset from the start of the body. Negative offsets are read as zero.
     public static func byte(at offset: Int64) -> UInt8 { table[Int(max(0, offset) % period)] }
 
-    /// The bytes of a range of offsets, for short pieces.
+    /// Returns the bytes of a range of offsets, for short pieces.
     public static func bytes(in range: Range<Int64>) -> Data {
         var data = Data(capacity: range.count)
         var offset = range.lowerBound
@@ -40,9 +38,9 @@ public enum MockPattern {
     /// Compares received bytes with the pattern.
     ///
     /// - Parameters:
-    ///   - data: What was received.
-    ///   - offset: Where in the body its first byte belongs.
-    /// - Returns: The offset in the body of the first byte that is wrong, `nil` when all are right.
+    ///   - data: The received bytes.
+    ///   - offset: The offset in the body of the first of them.
+    /// - Returns: The offset in the body of the first wrong byte, `nil` when all are right.
     public static func firstMismatch(in data: some Collection<UInt8>, at offset: Int64) -> Int64? {
         let found = data.withContiguousStorageIfAvailable { firstMismatch(in: UnsafeRawBufferPointer($0), at: offset) }
         if let found { return found }
@@ -66,7 +64,7 @@ public enum MockPattern {
         return nil
     }
 
-    /// Lends the longest piece that lies in one run: at least 256 KiB unless `limit` is less.
+    /// Passes a body the longest contiguous piece: at least 256 KiB unless `limit` is less.
     static func withBytes<Result>(
         at offset: Int64, limit: Int64, _ body: (UnsafeRawBufferPointer) throws -> Result
     ) rethrows -> Result {
@@ -77,7 +75,7 @@ public enum MockPattern {
         }
     }
 
-    /// One period and 256 KiB of the next, so that a long run can start anywhere.
+    /// One period and 256 KiB of the next, so that a long piece can start anywhere.
     private static let table: [UInt8] = {
         let length = Int(period)
         return [UInt8](unsafeUninitializedCapacity: length + 262_144) { bytes, count in

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What a ``MockServer`` answers: a status, headers and a body, and how well or badly they are delivered.
+/// A reply of a ``MockServer``: status, headers and body, and the faults of their delivery.
 ///
 /// ```swift
 /// server.enqueue(.text("hello"))
@@ -11,43 +11,42 @@ import HTTPCore
 /// server.enqueue(.text("never whole").resetting(afterBytes: 20))
 /// ```
 ///
-/// `Content-Length` or `Transfer-Encoding`, and `Connection` where it matters,
-/// are added to ``headers`` as RFC 9112 wants them. A field of that name in
-/// `headers` takes their place, and one set to `nil` keeps it out. Replies
-/// to HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3).
+/// `Content-Length` or `Transfer-Encoding`, and `Connection` where it matters, are added to ``headers`` as RFC 9112
+/// requires. A field of that name in `headers` replaces the added one, and one set to `nil` leaves it out. Replies to
+/// HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3).
 public struct MockReply: Sendable {
-    /// What follows the head.
+    /// The body of a reply.
     public enum Body: Sendable {
         /// Nothing.
         case none
-        /// Bytes, their number announced by `Content-Length`.
+        /// Bytes, with their number in `Content-Length`.
         case bytes(Data)
-        /// Chunks of `Transfer-Encoding: chunked` (RFC 9112 §7.1), each as given; empty ones are left out.
+        /// The chunks of `Transfer-Encoding: chunked` (RFC 9112 §7.1), each as given. Empty ones are left out.
         case chunks([Data])
-        /// So many bytes of ``MockPattern``, made while they are sent. Costs no memory.
+        /// This many bytes of ``MockPattern``, made while they are sent, so that they take no memory.
         case pattern(byteCount: Int64)
     }
 
-    /// A place in a reply, for ``delayed(by:at:)`` and ``stalling(_:)``.
+    /// A point in a reply, for ``delayed(by:at:)`` and ``stalling(_:)``.
     public enum Point: Hashable, Sendable {
-        /// Before any byte, interim replies too.
+        /// Before the first byte, that of an interim response too.
         case start
-        /// After the interim replies, before the first byte of the head. The same as `start` when there are none.
+        /// After the interim responses, before the first byte of the head. The same as `start` when there are none.
         case beforeHead
         /// After the empty line that ends the head.
         case afterHead
-        /// After so many bytes of the body, chunk framing not counted. At the end of
-        /// the body when it has fewer; then the last, empty chunk is still to come.
+        /// After this many bytes of the body, without chunk framing. At the end of the body when it has fewer, before
+        /// the last, empty chunk.
         case afterBodyBytes(Int64)
     }
 
     /// The status code. Default 200.
     public var status: Int
-    /// The reason phrase. `nil`, the default, takes that of RFC 9110 §15.
+    /// The reason phrase. Default `nil`: that of RFC 9110 §15.
     public var reason: String?
-    /// The fields of the head, in this order. Not checked: what is here is sent.
+    /// The fields of the head, in this order. They are sent unchecked.
     public var headers: HTTPHeaders
-    /// What follows the head. Default ``Body/none``, which announces a length of 0.
+    /// The body. Default ``Body/none``, which announces a length of 0.
     public var body: Body
 
     enum Framing: Sendable {
@@ -67,7 +66,7 @@ public struct MockReply: Sendable {
         let headers: HTTPHeaders
     }
 
-    /// A wait inside the reply; no duration means for ever.
+    /// A wait inside the reply. No duration means for ever.
     struct Pause: Sendable {
         let point: Point
         let duration: Duration?
@@ -99,91 +98,90 @@ public struct MockReply: Sendable {
 }
 
 extension MockReply {
-    /// Text as `text/plain; charset=utf-8`.
+    /// Makes a reply with text as `text/plain; charset=utf-8`.
     public static func text(_ text: String, status: Int = 200) -> MockReply {
         data(Data(text.utf8), contentType: "text/plain; charset=utf-8", status: status)
     }
 
-    /// A JSON document, written out, as `application/json`. Sent as given, also when it is not JSON.
+    /// Makes a reply with a JSON document as `application/json`. The text is sent unchecked.
     public static func json(_ document: String, status: Int = 200) -> MockReply {
         data(Data(document.utf8), contentType: "application/json", status: status)
     }
 
-    /// A value as JSON (`application/json`, keys sorted).
+    /// Makes a reply with a value encoded as JSON (`application/json`, keys sorted).
     ///
-    /// - Throws: `EncodingError` when the value cannot be written as JSON.
+    /// - Throws: `EncodingError` when the value cannot be encoded as JSON.
     public static func json(encoding value: some Encodable, status: Int = 200) throws -> MockReply {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys]
         return data(try encoder.encode(value), contentType: "application/json", status: status)
     }
 
-    /// Bytes of a given type.
+    /// Makes a reply with bytes of a media type.
     public static func data(
         _ data: Data, contentType: String = "application/octet-stream", status: Int = 200
     ) -> MockReply {
         MockReply(status: status, headers: ["Content-Type": contentType], body: .bytes(data))
     }
 
-    /// A status without a body.
+    /// Makes a reply with a status and no body.
     public static func status(_ status: Int, reason: String? = nil) -> MockReply {
         MockReply(status: status, reason: reason)
     }
 
-    /// A redirection (RFC 9110 §15.4): a status, by default 302, and `Location` as given.
+    /// Makes a redirect (RFC 9110 §15.4): a status, by default 302, and `Location` as given.
     public static func redirect(to location: String, status: Int = 302) -> MockReply {
         MockReply(status: status, headers: ["Location": location])
     }
 
-    /// A body in the chunks given (RFC 9112 §7.1). To a client of HTTP/1.0, which has
-    /// no chunks, the bytes are sent up to the closing of the connection.
+    /// Makes a reply with a body in the given chunks (RFC 9112 §7.1). HTTP/1.0 has no chunks: its clients get the bytes
+    /// up to the end of the connection.
     public static func chunked(_ chunks: [Data], contentType: String = "application/octet-stream") -> MockReply {
         MockReply(headers: ["Content-Type": contentType], body: .chunks(chunks))
     }
 
-    /// So many bytes of ``MockPattern``, made while they are sent: a reply of 1 GiB costs no memory.
+    /// Makes a reply with this many bytes of ``MockPattern``. They are made while they are sent: 1 GiB takes no memory.
     public static func pattern(
         byteCount: Int64, contentType: String = "application/octet-stream"
     ) -> MockReply {
         MockReply(headers: ["Content-Type": contentType], body: .pattern(byteCount: max(0, byteCount)))
     }
 
-    /// Bytes that are sent as they are instead of a reply; then the connection is closed.
+    /// Makes a reply of raw bytes, which are sent unchanged; then the connection is closed.
     ///
     /// ```swift
     /// server.enqueue(.raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"))
     /// ```
     ///
-    /// For ``Point/afterBodyBytes(_:)`` all of it is the body.
+    /// For ``Point/afterBodyBytes(_:)``, all of the bytes are the body.
     public static func raw(_ bytes: some Sequence<UInt8>) -> MockReply {
         var reply = MockReply(body: .bytes(Data(bytes)))
         reply.rawHead = []
         return reply
     }
 
-    /// The UTF-8 bytes of a text instead of a reply; then the connection is closed. See ``raw(_:)-(Sequence<UInt8>)``.
+    /// Makes a reply of the UTF-8 bytes of a text, which are sent unchanged; then the connection is closed.
     public static func raw(_ text: String) -> MockReply { raw(text.utf8) }
 
-    /// No reply: the request is read to its end and the connection closed without a byte.
+    /// No reply: the server reads the request to its end and closes the connection without sending a byte.
     public static var noReply: MockReply { raw("") }
 }
 
 extension MockReply {
-    /// The reply with one more field.
+    /// Adds one field.
     public func header(_ name: String, _ value: String) -> MockReply {
         changed { $0.headers.append(name, value) }
     }
 
-    /// The reply with its body in chunks of a size (RFC 9112 §7.1), whatever the kind of body.
-    /// A body that is already ``Body/chunks(_:)`` keeps its own.
+    /// Sends the body in chunks of a size (RFC 9112 §7.1), whatever its kind. ``Body/chunks(_:)`` keeps its own chunks.
     public func inChunks(of byteCount: Int = 65_536) -> MockReply {
         changed { $0.framing = .chunked(size: max(1, byteCount)) }
     }
 
-    /// The reply with neither length nor chunks: its body ends where the connection does (RFC 9112 §6.3, rule 8).
+    /// Leaves out length and chunks: the body ends with the connection (RFC 9112 §6.3, rule 8).
     public func endingWithConnection() -> MockReply { changed { $0.framing = .untilClose } }
 
-    /// The reply with trailer fields after the last chunk (RFC 9112 §7.1.2). Makes the body chunked.
+    /// Adds trailer fields after the last chunk (RFC 9112 §7.1.2). Makes the body chunked.
     public func withTrailers(_ trailers: HTTPHeaders) -> MockReply {
         changed {
             $0.trailers = trailers
@@ -191,18 +189,18 @@ extension MockReply {
         }
     }
 
-    /// The reply after an interim one (RFC 9110 §15.2): 100, 102 or 103. May be used several times.
+    /// Sends an interim response (RFC 9110 §15.2) before the reply: 100, 102 or 103. May be used several times.
     ///
-    /// The `100 Continue` that a client asked for with `Expect` is sent by the server itself,
-    /// see ``MockServer/expectPolicy``; this is for those it did not ask for.
+    /// This is for interim responses that the client did not ask for. The server itself sends the `100 Continue` that
+    /// `Expect` asks for; see ``MockServer/expectPolicy``.
     public func withInterim(_ status: Int, headers: HTTPHeaders = [:]) -> MockReply {
         changed { $0.interims.append(Interim(status: status, headers: headers)) }
     }
 
-    /// The reply, sent as soon as the head of the request is there; the body is read afterwards.
+    /// Sends the reply as soon as the head of the request has arrived. The body is read afterwards.
     ///
-    /// Only for queued replies: a route is asked when the whole request has been read. With
-    /// ``closingConnection()`` the rest of the body is not waited for.
+    /// This works for queued replies only: a route is called when the whole request has been read. With
+    /// ``closingConnection()`` the server does not wait for the rest of the body.
     public func beforeRequestBody() -> MockReply { changed { $0.answersBeforeBody = true } }
 
     func changed(_ change: (inout MockReply) -> Void) -> MockReply {

@@ -1,13 +1,13 @@
 import Platform
 
-/// A moment on the monotonic clock, or a span of it.
+/// A time on the monotonic clock, or a duration.
 typealias Nanoseconds = Int64
 
 extension Nanoseconds {
-    /// The present moment.
+    /// The present time.
     static func monotonicNow() -> Nanoseconds { MonotonicTime.now.nanoseconds }
 
-    /// This moment and a duration; far in the future instead of an overflow.
+    /// This time plus a duration; far in the future instead of an overflow.
     func adding(_ duration: Duration) -> Nanoseconds {
         let (seconds, attoseconds) = duration.components
         guard seconds < 1_000_000_000 else { return .max }

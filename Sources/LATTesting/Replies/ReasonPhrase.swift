@@ -1,6 +1,6 @@
-/// The reason phrases of RFC 9110 §15 and the registry that belongs to it.
+/// The reason phrases of RFC 9110 §15 and the IANA registry of status codes.
 enum ReasonPhrase {
-    /// The phrase for a status, `Unknown` when there is none.
+    /// The phrase of a status, `Unknown` for one without a phrase.
     static func of(_ status: Int) -> String { phrases[status] ?? "Unknown" }
 
     private static let phrases: [Int: String] = [

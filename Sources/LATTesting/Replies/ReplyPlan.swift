@@ -1,13 +1,12 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What must be sent for one reply, as a list of steps: a pure function of the
-/// reply and the request it answers. ``ReplyWriter`` walks it.
+/// The steps that send one reply: a pure function of the reply and its request. ``ReplyWriter`` performs them.
 struct ReplyPlan {
-    /// What of the request decides how a reply is written.
+    /// The facts of the request that decide how a reply is written.
     struct Context: Equatable {
         var isHead = false
-        /// 0 or 1: HTTP/1.0 or HTTP/1.1.
+        /// 0 for HTTP/1.0, 1 for HTTP/1.1.
         var minorVersion = 1
         var keepsConnection = true
     }
@@ -90,7 +89,7 @@ struct ReplyPlan {
         steps.insert(step, at: index(of: pause.point))
     }
 
-    /// Where a point is, after a split of the step it lies in. Pauses of one point keep their order.
+    /// The index of a point. Splits the step that contains it. Pauses at one point keep their order.
     private mutating func index(of point: MockReply.Point) -> Int {
         func isPause(_ index: Int) -> Bool {
             guard steps.indices.contains(index) else { return false }
@@ -142,7 +141,7 @@ struct ReplyPlan {
         }
     }
 
-    /// Head and body of a small reply go out in one system call.
+    /// Joins head and body of a small reply, so that they go out in one system call.
     private mutating func joinSmallSteps() {
         guard steps.count > 1 else { return }
         var joined: [Step] = []
@@ -150,7 +149,7 @@ struct ReplyPlan {
             if case .send(let next, let role) = step, next.count <= 32_768,
                 case .send(.bytes(var bytes), _)? = joined.last, bytes.count <= 32_768
             {
-                // Taken out first, so that the bytes are appended in place.
+                // Removed first, so that the bytes are appended without a copy.
                 joined.removeLast()
                 switch next {
                 case .bytes(let more): bytes.append(contentsOf: more)
@@ -172,13 +171,13 @@ extension ReplyPlan.Step {
     }
 }
 
-/// How the end of a reply's body is told, and what becomes of the connection (RFC 9112 §6.3, §9.3).
+/// How the end of the body is marked, and whether the connection stays open (RFC 9112 §6.3, §9.3).
 private struct Framing {
     enum Kind: Equatable {
         case length(Int64)
         case chunked(size: Int)
         case untilClose
-        /// The caller's own headers say it.
+        /// The headers of the caller decide.
         case given
     }
 
@@ -262,7 +261,7 @@ private struct Framing {
 }
 
 extension MockReply {
-    /// The size of a chunk when the body is to be chunked.
+    /// The size of a chunk when the body is sent in chunks.
     fileprivate var chunkSize: Int? {
         if case .chunked(let size) = framing { return size }
         if case .chunks = body, case .automatic = framing { return .max }
@@ -285,7 +284,7 @@ extension MockReply.Body {
         }
     }
 
-    /// The content in pieces that are never empty. Chunks are kept as they are.
+    /// The content in pieces that are never empty. Chunks stay as they are.
     fileprivate func pieces(ofAtMost size: Int64) -> [ReplyPlan.Content] {
         let whole: ReplyPlan.Content
         switch self {

@@ -1,26 +1,26 @@
-/// Walks a ``ReplyPlan``: says what to do next, and is told what was sent and what time it is. No I/O.
+/// Performs a ``ReplyPlan`` without I/O: it returns what to do next, and the caller reports what was sent and the time.
 struct ReplyWriter {
     enum Action: Equatable {
-        /// Send from the start of this; call ``ReplyWriter/didSend(_:at:)`` with what was taken.
+        /// Send from the start of these bytes; report how many were taken to ``ReplyWriter/didSend(_:at:)``.
         case send(ReplyPlan.Content)
-        /// Ask again at this time.
+        /// Call again at this time.
         case wait(until: Nanoseconds)
         /// Send nothing more and leave the connection open.
         case stall
-        /// All is sent.
+        /// The reply is complete.
         case finish(ReplyPlan.Ending)
     }
 
     private let plan: ReplyPlan
     private var index = 0
-    /// How much of the current step is sent.
+    /// How much of the current step has been sent.
     private var offset: Int64 = 0
     private var waitEnd: Nanoseconds?
     private var nextBodyByte = Nanoseconds.min
 
     init(_ plan: ReplyPlan) { self.plan = plan }
 
-    /// The most that is offered at once.
+    /// The most bytes that one step offers.
     static let largestPiece: Int64 = 262_144
 
     mutating func next(at now: Nanoseconds) -> Action {

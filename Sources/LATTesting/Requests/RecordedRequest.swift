@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// A request as a ``MockServer`` received it: nothing is decoded, joined or put in order unless a property says so.
+/// A request as a ``MockServer`` received it. Nothing is decoded, joined or sorted unless a property says so.
 ///
 /// ```swift
 /// let request = try #require(server.requests.first)
@@ -17,7 +17,7 @@ public struct RecordedRequest: Sendable {
     public struct Item: Hashable, Sendable {
         /// The name.
         public var name: String
-        /// The value, `nil` when there was no `=`.
+        /// The value; `nil` without a `=`.
         public var value: String?
 
         /// Makes an item.
@@ -27,31 +27,31 @@ public struct RecordedRequest: Sendable {
         }
     }
 
-    /// The method, byte for byte: `GET`, and `get` when that was sent.
+    /// The method, byte for byte: `GET`, or `get` when that was sent.
     public let method: String
     /// The request target as sent: `/a%20b?c=d`, `http://host/path` to a proxy, `host:443` for CONNECT, `*`.
     public let target: String
     /// `HTTP/1.1` or `HTTP/1.0`.
     public let version: String
-    /// The header in the order of the wire.
+    /// The header fields in the order received.
     public let headers: HTTPHeaders
     /// The fields after the last chunk of a chunked body (RFC 9112 §7.1.2).
     public internal(set) var trailers: HTTPHeaders = [:]
     /// The body without chunk framing, up to ``MockServer/bodyLimit``.
     public internal(set) var body = Data()
-    /// How many bytes the body had, also those that were not kept.
+    /// How many bytes the body had, including those that were not recorded.
     public internal(set) var bodyByteCount: Int64 = 0
-    /// Whether the whole body was read. False for requests that were answered by
-    /// ``MockReply/beforeRequestBody()`` or refused, and for ``MockServer/abandonedRequests``.
+    /// Whether the whole body was read. `false` for requests that were refused or answered with
+    /// ``MockReply/beforeRequestBody()``, and for ``MockServer/abandonedRequests``.
     public internal(set) var isComplete = false
-    /// The number of the connection, from 1 in the order they were accepted.
+    /// The number of the connection, counted from 1 in the order of acceptance.
     public let connection: Int
-    /// Which request of its connection this is, from 0. More than 0 means the connection was reused.
+    /// The number of this request on its connection, from 0. More than 0 means that the connection was reused.
     public let indexOnConnection: Int
-    /// What stood for the names of the route that was taken, percent-decoded: `["id": "7"]` for `/users/{id}`.
-    /// The rest that a `*` took is under `"*"`.
+    /// The values of the names in the matched route, percent-decoded: `["id": "7"]` for `/users/{id}`. The rest matched
+    /// by a `*` is under `"*"`.
     public internal(set) var pathParameters: [String: String] = [:]
-    /// When its header had been read.
+    /// When the head had been read.
     public let receivedAt: ContinuousClock.Instant
 
     init(head: RequestHead, connection: Int, indexOnConnection: Int) {
@@ -64,27 +64,27 @@ public struct RecordedRequest: Sendable {
         receivedAt = .now
     }
 
-    /// The path, still encoded, without the query. For a target with scheme and host, what follows them.
+    /// The path, still encoded, without the query, also for a target with scheme and host.
     public var path: String { String(RequestTarget(target).path) }
 
-    /// What follows the `?`, still encoded; `nil` without one.
+    /// The query after the `?`, still encoded; `nil` without one.
     public var query: String? { RequestTarget(target).query.map(String.init) }
 
-    /// The query in order, decoded as forms are (`+` is a space). Pairs that are empty are left out.
+    /// The items of the query in order, decoded as in forms (`+` is a space). Empty pairs are left out.
     public var queryItems: [Item] { RequestTarget.items(of: query ?? "") }
 
-    /// The body as a form (`application/x-www-form-urlencoded`), decoded, in order.
+    /// The items of a form body (`application/x-www-form-urlencoded`) in order, decoded.
     public var formItems: [Item] { RequestTarget.items(of: text) }
 
-    /// The body read as UTF-8, wrong bytes replaced.
+    /// The body read as UTF-8, with invalid bytes replaced.
     public var text: String { String(decoding: body, as: UTF8.self) }
 
-    /// The first query value of a name, decoded; `nil` when there is none.
+    /// Returns the first query value of a name, decoded; `nil` when there is none.
     public func query(_ name: String) -> String? { queryItems.first { $0.name == name }?.value }
 }
 
 extension RecordedRequest: CustomStringConvertible {
-    /// `POST /users (12 bytes, connection 1)`.
+    /// A line such as `POST /users (12 bytes, connection 1)`.
     public var description: String {
         let unfinished = isComplete ? "" : ", not complete"
         return "\(method) \(target) (\(bodyByteCount) bytes, connection \(connection)\(unfinished))"

@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// The request line and header of one request, as ``RequestParser`` read them.
+/// The request line and header of one request, as ``RequestParser`` reads them.
 struct RequestHead: Equatable, Sendable {
     enum Framing: Equatable, Sendable {
         case none
@@ -10,18 +10,18 @@ struct RequestHead: Equatable, Sendable {
 
     var method: String
     var target: String
-    /// 0 or 1: HTTP/1.0 or HTTP/1.1.
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
     var minorVersion: Int
     var headers: HTTPHeaders
     var framing: Framing
-    /// Whether the connection may be used again (RFC 9112 §9.3).
+    /// Whether the connection may be reused (RFC 9112 §9.3).
     var keepsConnection: Bool
     /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1).
     var expectsContinue: Bool
 }
 
 extension RequestHead {
-    /// Reads a complete head, its empty last line included.
+    /// Parses a complete head, with its empty last line.
     init(parsing head: [UInt8]) throws(RequestParser.Failure) {
         guard let lineEnd = head.firstIndex(of: 0x0A) else { throw .badRequest("no request line") }
         let line = head[..<lineEnd].droppingCarriageReturn()
@@ -31,7 +31,7 @@ extension RequestHead {
         }
         let version = words[2]
         guard version.count == 8, version.starts(with: "HTTP/".utf8) else {
-            throw .badRequest("the request line ends in no HTTP version")
+            throw .badRequest("the request line does not end in an HTTP version")
         }
         guard version.starts(with: "HTTP/1.".utf8), let last = version.last, (0x30...0x39).contains(last) else {
             throw RequestParser.Failure(status: 505, reason: "only HTTP/1.0 and HTTP/1.1 are served here")
@@ -45,7 +45,7 @@ extension RequestHead {
         try facts.read(fields)
         headers = HTTPHeaders(wireHead: Array(fields))
         if minorVersion == 1, facts.hostCount != 1 {
-            throw .badRequest("HTTP/1.1 wants exactly one Host field, here are \(facts.hostCount)")
+            throw .badRequest("HTTP/1.1 requires exactly one Host field, found \(facts.hostCount)")
         }
         framing = try facts.framing(minorVersion: minorVersion)
         keepsConnection = minorVersion == 1 ? !facts.saysClose : facts.saysKeepAlive && !facts.saysClose
@@ -53,7 +53,7 @@ extension RequestHead {
     }
 }
 
-/// What the field lines say about framing and connection, from one walk over them.
+/// The facts about framing and connection, from one pass over the field lines.
 private struct FieldFacts {
     var hostCount = 0
     var saysClose = false
@@ -73,14 +73,14 @@ private struct FieldFacts {
             }
             let value = line[(colon + 1)...]
             if value.contains(where: { $0 == 0 || $0 == 0x0D }) {
-                throw .badRequest("a header value holds a NUL or a bare CR")
+                throw .badRequest("a header value contains a NUL or a bare CR")
             }
             try read(name: line[..<colon], value: value)
         }
     }
 
     private mutating func read(name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) throws(RequestParser.Failure) {
-        // The length tells most fields apart without a comparison.
+        // Most fields differ in length, which saves the comparison.
         switch name.count {
         case 4 where name.isLowercased("host"):
             hostCount += 1
@@ -94,7 +94,7 @@ private struct FieldFacts {
             let text = value.trimmedText
             guard let length = Int64(text), length >= 0, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
                 contentLength == nil || contentLength == length
-            else { throw .badRequest("Content-Length is no number, or there are two that differ") }
+            else { throw .badRequest("Content-Length is not a number, or two of them differ") }
             contentLength = length
         case 17 where name.isLowercased("transfer-encoding"):
             let text = value.trimmedText.lowercased()
@@ -104,7 +104,7 @@ private struct FieldFacts {
         }
     }
 
-    /// RFC 9112 §6.3.
+    /// The framing of the body (RFC 9112 §6.3).
     func framing(minorVersion: Int) throws(RequestParser.Failure) -> RequestHead.Framing {
         guard let transferCodings else {
             guard let contentLength, contentLength > 0 else { return .none }
@@ -113,7 +113,7 @@ private struct FieldFacts {
         if minorVersion == 0 { throw .badRequest("Transfer-Encoding in a request of HTTP/1.0") }
         if contentLength != nil { throw .badRequest("both Transfer-Encoding and Content-Length") }
         if transferCodings != "chunked" {
-            throw RequestParser.Failure(status: 501, reason: "the only transfer coding known here is chunked")
+            throw RequestParser.Failure(status: 501, reason: "the only supported transfer coding is chunked")
         }
         return .chunked
     }
@@ -122,7 +122,7 @@ private struct FieldFacts {
 extension ArraySlice<UInt8> {
     func droppingCarriageReturn() -> ArraySlice<UInt8> { last == 0x0D ? dropLast() : self }
 
-    /// Whether these bytes, in lower case, are a name that is given in lower case.
+    /// Whether these bytes, in lower case, equal a name given in lower case.
     func isLowercased(_ name: StaticString) -> Bool {
         guard count == name.utf8CodeUnitCount else { return false }
         return name.withUTF8Buffer { expected in
@@ -133,7 +133,7 @@ extension ArraySlice<UInt8> {
         }
     }
 
-    /// The text without blanks at both ends.
+    /// The text without white space at both ends.
     var trimmedText: String {
         var bytes = self
         while let first = bytes.first, first == 0x20 || first == 0x09 { bytes.removeFirst() }

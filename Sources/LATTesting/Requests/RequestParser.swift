@@ -1,9 +1,9 @@
 import HTTPCore
 
-/// Reads requests of HTTP/1.1 from bytes as they come (RFC 9112): bytes in, events out, no I/O.
+/// An incremental parser of HTTP/1.1 requests (RFC 9112): bytes in, events out, no I/O.
 ///
-/// What is left of the input after an ``Event/end(trailers:)`` belongs to the next request of the
-/// connection (pipelining); the caller keeps it until it wants that one.
+/// Input that is left after an ``Event/end(trailers:)`` belongs to the next request of the connection (pipelining). The
+/// caller keeps it until then.
 struct RequestParser {
     enum Event: Equatable {
         case head(RequestHead)
@@ -12,7 +12,7 @@ struct RequestParser {
         case end(trailers: HTTPHeaders)
     }
 
-    /// Bytes that are no request. The parser must not be used after it.
+    /// Bytes that are not a valid request. The parser must not be used after it.
     struct Failure: Error, Equatable {
         /// The status to answer with.
         let status: Int
@@ -32,11 +32,11 @@ struct RequestParser {
     }
 
     private var state = State.head
-    /// The head, the chunk line or the trailers as far as they came.
+    /// The bytes of the head, chunk line or trailers received so far.
     private var buffer: [UInt8] = []
     private var lineStart = 0
 
-    /// Whether some bytes of a request came and its end did not.
+    /// Whether a request has begun and not ended.
     var isInsideRequest: Bool {
         if case .head = state { !buffer.isEmpty } else { true }
     }
@@ -44,7 +44,7 @@ struct RequestParser {
     static let headLimit = 8 << 20
     static let chunkLineLimit = 4_096
 
-    /// Takes from the front of the input what makes the next event; `nil` when it is used up before that.
+    /// Takes the bytes of the next event from the front of the input; `nil` when it needs more input.
     mutating func next(_ input: inout ArraySlice<UInt8>) throws(Failure) -> Event? {
         while true {
             switch state {
@@ -101,7 +101,7 @@ struct RequestParser {
         return taken
     }
 
-    /// Gathers lines up to an empty one. Empty lines before a request line are passed over (RFC 9112 §2.2).
+    /// Collects lines up to an empty one. Empty lines before a request line are skipped (RFC 9112 §2.2).
     private mutating func takeSection(_ input: inout ArraySlice<UInt8>) throws(Failure) -> Bool {
         while appendLine(of: &input) {
             let length = buffer.count - lineStart
@@ -132,7 +132,7 @@ struct RequestParser {
         return takeBuffer().dropLast().droppingCarriageReturn()
     }
 
-    /// Moves bytes to the buffer up to the end of a line. False when there was none.
+    /// Moves bytes to the buffer up to the end of a line. Returns `false` when there was none.
     private mutating func appendLine(of input: inout ArraySlice<UInt8>) -> Bool {
         guard let newline = input.firstIndex(of: 0x0A) else {
             buffer.append(contentsOf: input)
@@ -150,7 +150,7 @@ struct RequestParser {
             (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
         }
         guard isHexadecimal, let size = Int64(String(decoding: digits, as: UTF8.self), radix: 16) else {
-            throw .badRequest("a chunk size is no hexadecimal number")
+            throw .badRequest("a chunk size is not a hexadecimal number")
         }
         return size
     }

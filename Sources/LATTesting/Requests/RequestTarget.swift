@@ -22,7 +22,7 @@ struct RequestTarget {
         }
     }
 
-    /// The pairs of a query or form.
+    /// Returns the pairs of a query or form.
     static func items(of text: String) -> [RecordedRequest.Item] {
         text.split(separator: "&").map { pair in
             guard let equals = pair.firstIndex(of: "=") else {

@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// A method and a path with names in it: `GET`, `/users/{id}/files/*`.
+/// A method and a path with placeholders: `GET`, `/users/{id}/files/*`.
 struct RoutePattern: Sendable {
     private enum Segment: Sendable, Equatable {
         case literal(String)
@@ -11,12 +11,12 @@ struct RoutePattern: Sendable {
 
     private let method: String?
     private let segments: [Segment]
-    /// The path when it can be compared as a whole, which most can.
+    /// The path when it has no placeholders and can be compared as a whole.
     private let literalPath: String?
 
     /// - Parameters:
-    ///   - method: `*` for any. Compared byte for byte.
-    ///   - path: Segments are literal (compared decoded), `{name}`, or, at the end, `*`.
+    ///   - method: `*` matches any. Compared byte for byte.
+    ///   - path: Its segments are literal (compared decoded), `{name}`, or, at the end, `*`.
     init(method: String, path: String) {
         self.method = method == "*" ? nil : method
         let parts = RoutePattern.parts(of: path[...])
@@ -31,7 +31,7 @@ struct RoutePattern: Sendable {
         literalPath = isLiteral ? path : nil
     }
 
-    /// What the names stand for, decoded, or `nil` when the request is not of this route.
+    /// The decoded values of the placeholders, or `nil` when the request does not match.
     func match(method: String, path: Substring) -> [String: String]? {
         if let own = self.method, own != method { return nil }
         if let literalPath, literalPath == path { return [:] }

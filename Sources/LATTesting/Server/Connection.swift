@@ -2,30 +2,30 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// One accepted connection. Belongs to the thread of the ``ServerLoop``.
+/// One accepted connection, used only on the thread of the ``ServerLoop``.
 final class Connection {
     enum Phase {
-        /// A request is read, or the next one is waited for.
+        /// Reads a request, or waits for the next one.
         case reading
         case replying(Wait)
-        /// Our side is closed; what still comes is thrown away, so that the system
-        /// sends no reset that would overtake the reply.
+        /// The server's side is closed. What still arrives is discarded, so that the system sends no reset that would
+        /// overtake the reply.
         case lingering
-        /// All is sent; the reset waits until it has been received.
+        /// The reply is sent; the reset waits until the client has received it.
         case resetting
         case closed
     }
 
-    /// Why a reply is not going on right now.
+    /// What a reply waits for.
     enum Wait {
         case none
-        /// The socket takes no more.
+        /// Room in the socket's send buffer.
         case room
         case time
         case stall
     }
 
-    /// A request of which the head was read.
+    /// A request whose head was read, and its reply.
     struct Exchange {
         let head: RequestHead
         var record: RecordedRequest
@@ -44,20 +44,20 @@ final class Connection {
     let descriptor: Int32
     var phase = Phase.reading
     var parser = RequestParser()
-    /// Bytes that came and are not parsed.
+    /// Bytes that were received and are not parsed yet.
     var pending: ArraySlice<UInt8> = []
     var exchange: Exchange?
     var writer: ReplyWriter?
     var requestCount = 0
-    /// When to look at the connection again without an event.
+    /// When the connection is handled again without an event.
     var deadline: Nanoseconds?
-    /// Before this, no more of a body is read (``MockServer/bodyReadRate``).
+    /// No body bytes are read before this time (``MockServer/bodyReadRate``).
     var nextRead = Nanoseconds.min
-    /// Whether the reading stands still until then.
+    /// Whether reading is paused until then.
     var readIsPaused = false
-    /// When a reset no longer waits for its bytes to be received.
+    /// When a reset stops waiting for its bytes to be received.
     var resetDeadline = Nanoseconds.max
-    /// The events that are waited for.
+    /// The registered events.
     var interest = EventQueue.Events.readable
 
     init(id: Int, descriptor: Int32) {
@@ -70,14 +70,14 @@ final class Connection {
         switch phase {
         case .reading: readIsPaused ? [] : .readable
         case .replying(.room): .writable
-        // A client that goes away while nothing is sent is noticed at once.
+        // While nothing is sent, a client that closes is noticed at once.
         case .replying(.time), .replying(.stall): .peerClosed
         case .replying(.none), .lingering: .readable
         case .resetting, .closed: []
         }
     }
 
-    /// Sends from the front of a piece; how much was taken, or nil when the connection is broken.
+    /// Sends from the front of a piece. Returns how much was taken, or `nil` when the connection is broken.
     func send(_ content: ReplyPlan.Content) -> Int? {
         switch content {
         case .bytes(let bytes): bytes.withUnsafeBytes { send($0) }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 
 extension MockServer {
-    /// Adds a route that answers every method with a JSON description of the request, in the words of httpbin's
+    /// Adds a route that answers every method with a JSON description of the request, in the form of httpbin's
     /// `/anything`.
     ///
     /// ```json
@@ -10,11 +10,11 @@ extension MockServer {
     ///  "json": null, "method": "GET", "url": "http://127.0.0.1:34567/anything?q=swift"}
     /// ```
     ///
-    /// Repeated arguments and headers become arrays. `data` is the body as text, or a `data:` URL in
-    /// base64 when it is not UTF-8; `form` has the pairs of a urlencoded body, and `data` is then empty; `json` is
-    /// the body when that is JSON.
+    /// Repeated arguments and headers become arrays. `data` is the body as text, or a `data:` URL in base64 when it is
+    /// not UTF-8. `form` has the pairs of a URL-encoded body, and `data` is then empty. `json` is the body when it is
+    /// JSON.
     ///
-    /// - Parameter path: The path; all below it is answered too. Default `/anything`.
+    /// - Parameter path: The path; everything below it is answered too. Default `/anything`.
     public func echo(path: String = "/anything") {
         let base = path.hasSuffix("/") ? String(path.dropLast()) : path
         for pattern in [path, base + "/*"] {
@@ -23,7 +23,7 @@ extension MockServer {
     }
 }
 
-/// The document of ``MockServer/echo(path:)``.
+/// The document that ``MockServer/echo(path:)`` answers with.
 enum EchoReply {
     static func document(describing request: RecordedRequest) -> String {
         let mediaType = (request.headers["Content-Type"] ?? "").split(separator: ";").first ?? ""
@@ -68,7 +68,7 @@ enum EchoReply {
 
     private static func text(_ text: String) -> String { JSONValue.string(text).description }
 
-    /// The bytes as text when they are a JSON document.
+    /// The bytes as text when they are a JSON document, else `nil`.
     private static func document(in data: Data) -> String? {
         (try? JSONValue(parsing: data)) == nil ? nil : String(validating: data, as: UTF8.self)
     }

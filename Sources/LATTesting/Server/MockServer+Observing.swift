@@ -1,17 +1,17 @@
 import HTTPCore
 
-/// What has happened so far. Each of these is a snapshot.
+/// The history of the server. Each property is a snapshot.
 extension MockServer {
-    /// The requests in the order in which they had been read and were about to be answered.
+    /// The requests in the order in which the server finished reading them, recorded just before each is answered.
     public var requests: [RecordedRequest] { shared.read { $0.requests } }
 
-    /// How many requests came to be answered, also those that were not recorded.
+    /// How many requests were answered, including those that were not recorded.
     public var requestCount: Int { shared.read { $0.requestCount } }
 
-    /// Requests whose connection ended before they were whole: cancelled uploads.
+    /// Requests whose connection ended before they were complete: cancelled uploads.
     public var abandonedRequests: [RecordedRequest] { shared.read { $0.abandonedRequests } }
 
-    /// Forgets the requests recorded so far; ``requestCount`` starts at 0 again.
+    /// Discards the recorded requests; ``requestCount`` starts at 0 again.
     public func forgetRequests() {
         shared.update { contents in
             contents.requests = []
@@ -29,25 +29,24 @@ extension MockServer {
     /// How many connections were closed, by either side.
     public var closedConnections: Int { shared.read { $0.closedConnections } }
 
-    /// How many bytes of request bodies have been read, of requests that are not whole yet too.
+    /// How many bytes of request bodies have been read, including those of incomplete requests.
     public var receivedBodyBytes: Int64 { shared.read { $0.receivedBodyBytes } }
 
-    /// How many file descriptors the server holds: 3 and one for each connection; 0 after ``stop()``.
+    /// How many file descriptors the server has open: 3 and one for each connection; 0 after ``stop()``.
     public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 3 + $0.openConnections } }
 
-    /// Closes the connections on which no request is being read or answered: a client's pool goes stale. Returns
-    /// before it is done; see ``waitForClosedConnections(_:timeout:)``.
+    /// Closes the idle connections, so that the client's pool goes stale. Returns before they are closed; see
+    /// ``waitForClosedConnections(_:timeout:)``.
     public func closeIdleConnections() {
         shared.update { $0.idleConnectionsAreToClose = true }
         shared.wake()
     }
 }
 
-/// Waiting for what is to happen. An event ends the wait, there is no polling; a
-/// ``MockServerError`` says what there was instead when the time is over or the server was
-/// stopped, and `CancellationError` is thrown when the task is cancelled.
+/// Waits for events, without polling. A wait throws ``MockServerError`` when its time is over or the server is stopped,
+/// with the state at that time, and `CancellationError` when the task is cancelled.
 extension MockServer {
-    /// Waits until so many requests came to be answered (in all, not more than before).
+    /// Waits until this many requests were answered in all.
     ///
     /// - Returns: The requests recorded so far.
     @discardableResult
@@ -61,7 +60,7 @@ extension MockServer {
         return requests
     }
 
-    /// Waits until so many connections were accepted in all.
+    /// Waits until this many connections were accepted in all.
     public func waitForConnections(_ count: Int, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) connections, got \($0.acceptedConnections)"
@@ -70,7 +69,7 @@ extension MockServer {
         }
     }
 
-    /// Waits until so many connections were closed in all, by either side.
+    /// Waits until this many connections were closed in all, by either side.
     public func waitForClosedConnections(_ count: Int, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) closed connections, got \($0.closedConnections) and \($0.openConnections) open"
@@ -79,7 +78,7 @@ extension MockServer {
         }
     }
 
-    /// Waits until so many bytes of request bodies have been read in all.
+    /// Waits until this many bytes of request bodies have been read in all.
     public func waitForBodyBytes(_ count: Int64, timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "\(count) bytes of request bodies, got \($0.receivedBodyBytes)"
@@ -88,17 +87,17 @@ extension MockServer {
         }
     }
 
-    /// Waits until no request is being read or answered. Open connections may remain. A stalled reply is
-    /// being answered until its connection closes.
+    /// Waits until no request is being read or answered. Open connections may remain. A stalled reply counts until its
+    /// connection closes.
     public func waitUntilIdle(timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
-            "the end of all requests, \($0.activeExchanges) go on"
+            "the end of all requests, \($0.activeExchanges) are active"
         } until: {
             $0.activeExchanges == 0
         }
     }
 
-    /// Waits until no connection is open: the client has let go of everything.
+    /// Waits until no connection is open.
     public func waitUntilDisconnected(timeout: Duration = .seconds(30)) async throws {
         try await shared.wait(timeout: timeout) {
             "the end of all connections, \($0.openConnections) are open"

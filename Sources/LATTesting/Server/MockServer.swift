@@ -3,12 +3,12 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// An HTTP/1.1 server inside the test: real sockets, replies as the test wants
-/// them, every fault a network can have, and a record of what was asked.
+/// An HTTP/1.1 server inside the test: real sockets, replies that the test defines, the faults of networks, and a
+/// record of the requests.
 ///
 /// ```swift
 /// let server = try MockServer()                            // 127.0.0.1, a free port
-/// server.enqueue(.text("hello"), .status(503))             // taken in order, before any route
+/// server.enqueue(.text("hello"), .status(503))             // sent in order, before any route is used
 /// server.route("GET", "/users/{id}") { request in
 ///     .json(#"{"id": \#(request.pathParameters["id"] ?? "0")}"#)
 /// }
@@ -17,28 +17,26 @@ import Platform
 /// #expect(server.requests[0].headers["Accept"] == "*/*")
 /// ```
 ///
-/// One thread serves all connections. The server stops when the last
-/// reference to it goes, or earlier with ``stop()``: then every socket is closed,
-/// stalled replies too, and the thread has ended. Nothing is left behind.
+/// One thread serves all connections. The server stops when its last reference is released, or earlier with ``stop()``.
+/// Then all sockets are closed, those of stalled replies too, and the thread has ended.
 ///
-/// Handlers run on that thread, one at a time, and should be quick: a slow one holds up
-/// every connection. They may use the server (capture it weakly, or
-/// it lives until ``stop()``), and may even drop it.
+/// Handlers run on that thread, one at a time. They should be quick, since a slow one delays every connection. They may
+/// use the server, and even release it. Capture it weakly, or it lives until ``stop()``.
 public final class MockServer: Sendable {
-    /// Makes the reply to a request. What it throws is answered with 500 and a text that says it.
+    /// Makes the reply to a request. An error that it throws is answered with status 500 and a text about it.
     public typealias Handler = @Sendable (RecordedRequest) throws -> MockReply
 
-    /// What to do about `Expect: 100-continue` (RFC 9110 §10.1.1).
+    /// The answer to `Expect: 100-continue` (RFC 9110 §10.1.1).
     public enum ExpectPolicy: Hashable, Sendable {
         /// Send `100 Continue` before the body is read.
         case `continue`
-        /// Answer `417 Expectation Failed` and close; the queue and the routes are not asked.
+        /// Answer `417 Expectation Failed` and close. Queue and routes are not used.
         case refuse
-        /// Send nothing and wait for the body, as servers do that do not know it.
+        /// Send nothing and wait for the body, as a server does that does not know the field.
         case ignore
     }
 
-    /// The port, 0 with a unix socket.
+    /// The port; 0 for a unix socket.
     public let port: Int
     /// The path of the unix socket; `nil` on TCP.
     public let unixSocketPath: String?
@@ -48,18 +46,17 @@ public final class MockServer: Sendable {
 
     /// Starts a server on 127.0.0.1.
     ///
-    /// - Parameter port: The port; 0, the default, takes one that is free. A given one
-    ///   lets a test start a server again where another was stopped.
-    /// - Throws: ``MockServerError`` when the port is taken or the system has no descriptors left.
+    /// - Parameter port: The port. Default 0: a free one. A given port lets a test start a server where another was
+    ///   stopped.
+    /// - Throws: ``MockServerError`` when the port is in use or the process has no descriptors left.
     public convenience init(port: Int = 0) throws {
         let listener = try Socket.bindLoopback(port: port, backlog: 4_096)
         try self.init(listener: listener, unixSocketPath: nil)
     }
 
-    /// Starts a server on a unix socket, which is made, and removed when the server stops.
+    /// Starts a server on a unix socket. The socket is created now and removed when the server stops.
     ///
-    /// - Throws: ``MockServerError`` when there is something at the path, or the path is longer than the system takes
-    ///   (107 bytes).
+    /// - Throws: ``MockServerError`` when the path exists, or is longer than the system allows (107 bytes).
     public convenience init(unixSocketPath: String) throws {
         let listener = try Socket.bindUnixSocket(atPath: unixSocketPath, backlog: 4_096)
         try self.init(listener: listener, unixSocketPath: unixSocketPath)
@@ -82,18 +79,18 @@ public final class MockServer: Sendable {
         }
     }
 
-    /// Stops, but waits no longer than 2 s for the end: a handler that waits for whoever drops
-    /// the server must not make that a deadlock.
+    /// Stops, but waits at most 2 s for the thread: without a limit, a handler that waits for the code that releases
+    /// the server would be a deadlock.
     deinit {
         requestStop()
         thread.joinOrDetach(seconds: 2)
     }
 
-    /// Stops the server: every connection is closed, stalled ones too, and the thread has ended when
-    /// this returns. Does nothing the second time. The recorded requests can still be read.
+    /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
+    /// nothing. The recorded requests can still be read.
     ///
-    /// Waits for a handler that is running. Called from a handler, it returns at once
-    /// and the server stops after that handler, without its reply.
+    /// Waits for a running handler. When a handler calls it, it returns at once, and the server stops after that
+    /// handler, without its reply.
     public func stop() {
         requestStop()
         if !thread.isCurrent { thread.join() }
@@ -120,11 +117,10 @@ extension MockServer {
 // MARK: - Replies
 
 extension MockServer {
-    /// Adds replies that are given to the next requests, whatever those ask for, in
-    /// order and before any route.
+    /// Adds replies to the queue. The next requests get them in order, whatever they ask for, before any route is used.
     public func enqueue(_ replies: MockReply...) { enqueue(replies) }
 
-    /// The same as ``enqueue(_:)-(MockReply...)`` for a list.
+    /// Adds a list of replies to the queue. See ``enqueue(_:)-(MockReply...)``.
     public func enqueue(_ replies: [MockReply]) {
         shared.update { contents in
             guard !contents.stopIsRequested else { return }
@@ -132,10 +128,10 @@ extension MockServer {
         }
     }
 
-    /// How many queued replies nobody has taken yet.
+    /// How many queued replies are left.
     public var queuedReplies: Int { shared.read { $0.queuedReplies } }
 
-    /// Answers requests of a method and a path when nothing is queued.
+    /// Adds a route for requests of a method and a path. It is used when no reply is queued.
     ///
     /// ```swift
     /// server.route("GET", "/users/{id}") { request in .text(request.pathParameters["id"] ?? "") }
@@ -145,9 +141,9 @@ extension MockServer {
     /// The route that was added last wins, so a test can replace one of a shared setup.
     ///
     /// - Parameters:
-    ///   - method: Compared byte for byte; `*` is any.
-    ///   - path: Segments are literal, `{name}` for any one, or at the end `*` for all that is left.
-    ///     The query plays no part.
+    ///   - method: Compared byte for byte; `*` matches any.
+    ///   - path: Its segments are literal, `{name}` for any one segment, or at the end `*` for the rest. The query does
+    ///     not count.
     ///   - handler: Runs on the server's thread; see ``MockServer``.
     public func route(_ method: String, _ path: String, handler: @escaping Handler) {
         let pattern = RoutePattern(method: method, path: path)
@@ -157,7 +153,7 @@ extension MockServer {
         }
     }
 
-    /// Answers what neither the queue nor a route does. Default: 404 and a text that names method and path.
+    /// Answers the requests without a queued reply or a route. Default: 404 and a text with method and path.
     public func fallback(_ handler: @escaping Handler) {
         shared.update { contents in
             guard !contents.stopIsRequested else { return }
@@ -169,18 +165,18 @@ extension MockServer {
 // MARK: - Knobs
 
 extension MockServer {
-    /// How many bytes of each request body are kept. Default 16 MiB. The rest is read and counted
-    /// (``RecordedRequest/bodyByteCount``). Applies to the next requests.
+    /// How many bytes of each request body are recorded. Default 16 MiB. The rest is read and counted
+    /// (``RecordedRequest/bodyByteCount``). Applies to later requests.
     public var bodyLimit: Int {
         get { shared.read { $0.settings.bodyLimit } }
         set { shared.update { $0.settings.bodyLimit = newValue } }
     }
 
-    /// How fast bodies are read, in bytes per second and connection. Default `nil`: as they come. 0 reads
-    /// nothing until this is changed, except what came together with the header. Headers are not slowed.
+    /// How fast bodies are read, in bytes per second and connection. Default `nil`: no limit. With 0, no body is read
+    /// until this changes, except bytes that arrived with the head. Heads are not slowed.
     ///
-    /// Set it before the client connects: the system's receive buffer of a new connection is then made
-    /// small too, so that a fast upload really has to wait.
+    /// Set it before the client connects: new connections then get a small receive buffer too, so that a fast upload
+    /// has to wait.
     public var bodyReadRate: Int? {
         get { shared.read { $0.settings.bodyReadRate } }
         set {
@@ -189,14 +185,14 @@ extension MockServer {
         }
     }
 
-    /// What to do about `Expect: 100-continue`. Default ``ExpectPolicy/continue``.
+    /// The answer to `Expect: 100-continue`. Default ``ExpectPolicy/continue``.
     public var expectPolicy: ExpectPolicy {
         get { shared.read { $0.settings.expectPolicy } }
         set { shared.update { $0.settings.expectPolicy = newValue } }
     }
 
-    /// Whether requests are kept in ``requests``. Default true; switch it off for millions of
-    /// them. ``requestCount`` counts all.
+    /// Whether requests are kept in ``requests``. Default `true`. Turn it off for millions of requests;
+    /// ``requestCount`` counts them all.
     public var recordsRequests: Bool {
         get { shared.read { $0.settings.recordsRequests } }
         set { shared.update { $0.settings.recordsRequests = newValue } }

@@ -1,26 +1,26 @@
 import Glibc
 import Platform
 
-/// Why a ``MockServer`` or another fixture could not be made, or what was waited for did not happen.
+/// Why a ``MockServer`` or another fixture could not be made, or why a wait failed.
 public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What kind of failure it is.
+    /// The kinds of failure.
     public enum Kind: Hashable, Sendable {
         /// A system call failed.
         case system(errno: Int32)
         /// The path of a unix socket is empty or too long.
         case invalidPath
-        /// What was waited for did not happen in time.
+        /// The awaited event did not happen in time.
         case timedOut
-        /// The server was stopped, so that what was waited for cannot happen any more.
+        /// The server was stopped, so the awaited event cannot happen any more.
         case stopped
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     public let kind: Kind
-    /// What was tried, what was found instead, and what to do.
+    /// What was attempted, what happened instead, and the next step.
     public let description: String
 
-    /// The failure of a system call that has just set `errno`.
+    /// Makes the error of a system call that has just set `errno`.
     static func systemCall(_ call: String) -> MockServerError {
         let code = errno
         let hint =
@@ -36,7 +36,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
     static func unixSocketPath(_ path: String, limit: Int) -> MockServerError {
         MockServerError(
             kind: .invalidPath,
-            description: "\"\(path)\" is no path for a unix socket: 1 to \(limit) bytes; use a shorter folder")
+            description: "\"\(path)\" is not a unix socket path of 1 to \(limit) bytes; use a shorter folder")
     }
 
     static func timedOut(after timeout: Duration, waitingFor what: String) -> MockServerError {

@@ -1,7 +1,7 @@
 import HTTPCore
 import Platform
 
-// A request and its reply: what the parser has found is answered, and the answer is sent.
+// Requests and replies: handles the parser's events and sends the answers.
 extension ServerLoop {
     func handle(_ event: RequestParser.Event, of connection: Connection) {
         switch event {
@@ -20,7 +20,7 @@ extension ServerLoop {
             } else if let early {
                 answer(connection, with: early)
             } else if head.expectsContinue, settings.expectPolicy == .continue {
-                // Nothing else is on its way, so these few bytes always find room.
+                // Nothing else is being sent, so the send buffer has room for these few bytes.
                 _ = connection.send(.bytes(ArraySlice("HTTP/1.1 100 Continue\r\n\r\n".utf8)))
             }
         case .body(let piece):
@@ -107,10 +107,10 @@ extension ServerLoop {
         connection.phase = .replying(.none)
     }
 
-    /// Sends what can be sent. True when the reply is done and the connection goes on reading.
+    /// Sends what the socket takes. Returns `true` when the reply is complete and the connection goes on reading.
     func writeReply(of connection: Connection) -> Bool {
         guard var writer = connection.writer else { return false }
-        // Taken out while it is changed, so that its bytes are not copied.
+        // Removed while it changes, so that its bytes are not copied.
         connection.writer = nil
         var budget = Self.sendBudget
         var now = Nanoseconds.monotonicNow()
@@ -152,7 +152,7 @@ extension ServerLoop {
         return false
     }
 
-    /// Ends the exchange when its request is read and its reply sent.
+    /// Ends the exchange when its request is read and its reply is sent.
     private func finishExchange(_ connection: Connection) {
         guard let exchange = connection.exchange, exchange.isRead, exchange.isAnswered else { return }
         connection.exchange = nil

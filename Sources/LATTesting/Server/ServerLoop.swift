@@ -3,8 +3,8 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// The thread of a ``MockServer``: accepts, reads, answers, closes. Everything here is touched by that thread only; what
-/// others may see is in ``SharedState``.
+/// The thread of a ``MockServer``: it accepts, reads, answers and closes. Only this thread uses these properties; other
+/// threads see ``SharedState``.
 final class ServerLoop {
     let shared: SharedState
     private let listener: Int32
@@ -18,15 +18,15 @@ final class ServerLoop {
     private var acceptPausedUntil: Nanoseconds?
     private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 262_144, alignment: 64)
 
-    // Descriptors that are no connections; those are numbered from 1.
+    // The tokens of the descriptors that are not connections. Connections are numbered from 1.
     private static let listenerToken = 0
     private static let wakeToken = -1
     /// How long a closing connection may go on sending, and how long a reset waits for its bytes.
     static let lingerTime: Nanoseconds = 2_000_000_000
-    /// How much one connection may send before the others have their turn.
+    /// How many bytes a connection may send before the others get their turn.
     static let sendBudget = 4 << 20
 
-    /// Takes over the queue and the listener, once it runs.
+    /// Takes over the queue and the listener when it runs.
     init(shared: SharedState, queue: EventQueue, listener: Int32, wakeUp: WakeUp, unixSocketPath: String?) {
         self.shared = shared
         self.queue = queue
@@ -37,7 +37,7 @@ final class ServerLoop {
 
     deinit { scratch.deallocate() }
 
-    /// The thread's life.
+    /// The body of the thread.
     func run() {
         queue.watch(listener, for: .readable, token: Self.listenerToken)
         queue.watch(wakeUp.descriptor, for: .readable, token: Self.wakeToken)
@@ -53,14 +53,14 @@ final class ServerLoop {
         end()
     }
 
-    /// Milliseconds to wait, rounded up so that nothing is early; -1 is for ever.
+    /// The milliseconds to wait, rounded up so that nothing runs early; -1 means for ever.
     private static func milliseconds(until time: Nanoseconds?, from now: Nanoseconds) -> Int32 {
         guard let time else { return -1 }
         guard time > now else { return 0 }
         return Int32(min(60_000, (time - now) / 1_000_000 + 1))
     }
 
-    /// True when the server is to stop.
+    /// Returns `true` when the server is to stop.
     private func handleOrders() -> Bool {
         let (stops, closesIdle) = shared.update { contents in
             let orders = (contents.stopIsRequested, contents.idleConnectionsAreToClose)
@@ -137,7 +137,7 @@ final class ServerLoop {
         }
     }
 
-    /// Waits for other events when the connection now wants others.
+    /// Changes the registered events when the connection needs others.
     private func settle(_ connection: Connection) {
         if case .closed = connection.phase { return }
         let wanted = connection.wantedInterest
@@ -160,7 +160,7 @@ extension ServerLoop {
             let descriptor = Socket.accept(listener)
             guard descriptor >= 0 else {
                 if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
-                    // The listener stays readable; without a pause this would spin.
+                    // The listener stays readable, so without a pause this would spin.
                     acceptPausedUntil = Nanoseconds.monotonicNow() + 20_000_000
                     queue.watch(listener, for: [], token: Self.listenerToken, isWatched: true)
                 }
@@ -175,13 +175,13 @@ extension ServerLoop {
                 contents.acceptedConnections += 1
                 return contents.settings.bodyReadRate
             }
-            // The system would take megabytes on its own, and nobody would notice a slow reader.
+            // The system's default is megabytes, in which a slow reader would go unnoticed.
             if readRate != nil { Socket.set(descriptor, SOL_SOCKET, SO_RCVBUF, 32_768) }
             queue.watch(descriptor, for: connection.interest, token: connection.id)
         }
     }
 
-    /// - Parameter ignoringRate: Whether the client is gone, so that there is nobody to be slow for.
+    /// - Parameter ignoringRate: Whether the client has closed, so that the read rate no longer matters.
     private func receive(_ connection: Connection, ignoringRate: Bool) {
         let rate = ignoringRate ? nil : shared.read { $0.settings.bodyReadRate }
         var limit = scratch.count
@@ -190,7 +190,7 @@ extension ServerLoop {
             let isInBody = connection.exchange != nil
             if isInBody, rate <= 0 || connection.nextRead > now {
                 connection.readIsPaused = true
-                // A standstill ends when the rate is changed, which wakes the thread.
+                // With a rate of 0, reading resumes when the rate changes, which wakes the thread.
                 if rate > 0 { schedule(connection, at: connection.nextRead) }
                 return
             }
@@ -210,7 +210,7 @@ extension ServerLoop {
         }
     }
 
-    /// Takes what is there as far as it goes: events of the parser, then bytes of the reply, then the next request.
+    /// Handles all that is possible now: events of the parser, bytes of the reply, then the next request.
     private func advance(_ connection: Connection) {
         while true {
             switch connection.phase {
@@ -256,7 +256,7 @@ extension ServerLoop {
         }
     }
 
-    /// Closes with a FIN. A close with unread bytes would become a reset, so those are awaited first.
+    /// Closes with a FIN. A close with unread bytes would become a reset, so those are read first.
     func closeGracefully(_ connection: Connection) {
         let isRead = connection.exchange?.isRead ?? false
         if isRead, connection.pending.isEmpty, Socket.unreadByteCount(connection.descriptor) == 0 {

@@ -3,15 +3,14 @@ import Glibc
 import Platform
 import Synchronization
 
-/// The thread that runs a ``ServerLoop``, and the two ways to wait for its end.
+/// The thread that runs a ``ServerLoop``, with two ways to wait for its end.
 final class ServerThread: Sendable {
     private let thread: pthread_t
     private let end: DispatchSemaphore
-    /// Whether the thread has been joined. The lock is held while that happens, so that who comes
-    /// second waits as well.
+    /// Whether the thread was joined. The lock is held during the join, so that a second caller waits as well.
     private let isJoined = Mutex(false)
 
-    /// - Throws: ``MockServerError`` when the system gives no thread; the loop's descriptors are then still open.
+    /// - Throws: ``MockServerError`` when the system cannot start a thread; the loop's descriptors are then still open.
     init(running loop: ServerLoop) throws {
         let end = DispatchSemaphore(value: 0)
         let work = Work(loop: loop, end: end)
@@ -22,10 +21,10 @@ final class ServerThread: Sendable {
         self.thread = thread
     }
 
-    /// Whether this is the code of that thread: a handler.
+    /// Whether the caller runs on this thread, as a handler does.
     var isCurrent: Bool { pthread_equal(pthread_self(), thread) != 0 }
 
-    /// Waits until the thread has ended. Not for the thread itself.
+    /// Waits until the thread has ended. Must not be called on the thread itself.
     func join() {
         isJoined.withLock { isJoined in
             guard !isJoined else { return }
@@ -34,7 +33,7 @@ final class ServerThread: Sendable {
         }
     }
 
-    /// Waits until the thread has ended, but no longer than so many seconds, and lets it go.
+    /// Waits at most this many seconds until the thread has ended, else detaches it.
     func joinOrDetach(seconds: Int) {
         isJoined.withLock { isJoined in
             guard !isJoined else { return }
@@ -46,7 +45,7 @@ final class ServerThread: Sendable {
 
     private static func run(_ work: Work) {
         let end = work.end
-        // The loop is gone, with all it holds, when the end is told.
+        // Releases the loop before the end is signalled.
         work.runAndRelease()
         end.signal()
     }

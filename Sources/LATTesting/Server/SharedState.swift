@@ -3,13 +3,13 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// What the server's users and its thread both touch, behind one lock. Handlers
-/// and continuations are never called under it.
+/// The state shared by the server's users and its thread, behind one lock. Handlers and continuations are never called
+/// under the lock.
 final class SharedState: Sendable {
     struct Contents {
         // Set by the user.
         var queue: [MockReply] = []
-        /// How many of `queue` are taken; so that taking one does not move the rest.
+        /// How many elements of `queue` are taken, so that taking one does not move the rest.
         var queueHead = 0
         var routes: [(pattern: RoutePattern, handler: MockServer.Handler)] = []
         var fallback: MockServer.Handler?
@@ -29,7 +29,7 @@ final class SharedState: Sendable {
         var stopIsRequested = false
         var idleConnectionsAreToClose = false
         var hasEnded = false
-        /// Wakes the thread; `nil` once that has ended.
+        /// Wakes the thread; `nil` after it has ended.
         var wakeUp: WakeUp?
         var waits: [Int: Wait] = [:]
         var waitCount = 0
@@ -38,7 +38,7 @@ final class SharedState: Sendable {
         var queuedReplies: Int { queue.count - queueHead }
     }
 
-    /// What may be changed while the server runs.
+    /// Settings that may change while the server runs.
     struct Settings: Sendable {
         var bodyLimit = 16 << 20
         var bodyReadRate: Int?
@@ -62,7 +62,7 @@ final class SharedState: Sendable {
         contents.withLock { body($0) }
     }
 
-    /// Changes the contents, then resumes those that waited for what has become true.
+    /// Changes the contents, then resumes the waits that they now satisfy.
     @discardableResult
     func update<Result: Sendable>(_ change: (inout Contents) -> Result) -> Result {
         let (result, satisfied) = contents.withLock { contents in
@@ -76,10 +76,10 @@ final class SharedState: Sendable {
         return result
     }
 
-    /// Makes the thread look at the contents.
+    /// Wakes the thread, which then reads the contents.
     func wake() { contents.withLock { $0.wakeUp?.signal() } }
 
-    /// Waits until the contents are as wanted. The thread keeps the time, and an event ends the wait.
+    /// Waits until the contents satisfy a condition. The server's thread watches the timeout.
     func wait(
         timeout: Duration, for description: @escaping @Sendable (Contents) -> String,
         until isSatisfied: @escaping @Sendable (Contents) -> Bool
@@ -109,7 +109,7 @@ final class SharedState: Sendable {
         if let outcome { wait.done.end(outcome) } else { wake() }
     }
 
-    /// Fails those whose time is over, and says when the next one's will be.
+    /// Fails the waits whose time is over, and returns the deadline of the next one.
     func expireWaiters(at now: Nanoseconds) -> Nanoseconds? {
         let (expired, next) = contents.withLock { contents -> ([(Wait, String)], Nanoseconds?) in
             guard !contents.waits.isEmpty else { return ([], nil) }
@@ -124,7 +124,7 @@ final class SharedState: Sendable {
         return next
     }
 
-    /// The thread's last words: nobody waits any more, and the handlers are let go, with whatever they hold.
+    /// Called last by the thread: ends all waits and releases the handlers.
     func end() {
         let (left, handlers) = contents.withLock { contents in
             contents.hasEnded = true
@@ -141,13 +141,13 @@ final class SharedState: Sendable {
         for (wait, isSatisfied, what) in left {
             wait.done.end(isSatisfied ? .success(()) : .failure(MockServerError.stopped(waitingFor: what)))
         }
-        // Released here and not under the lock: one of them may hold the server.
+        // Released outside the lock: a handler may own the server.
         withExtendedLifetime(handlers) {}
     }
 }
 
 extension SharedState.Contents {
-    /// The next queued reply, when it is one that is wanted.
+    /// Takes the next queued reply if it meets a condition.
     mutating func takeQueued(where isWanted: (MockReply) -> Bool = { _ in true }) -> MockReply? {
         guard queueHead < queue.count, isWanted(queue[queueHead]) else { return nil }
         let reply = queue[queueHead]

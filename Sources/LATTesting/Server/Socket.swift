@@ -2,10 +2,10 @@ import CLinux
 import Glibc
 import Platform
 
-/// The system calls of the server and the fixtures, with their errors. Every descriptor is
-/// non-blocking and closed in child processes.
+/// The system calls of the server and the fixtures, with their errors. Every descriptor is non-blocking and
+/// close-on-exec.
 enum Socket {
-    /// Makes a listening (or, without a backlog, only bound) TCP socket on the loopback address.
+    /// Makes a TCP socket on the loopback address that listens, or without a backlog is only bound.
     static func bindLoopback(port: Int, backlog: Int32?, reusesAddress: Bool = true) throws -> Int32 {
         let descriptor = try make(family: AF_INET)
         do {
@@ -67,10 +67,10 @@ enum Socket {
         close(descriptor)
     }
 
-    /// How many bytes came that nobody read.
+    /// How many received bytes are unread.
     static func unreadByteCount(_ descriptor: Int32) -> Int { Int(lat_unread_bytes(descriptor)) }
 
-    /// How many bytes the other side has not acknowledged.
+    /// How many sent bytes the peer has not acknowledged.
     static func unsentByteCount(_ descriptor: Int32) -> Int { Int(lat_unsent_bytes(descriptor)) }
 
     private static func make(family: Int32) throws -> Int32 {

@@ -1,5 +1,5 @@
-/// Times at which connections want to be looked at, the earliest on top. A time that was changed
-/// meanwhile stays in the heap and is passed over by the one who takes it out.
+/// The times at which connections are handled without an event, the earliest first. A time that was changed stays in
+/// the heap, and is ignored when it is taken out.
 struct TimerHeap {
     struct Entry: Equatable {
         let time: Nanoseconds
@@ -21,7 +21,7 @@ struct TimerHeap {
         }
     }
 
-    /// Takes out the earliest when its time has come.
+    /// Takes out the earliest time when it has come.
     mutating func popDue(at now: Nanoseconds) -> Entry? {
         guard let top = entries.first, top.time <= now else { return nil }
         entries.swapAt(0, entries.count - 1)

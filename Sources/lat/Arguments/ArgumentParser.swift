@@ -1,14 +1,13 @@
 import LATNetworking
 
-/// Takes a command line apart: which options, with which values, and what else there was.
+/// Splits a command line into options with their values, and operands.
 ///
-/// Understands `--name value`, `--name=value`, `-n value`, `-nvalue`, letters
-/// of switches in one (`-iv`), options after other arguments, and `--`, after
-/// which nothing is an option.
+/// Understands `--name value`, `--name=value`, `-n value`, `-nvalue`, combined switches (`-iv`), options after
+/// operands, and `--`, after which nothing is an option.
 struct ArgumentParser {
     let options: [Option]
 
-    /// - Throws: ``UsageError`` for an unknown option, a missing or needless value, an option given twice.
+    /// - Throws: ``UsageError`` for an unknown option, a missing or unexpected value, or an option given twice.
     func parse(_ arguments: [String]) throws(UsageError) -> ParsedArguments {
         var parsed = ParsedArguments()
         var rest = arguments[...]
@@ -62,7 +61,7 @@ struct ArgumentParser {
         of option: Option, written name: String, _ rest: inout ArraySlice<String>
     ) throws(UsageError) -> String {
         let next = rest.first
-        // An option in the place of a value is a forgotten value; `--name=--value` is the way to mean it.
+        // An option where a value should be means that the value was forgotten. `--name=--value` passes such a value.
         guard let next, !options.contains(where: { $0.isNamed(next) }) else {
             throw UsageError("\(name) needs a value; write \(name) \(option.value ?? "VALUE")")
         }
@@ -79,9 +78,9 @@ struct ArgumentParser {
     }
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 struct ParsedArguments: Hashable {
-    /// What is no option, in order.
+    /// The arguments that are not options, in order.
     var operands: [String] = []
     private var values: [String: [String]] = [:]
 
@@ -91,7 +90,7 @@ struct ParsedArguments: Hashable {
     /// The value of an option, `nil` when it was not given.
     func value(_ option: Option) -> String? { values[option.name]?.last }
 
-    /// Every value of an option that may be repeated, in order.
+    /// The values of an option that may be repeated, in order.
     func values(_ option: Option) -> [String] { values[option.name] ?? [] }
 
     fileprivate mutating func add(_ value: String, to option: Option) throws(UsageError) {

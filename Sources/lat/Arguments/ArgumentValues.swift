@@ -1,8 +1,8 @@
 import LATNetworking
 
-/// A length of time as it is written on the command line: `500ms`, `1.5s`, `2m`, `1h`.
+/// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`.
 enum DurationArgument {
-    /// What milliseconds in 31 bits hold, as timers of the system do.
+    /// The milliseconds of system timers have 31 bits.
     private static let longest = Duration.seconds(2_000_000)
 
     /// The value of an option; `nil` when it was not given.
@@ -27,10 +27,10 @@ enum DurationArgument {
     }
 }
 
-/// A header as it is written on the command line: `Name: value`, `Name:` to leave one out that would be
-/// sent by itself, `Name;` to send it empty.
+/// A header field on the command line: `Name: value`, `Name:` to omit one that is sent by default, `Name;` to send it
+/// empty.
 enum HeaderArgument {
-    /// The headers of all arguments, in order, repeats kept.
+    /// Returns the fields of all arguments in order, with repeated ones.
     ///
     /// - Throws: ``UsageError`` that names the argument.
     static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> HTTPHeaders {
@@ -53,11 +53,11 @@ enum HeaderArgument {
         guard HTTPMethod(String(name)).isToken else {
             throw UsageError(
                 "\(option.name) \"\(shown)\" has no usable name before the colon; write 'Name: value' without "
-                    + "blanks in the name")
+                    + "spaces in the name")
         }
         let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
         guard !value.unicodeScalars.contains(where: { $0.value < 0x20 && $0 != "\t" || $0.value == 0x7F }) else {
-            throw UsageError("\(option.name) \"\(shown)\" holds a control character; remove it")
+            throw UsageError("\(option.name) \"\(shown)\" contains a control character; remove it")
         }
         if argument[end] == ";" {
             guard value.isEmpty else {
@@ -71,9 +71,9 @@ enum HeaderArgument {
     }
 }
 
-/// A parameter as it is written on the command line: `name=text`, or `name:=json` for anything typed.
+/// A parameter on the command line: `name=text`, or `name:=json` for other types.
 enum ParameterArgument {
-    /// The parameters of all arguments.
+    /// Returns the parameters of all arguments.
     ///
     /// - Throws: ``UsageError`` that names the argument.
     static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> [String: JSONValue] {
@@ -109,12 +109,12 @@ enum ParameterArgument {
             return (String(name), try JSONValue(parsing: value))
         } catch {
             throw UsageError(
-                "\(option.name) \"\(argument)\" is not JSON after := (\(error)); for a text write \(name)=\(value)")
+                "\(option.name) \"\(argument)\" is not JSON after := (\(error)); for text, write \(name)=\(value)")
         }
     }
 }
 
-/// A cache policy as it is written on the command line: `http`, `cacheOnly`, `cacheElseNetwork:5m`.
+/// A cache policy on the command line: `http`, `cacheOnly`, `cacheElseNetwork:5m`.
 enum CacheArgument {
     private static let words: [(name: String, policy: CachePolicy)] = [
         ("networkOnly", .networkOnly), ("writeOnly", .writeOnly), ("cacheOnly", .cacheOnly),
@@ -122,28 +122,28 @@ enum CacheArgument {
     ]
     private static let timed = "cacheElseNetwork"
 
-    /// The policy that an option names; `nil` when it was not given.
+    /// Returns the policy of an option; `nil` when it was not given.
     ///
-    /// - Throws: ``UsageError`` that names the option, and the nearest policy.
+    /// - Throws: ``UsageError`` that names the option and the policies.
     static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> CachePolicy? {
         guard let text = arguments.value(option) else { return nil }
         if let known = words.first(where: { $0.name == text }) { return known.policy }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         if parts.first.map(String.init) == timed {
             guard parts.count == 2 else {
-                throw UsageError("\(option.name) \(timed) needs to know for how long; write \(timed):5m")
+                throw UsageError("\(option.name) \(timed) needs a time; write \(timed):5m")
             }
             if parts[1] == "forever" { return .cacheElseNetwork(.forever) }
             return .cacheElseNetwork(.fixed(try DurationArgument.parse(String(parts[1]), of: option)))
         }
         let names = words.map(\.name) + ["\(timed):TIME"]
         throw UsageError(
-            "\(option.name) \"\(SafeText.line(text))\" is no policy for one answer; write one of "
+            "\(option.name) \"\(SafeText.line(text))\" is not a cache policy; write one of "
                 + names.joined(separator: ", "))
     }
 }
 
-/// How a command shows what came of it.
+/// The format of a command's output.
 enum OutputFormat: String, Hashable, Sendable, CaseIterable {
     /// For people.
     case text
@@ -151,9 +151,9 @@ enum OutputFormat: String, Hashable, Sendable, CaseIterable {
     case json
 
     static let option = Option(
-        "--format", value: "text|json", help: "json: one object for programs, with everything that is known.")
+        "--format", value: "text|json", help: "json prints one object for programs, with all details. Default: text.")
 
-    /// - Throws: ``UsageError`` for another word.
+    /// - Throws: ``UsageError`` for another format.
     init(_ arguments: ParsedArguments) throws(UsageError) {
         guard let text = arguments.value(Self.option) else {
             self = .text
@@ -170,11 +170,11 @@ enum OutputFormat: String, Hashable, Sendable, CaseIterable {
 enum OutputArgument {
     static let option = Option(
         "--output", "-o", value: "FILE",
-        help: "Writes the body to a file, which appears when it is whole. The body of a failure does not go there.")
+        help: "Writes the body to a file, which appears when it is complete. The body of a failure is not written.")
 
-    /// The name; `nil` when none is given, and for `-`, which is standard output.
+    /// The file name; `nil` when none is given, and for `-`, which is standard output.
     ///
-    /// - Throws: ``UsageError`` for an empty one.
+    /// - Throws: ``UsageError`` for an empty name.
     static func parse(_ arguments: ParsedArguments) throws(UsageError) -> String? {
         guard let name = arguments.value(option), name != "-" else { return nil }
         guard !name.isEmpty else { throw UsageError("\(option.name) \"\" names no file; write -o FILE") }
@@ -182,25 +182,25 @@ enum OutputArgument {
     }
 }
 
-/// The authorities that are trusted: `--ca FILE`.
+/// The certificate authorities to trust: `--ca FILE`.
 enum AuthorityArgument {
     static let option = Option(
-        "--ca", value: "FILE", help: "Trusts the authorities in this PEM file in place of the system's.")
+        "--ca", value: "FILE", help: "Trusts the certificate authorities in this PEM file instead of the system's.")
 }
 
-/// A URL as it is written on the command line.
+/// A URL on the command line.
 enum URLArgument {
-    /// - Throws: ``UsageError`` for one that is not of http.
+    /// - Throws: ``UsageError`` for a URL of another scheme than http and https.
     static func checked(_ url: String) throws(UsageError) -> String {
         let scheme = url.lowercased()
         if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return url }
         let shown = SafeText.line(url)
-        let hint = url.contains("://") ? "only http and https are spoken" : "did you mean \"http://\(shown)\"?"
+        let hint = url.contains("://") ? "only http and https are supported" : "did you mean \"http://\(shown)\"?"
         throw UsageError("URL \"\(shown)\" does not begin with http:// or https://; \(hint)")
     }
 }
 
-/// A whole number as it is written on the command line.
+/// An integer on the command line.
 enum NumberArgument {
     /// The value of an option; `nil` when it was not given.
     ///
@@ -211,6 +211,6 @@ enum NumberArgument {
         guard let text = arguments.value(option) else { return nil }
         if let number = Int(text), range.contains(number) { return number }
         throw UsageError(
-            "\(option.name) \"\(SafeText.line(text))\" is no number from \(range.lowerBound) to \(range.upperBound)")
+            "\(option.name) \"\(SafeText.line(text))\" is not a number from \(range.lowerBound) to \(range.upperBound)")
     }
 }

@@ -2,18 +2,18 @@ import FoundationEssentials
 import LATNetworking
 import ResponseCache
 
-/// `lat cache report|explain|clear`: looks at a folder of stored responses, and clears it.
+/// `lat cache report|explain|clear`: reports on a folder of stored responses, and clears it.
 struct CacheCommand: Command {
     enum Action: Hashable, Sendable {
-        /// How much is stored, of which domains, servers and users.
+        /// Reports how much is stored, by domain, server and user.
         case report
-        /// What the cache would do with a GET of a URL, and why.
+        /// Explains what the cache would do with a GET of a URL, and why.
         case explain(URLQuestion)
-        /// Removes what is selected.
+        /// Removes the selected responses.
         case clear(CacheSelection)
     }
 
-    /// The request that is explained.
+    /// The request to explain.
     struct URLQuestion: Hashable, Sendable {
         var url: String
         var policy: CachePolicy
@@ -22,31 +22,31 @@ struct CacheCommand: Command {
     }
 
     static let name = "cache"
-    static let summary = "Reports what a cache folder holds, explains what it would do, and clears it."
+    static let summary = "Reports on a cache folder, explains what it would do, and clears it."
     static let usage = "report | explain URL | clear SELECTION [options]"
 
     static let directory = Option(
         "--directory", value: "DIR", help: "The folder. Default: $XDG_CACHE_HOME/lat, or ~/.cache/lat.")
     static let url = Option("--url", value: "URL", help: "Selects the responses of a URL.")
-    static let prefix = Option("--prefix", value: "TEXT", help: "Selects those whose URL begins so.")
-    static let domain = Option("--domain", value: "NAME", help: "Selects those of a domain's row.")
-    static let server = Option("--server", value: "NAME", help: "Selects those of a server's row.")
-    static let user = Option("--user", value: "NAME", help: "Selects those of a user; explain: asks as that user.")
-    static let olderThan = Option("--older-than", value: "TIME", help: "Selects those that came longer ago: 30m, 12h.")
-    static let all = Option("--all", help: "Selects all of them, pinned ones too.")
+    static let prefix = Option("--prefix", value: "TEXT", help: "Selects the responses whose URL begins with TEXT.")
+    static let domain = Option("--domain", value: "NAME", help: "Selects the responses of a domain in the table.")
+    static let server = Option("--server", value: "NAME", help: "Selects the responses of a server in the table.")
+    static let user = Option("--user", value: "NAME", help: "Selects a user's responses. With explain: the user.")
+    static let olderThan = Option("--older-than", value: "TIME", help: "Selects responses older than TIME: 30m, 12h.")
+    static let all = Option("--all", help: "Selects all responses, pinned ones too.")
     static let policy = Option(
-        "--cache", value: "POLICY", help: "explain: the policy of the request, as with lat request. Default: http.")
+        "--cache", value: "POLICY", help: "With explain: the policy of the request, as in lat request. Default: http.")
     static let header = Option(
         "--header", "-H", value: "'K: V'", repeats: true,
-        help: "explain: a header of the request; credentials and what Vary names count.")
+        help: "With explain: a header field of the request. Credentials and the fields in Vary matter.")
     static let options = [
         directory, url, prefix, domain, server, user, olderThan, all, policy, header, OutputFormat.option,
     ]
 
     static let details = """
-          report     how much is stored, and of which domains, servers and users
-          explain    what it would do with a GET of a URL, and why; sends nothing
-          clear      removes what one of the options selects
+          report     how much is stored, by domain, server and user
+          explain    what it would do with a GET of a URL, and why, without sending it
+          clear      removes the responses that one of the options selects
 
         Examples
           lat cache report --directory /var/cache/app
@@ -54,11 +54,11 @@ struct CacheCommand: Command {
           lat cache clear --prefix https://app.example.org/ --directory /var/cache/app
           lat cache clear --older-than 12h
 
-        A cache that is encrypted is reported by its size only, and cleared with --all
-        or --older-than: the rest needs the key. --all also clears the values that an
-        app keeps beside its responses.
+        Of an encrypted cache, report shows only the size, and clear takes only --all or
+        --older-than: everything else needs the key. --all also clears the values that
+        an app stores beside its responses.
 
-        Exit codes: 0 ok, 2 the command line or the folder cannot be used.
+        Exit codes: 0 success, 2 the command line or the folder cannot be used.
         """
 
     let action: Action
@@ -70,7 +70,7 @@ struct CacheCommand: Command {
             throw UsageError("what to do with the cache is missing; write lat cache report or lat cache clear --all")
         }
         try UsageError.refuse(
-            arguments.operands, after: word == "explain" ? 2 : 1, "lat cache --help shows how it is written")
+            arguments.operands, after: word == "explain" ? 2 : 1, "lat cache --help shows the usage")
         if word != "explain", let option = [Self.policy, Self.header].first(where: { arguments.contains($0) }) {
             throw UsageError("\(option.name) is for lat cache explain; leave it out")
         }
@@ -89,7 +89,7 @@ struct CacheCommand: Command {
                 throw UsageError("what to clear is missing; write lat cache clear --prefix TEXT, or --all")
             }
             guard selections.count == 1 else {
-                throw UsageError("clear takes one selection; call it once for each")
+                throw UsageError("clear takes one selection; run it once for each")
             }
             action = .clear(selection)
         default:
@@ -134,7 +134,7 @@ struct CacheCommand: Command {
 
     private static var standardDirectory: String {
         let environment = ProcessInfo.processInfo.environment
-        // An XDG path that is not absolute is to be ignored, says its specification.
+        // The XDG specification says to ignore a path that is not absolute.
         if let base = environment["XDG_CACHE_HOME"], base.hasPrefix("/") { return base + "/lat" }
         return (environment["HOME"] ?? "") + "/.cache/lat"
     }
@@ -146,7 +146,7 @@ struct CacheCommand: Command {
         do {
             var options = DiskStore.Options()
             options.collectionInterval = nil
-            // A look at it must not prune by limits that are not its owner's.
+            // Opening the store must not remove entries by a limit that is not the owner's.
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
@@ -180,7 +180,7 @@ struct CacheCommand: Command {
         var configuration = CentralRequestManager.Configuration()
         configuration.cacheStore = store
         let manager = try CentralRequestManager(configuration: configuration)
-        // What lat request would send.
+        // The request that `lat request` would send.
         var request = HTTPRequest("GET", question.url, headers: RequestSettings.headers.merging(question.headers))
         request.cachePolicy = question.policy
         request.cachePartition = question.user
@@ -192,21 +192,21 @@ struct CacheCommand: Command {
     }
 }
 
-/// What `lat cache` shows: lines for people, one object for programs. A pure value.
+/// The output of `lat cache`: lines for people, one object for programs. A pure value.
 struct CacheReport {
     let directory: String
-    /// What is stored now.
+    /// The amount stored now.
     let usage: CacheUsage
-    /// What is stored, one by one; empty where only the sizes are known.
+    /// The stored entries; empty where only the sizes are known.
     var entries: [CacheEntry] = []
-    /// What was removed; `nil` when nothing was to be.
+    /// The amount removed; `nil` when nothing was to be removed.
     var removed: CacheUsage?
 
     private static let groups: [(name: String, of: @Sendable (CacheEntry) -> String?)] = [
         ("domains", { $0.domain }), ("servers", { $0.server }), ("users", { $0.partition }),
     ]
 
-    /// `12 responses, 3.40 MiB in /var/cache/app`, then what they belong to.
+    /// The total, `12 responses, 3.40 MiB in /var/cache/app`, then the amounts by domain, server and user.
     func lines(_ style: Style) -> [String] {
         let folder = SafeText.line(directory)
         if let removed { return ["removed \(Self.amount(removed)); \(Self.amount(usage)) left in \(folder)"] }
@@ -246,7 +246,7 @@ struct CacheReport {
         return value
     }
 
-    /// The largest first.
+    /// The amounts by name, the largest first.
     private func sums(_ name: (CacheEntry) -> String?) -> [(name: String, usage: CacheUsage)] {
         var sums: [String: CacheUsage] = [:]
         for entry in entries {
@@ -268,20 +268,20 @@ struct CacheReport {
     }
 }
 
-/// What `lat cache explain` shows: lines for people, one object for programs. A pure value.
+/// The output of `lat cache explain`: lines for people, one object for programs. A pure value.
 struct CacheExplanationReport {
     let explanation: CacheExplanation
-    /// Whether the folder holds entries that only their key opens.
+    /// Whether the folder has entries that can be read only with their key.
     var isSealed = false
 
-    /// Names on the left, what is to be said of them beside, the verdict in bold.
+    /// The lines, with names on the left and the verdict in bold.
     func lines(_ style: Style) -> [String] {
         var lines = explanation.lines.map { line in
             let text = SafeText.line(line.text)
             return style.dim(line.name.padded(toEnd: 11)) + " " + (line.name == "verdict" ? style.bold(text) : text)
         }
         if isSealed {
-            lines.append("the cache is encrypted: what it holds of this URL is not seen without the key")
+            lines.append("the cache is encrypted: its entries for this URL need the key")
         }
         return lines
     }

@@ -3,19 +3,19 @@ import LATNetworking
 import LATTesting
 import Synchronization
 
-/// `lat demo`: shows what the library does, on a server of its own.
+/// `lat demo`: shows the features of the library, on a server of its own.
 struct DemoCommand: Command {
     static let name = "demo"
-    static let summary = "Shows the library at work, on a server of its own."
+    static let summary = "Demonstrates the library against a server of its own."
     static let usage = ""
     static let details = """
-        Starts a server inside this process, on a free port of 127.0.0.1, and makes the
-        calls of every day: each is shown as it stands in Swift, with what came of it
-        and how long the stages took. Nothing leaves this machine. On a terminal two
-        transfers are slowed down, so that there is something to see. The table it
-        edits is a copy of Config/domains.json5, when that is below this folder.
+        Starts a server inside this process, on a free port of 127.0.0.1, and makes
+        typical calls. Each is shown in Swift, with its outcome and the time of its
+        stages. Nothing leaves this machine. On a terminal two transfers are slowed
+        down, so that their progress is visible. The table that the demo edits is a
+        copy of Config/domains.json5 in this folder, when there is one.
 
-        Exit codes: 0 when every step went as it should, 1 when one did not.
+        Exit codes: 0 every step succeeded, 1 a step failed.
         """
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -42,14 +42,14 @@ struct DemoCommand: Command {
     }
 }
 
-/// What the server of the demo answers.
+/// The routes of the demo's server.
 enum DemoServer {
-    /// The bytes of the download.
+    /// The size of the download in bytes.
     static let downloadSize: Int64 = 6 << 20
-    /// The bytes of the file that is uploaded from disk: more than the system takes into its buffers at once.
+    /// The size of the uploaded file in bytes: more than the system buffers at once.
     static let uploadSize: Int64 = 16 << 20
 
-    /// - Parameter isUnhurried: whether transfers take about a second and a half, for somebody who watches.
+    /// - Parameter isUnhurried: whether transfers are slowed to about a second and a half, for someone who watches.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
         server.echo(path: "/search")
         server.echo(path: "/get")
@@ -70,16 +70,16 @@ enum DemoServer {
         server.route("GET", "/items/{id}") { request in
             .json(#"{"id": \#(request.pathParameters["id"] ?? "0")}"#)
         }
-        // Only counted: what is uploaded need not be kept.
+        // The bodies are only counted, so they need not be recorded.
         server.bodyLimit = 65_536
         if isUnhurried { server.bodyReadRate = 10 << 20 }
     }
 }
 
-/// The table of the demo, in a folder of its own, so that it can be edited: a copy of `Config/domains.json5` when that
-/// lies below the current folder and has the row the demo calls, else a short one.
+/// The table of the demo, in a folder of its own so that it can be edited: a copy of `Config/domains.json5` in the
+/// current folder when that has the demo's row, else a short one.
 final class DemoTable: Sendable {
-    /// The row that is called and edited.
+    /// The row that the demo calls and edits.
     static let server: ServerName = "demo.get"
     private static let domain: DomainName = "demo"
     private static let row = #""demo.get": { domain: "demo", path: "get", method: "GET" }"#
@@ -108,7 +108,7 @@ final class DemoTable: Sendable {
         _ = try directory.write(Data(text.utf8), to: Self.fileName)
     }
 
-    /// Puts the table into a configuration, the demo's server in the place of the domain's own.
+    /// Sets the table in a configuration, with the demo's server as the base URL of the domain.
     func set(up configuration: inout CentralRequestManager.Configuration, baseURL: String) throws {
         var table = try DomainTable(contentsOf: directory.path(of: Self.fileName), environment: nil)
         try table.setBaseURL(baseURL, forDomain: Self.domain)
@@ -116,9 +116,9 @@ final class DemoTable: Sendable {
         configuration.domainsObserver = { [report] event in report.yield(event) }
     }
 
-    /// Edits the row in the file, and returns when the manager has it.
+    /// Edits the row in the file, and returns when the manager has read it.
     ///
-    /// - Throws: ``NetworkError`` when the file was refused, or nobody saw the change within two seconds.
+    /// - Throws: ``NetworkError`` when the file was refused, or the change was not noticed within two seconds.
     func edit() async throws {
         let edited = text.replacing(Self.row, with: Self.editedRow)
         _ = try directory.write(Data(edited.utf8), to: Self.fileName)
@@ -133,7 +133,7 @@ final class DemoTable: Sendable {
         }
         try Task.checkCancellation()
         guard !isSeen else { return }
-        let message = "the change of the table was not seen within two seconds"
+        let message = "the change of the table was not noticed within two seconds"
         throw refusal.withLock { $0 } ?? NetworkError(.other, message: message)
     }
 
@@ -149,7 +149,7 @@ final class DemoTable: Sendable {
 
     private static let fileName = "domains.json5"
 
-    /// Whether the demo can do with this table what it shows.
+    /// Whether the demo works with this table.
     private static func isUsable(_ text: String) -> Bool {
         guard text.contains(row), let table = try? DomainTable(json5: text, environment: nil),
             let route = try? table.resolve(server: server)
@@ -160,7 +160,7 @@ final class DemoTable: Sendable {
     }
 }
 
-/// Where the demo shows itself: a title, the call as it stands in Swift, what came of it, and its timings.
+/// The output of the demo: for each step a title, the call in Swift, the outcome and its timings.
 struct DemoStage: Sendable {
     private let console: Console
     private let style: Style
@@ -183,7 +183,7 @@ struct DemoStage: Sendable {
         }
     }
 
-    /// A bar for the step that runs.
+    /// A progress bar for the current step.
     func bar(_ label: String) -> ProgressLine {
         ProgressLine("   \(label)", on: console.err, console.errTerminal, isActive: true, delay: .zero)
     }
@@ -198,13 +198,13 @@ struct DemoStage: Sendable {
     }
 
     func close(succeeded: Int, of count: Int, after time: Duration) throws {
-        let text = "\(succeeded) of \(count) steps went as they should, in \(Quantity.duration(time))"
+        let text = "\(succeeded) of \(count) steps succeeded, in \(Quantity.duration(time))"
         try console.print("\n" + (succeeded == count ? style.green(text) : style.red(text)))
         guard succeeded == count else { return }
         try console.print(style.dim("Next: lat help, lat request GET URL, and the README for these calls in code."))
     }
 
-    /// The stages of a transfer, each step's in the same columns.
+    /// The stages of a transfer, in the same columns for each step.
     private func row(_ timings: Timings, _ total: Duration?) -> String {
         let stages = [
             ("dns", timings.nameLookup), ("connect", timings.connect), ("first byte", timings.firstByte),
@@ -224,13 +224,13 @@ struct DemoStage: Sendable {
     }
 }
 
-/// What a step came to.
+/// The outcome of a step.
 struct DemoOutcome: Sendable {
     var isExpected: Bool
     var text: String
     var timings: Timings?
-    /// The time of the whole where the timings cannot know it, as of a stream.
+    /// The total time where the timings do not have it, as for a stream.
     var total: Duration?
-    /// Other numbers worth a look.
+    /// Other numbers to show.
     var figures: [(name: String, value: String)]?
 }

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Synchronization
 
-/// The steps of the demo. The call that each shows is the one it makes.
+/// The steps of the demo. Each shows the code of the call that it makes.
 struct DemoSteps: Sendable {
     let central: CentralRequestManager
     let server: MockServer
@@ -12,7 +12,7 @@ struct DemoSteps: Sendable {
 
     /// Runs all steps.
     ///
-    /// - Returns: Whether each went as it should.
+    /// - Returns: Whether each succeeded.
     func run() async throws -> Bool {
         let steps: [Step] = [
             getWithParameters, postJSON, uploadFiles, downloadStream, timeOut, cancelInClosureForm, callInParallel,
@@ -37,7 +37,7 @@ struct DemoSteps: Sendable {
         let run: () async throws -> DemoOutcome
     }
 
-    /// An error nobody expected is what the step came to, unless the whole is being ended.
+    /// Reports an unexpected error as the step's outcome, unless the demo was cancelled.
     private func outcome(of step: Step) async throws -> DemoOutcome {
         do {
             return try await step.run()
@@ -75,7 +75,7 @@ struct DemoSteps: Sendable {
 
     private func postJSON() -> Step {
         Step(
-            title: "POST a value as JSON, decode the answer",
+            title: "POST a value as JSON, decode the response",
             call: """
                 struct Order: Codable { var item: String; var count: Int }
                 let created = try await central.startRequest(
@@ -108,7 +108,7 @@ struct DemoSteps: Sendable {
             let files = [
                 UploadFile(name: "note", fileName: "note.txt", data: note), UploadFile(name: "photo", path: photo),
             ]
-            // A connection of its own: the server makes the buffers of a new one small, so that one sees it read.
+            // A new connection, because the server gives only new ones the small buffers that make the bar visible.
             if server.bodyReadRate != nil {
                 server.closeIdleConnections()
                 try await server.waitUntilDisconnected()
@@ -160,7 +160,7 @@ struct DemoSteps: Sendable {
             return DemoOutcome(
                 isExpected: isIntact && completed == DemoServer.downloadSize,
                 text: "\(film.status) \(film.reason), \(Quantity.bytes(completed)) at \(rate), "
-                    + (isIntact ? "every byte in its place" : "but not the bytes that were sent"),
+                    + (isIntact ? "every byte is right" : "but not all bytes are right"),
                 timings: film.timings, total: time)
         }
     }
@@ -174,7 +174,7 @@ struct DemoSteps: Sendable {
         ) {
             do {
                 let response = try await central.startRequest("GET", "/stall", timeout: .milliseconds(300))
-                return DemoOutcome(isExpected: false, text: "\(response.status), though nothing should have come")
+                return DemoOutcome(isExpected: false, text: "\(response.status), although no response was expected")
             } catch let error as NetworkError {
                 let (kind, phase) = error.kind.names
                 return DemoOutcome(
@@ -187,7 +187,7 @@ struct DemoSteps: Sendable {
 
     private func cancelInClosureForm() -> Step {
         Step(
-            title: "With closures, and cancelled",
+            title: "A call with closures, cancelled",
             call: """
                 let task = central.startRequest("GET", "/stall",
                     success: { task, response in … }, failure: { task, error in … })
@@ -244,7 +244,7 @@ struct DemoSteps: Sendable {
             let used = server.acceptedConnections - connections
             return DemoOutcome(
                 isExpected: answers.count == 100 && answers.allSatisfy { $0 },
-                text: "\(answers.count) answers, each the right one, over \(used) connections",
+                text: "\(answers.count) responses, all correct, over \(used) connections",
                 figures: [
                     ("total", Quantity.duration(time)), ("rate", "\(Quantity.grouped(rate)) requests/s"),
                 ])
@@ -258,7 +258,7 @@ struct DemoSteps: Sendable {
 
     private func editTheTable() -> Step {
         Step(
-            title: "A request with a type of its own, its row edited between two calls",
+            title: "A request entity, its row edited between two calls",
             call: """
                 struct Search: RequestEntity, Encodable {
                     static let route = Route(server: "\(DemoTable.server)")   // a row of domains.json5

@@ -2,15 +2,15 @@ import FoundationEssentials
 import LATNetworking
 import LATStorage
 
-/// `lat device`: what the system tells of this machine.
+/// `lat device`: shows what the system reports about this machine.
 struct DeviceCommand: Command {
     static let name = "device"
-    static let summary = "Shows what the system tells of this machine."
+    static let summary = "Shows what the system reports about this machine."
     static let usage = "[options]"
     static let options = [OutputFormat.option]
     static let details = """
-        Lines are left out where the system does not tell. In a container memory and
-        processors are the container's.
+        Facts that the system does not report are left out. In a container, memory and
+        processors are those of the container.
 
         Examples
           lat device
@@ -22,7 +22,7 @@ struct DeviceCommand: Command {
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
-        try UsageError.refuse(arguments.operands, after: 0, "lat device --help shows how it is written")
+        try UsageError.refuse(arguments.operands, after: 0, "lat device --help shows the usage")
         format = try OutputFormat(arguments)
     }
 
@@ -36,7 +36,7 @@ struct DeviceCommand: Command {
         return .success
     }
 
-    /// One line for each fact there is.
+    /// One line for each known fact.
     static func lines(_ facts: DeviceInfo.Snapshot, _ style: Style) -> [String] {
         var rows: [(String, String)] = []
         func add(_ name: String, _ value: String?) {

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import LATNetworking
 
-/// `lat doctor [URL]`: goes to a server step by step and says where it fails, and what to do about it.
+/// `lat doctor [URL]`: checks each step of a connection to a server, and says where it fails and what to do.
 struct DoctorCommand: Command {
-    /// `nil` for looking only at this machine.
+    /// The URL; `nil` to check only this machine.
     let url: String?
     let timeout: Duration
     let proxy: String?
@@ -12,9 +12,9 @@ struct DoctorCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         url = arguments.operands.first
-        try UsageError.refuse(arguments.operands, after: 1, "lat doctor looks at one URL")
+        try UsageError.refuse(arguments.operands, after: 1, "lat doctor checks one URL")
         if let url, !url.contains("://") {
-            throw UsageError("\"\(SafeText.line(url))\" is no URL; write lat doctor https://\(SafeText.line(url))/")
+            throw UsageError("\"\(SafeText.line(url))\" is not a URL; write lat doctor https://\(SafeText.line(url))/")
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         proxy = arguments.value(RequestCommand.proxy)
@@ -54,16 +54,16 @@ struct DoctorCommand: Command {
 
 extension DoctorCommand {
     static let name = "doctor"
-    static let summary = "Goes to a server step by step: name, TCP, TLS, HTTP; says what to do."
+    static let summary = "Checks the way to a server (name, TCP, TLS, HTTP) and says what to do."
     static let usage = "[URL] [options]"
 
-    static let timeout = Option("--timeout", value: "1s|500ms", help: "The longest a step may take. Default: 5s.")
+    static let timeout = Option("--timeout", value: "1s|500ms", help: "The time limit of each step. Default: 5s.")
 
     static let options = [timeout, RequestCommand.proxy, AuthorityArgument.option, OutputFormat.option]
 
     static let details = """
-        Without a URL it looks only at this machine: what its libcurl can do, how it is
-        connected, which proxies are set.
+        Without a URL it checks only this machine: the features of its libcurl, its
+        network connection, and the proxies that are set.
 
         Examples
           lat doctor
@@ -71,33 +71,33 @@ extension DoctorCommand {
           lat doctor https://intranet.example.org/ --ca authority.pem --timeout 2s
 
         Exit codes: 0 all is well, 1 the server answers with a failure, 2 the command
-        line cannot be used, 3 there is no way to the server, 130 interrupted.
+        line is invalid, 3 the server cannot be reached, 130 interrupted.
         """
 }
 
-/// One thing that was looked at, and what was found.
+/// One check and its result.
 struct DoctorStep: Hashable, Sendable {
     enum Outcome: String, Hashable, Sendable {
-        /// As it should be.
+        /// The check passed.
         case good
-        /// It works, but something about it should be known.
+        /// It passed, but with something worth knowing.
         case warning
-        /// The server answers, and says no.
+        /// The server answered with a failure.
         case refusal
-        /// It does not go on from here.
+        /// It failed, and later steps cannot be checked.
         case failure
     }
 
     /// `name`, `tcp`, `tls`, `http` and so on.
     var name: String
     var outcome = Outcome.good
-    /// What was found, in one line.
+    /// The result in one line.
     var finding: String
-    /// How long it took; `nil` when that says nothing.
+    /// How long it took; `nil` when the time means nothing.
     var duration: Duration?
     /// Further facts.
     var details: [String] = []
-    /// What to try next, when it is not good.
+    /// The next step, when the check did not pass.
     var advice: String?
 }
 
@@ -124,17 +124,17 @@ struct DoctorReport {
         return lines
     }
 
-    /// One line at the end.
+    /// The summary in one line.
     func verdict(_ steps: [DoctorStep]) -> String {
         if let failed = steps.first(where: { $0.outcome == .failure }) {
-            return style.red("It ends at \(failed.name).")
+            return style.red("It fails at \(failed.name).")
         }
         if let refused = steps.first(where: { $0.outcome == .refusal }) {
-            return style.red("The server answers, with a failure: \(SafeText.line(refused.finding)).")
+            return style.red("The server answers with a failure: \(SafeText.line(refused.finding)).")
         }
         let warnings = steps.count { $0.outcome == .warning }
         if warnings > 0 {
-            return style.yellow("It works; \(warnings == 1 ? "one thing" : "\(warnings) things") to know.")
+            return style.yellow("It works, with \(warnings == 1 ? "one warning" : "\(warnings) warnings").")
         }
         return style.green("All is well.")
     }
@@ -144,7 +144,7 @@ struct DoctorReport {
         return steps.contains { $0.outcome == .refusal } ? .failure : .success
     }
 
-    /// One object; durations in milliseconds, what is not known is null.
+    /// One object. Durations are in milliseconds, and unknown values are null.
     static func json(_ url: String?, _ steps: [DoctorStep]) -> JSONValue {
         [
             "url": url.map { .string($0) } ?? .null,
@@ -163,9 +163,9 @@ struct DoctorReport {
     }
 }
 
-/// What to say of a certificate.
+/// Advice on certificates.
 enum CertificateAdvice {
-    /// Less than this left is worth a word.
+    /// A certificate that expires sooner than this gets a warning.
     static let soon: TimeInterval = 14 * 86_400
 
     static func facts(of certificate: CertificateFacts) -> [String] {
@@ -178,7 +178,7 @@ enum CertificateAdvice {
         return facts
     }
 
-    /// `nil` while there is time.
+    /// The advice; `nil` while the certificate is valid for longer.
     static func ofExpiry(_ certificate: CertificateFacts, now: Date) -> String? {
         guard let end = date(certificate.validUntil) else { return nil }
         let left = end.timeIntervalSince(now)
@@ -186,33 +186,33 @@ enum CertificateAdvice {
         return "the certificate expires in \(Quantity.duration(.seconds(max(0, left)))); have it renewed"
     }
 
-    /// `Nov 21 04:30:38 2026 GMT`, as OpenSSL writes it: asctime's form with the zone in place of the weekday.
+    /// Parses `Nov 21 04:30:38 2026 GMT`, as OpenSSL writes it: asctime's form with the zone in place of the weekday.
     static func date(_ text: String) -> Date? {
         text.hasSuffix(" GMT") ? HTTPDate.parse("Sun \(text.dropLast(4))") : nil
     }
 
-    private static let isItTLS = "is it TLS that is spoken at this port? Try http:// in place of https://"
+    private static let isItTLS = "does this port use TLS? Try http:// in place of https://"
 
     static func next(after error: NetworkError, _ certificate: CertificateFacts?, host: String) -> String {
         guard case .tls(let failure) = error.kind else {
-            return "the connection stands but the handshake does not end; is it TLS that is spoken at this port?"
+            return "the connection opens but the handshake does not end; does this port use TLS?"
         }
-        // What OpenSSL says of an answer that is no TLS.
+        // OpenSSL's message for a reply that is not TLS.
         if error.message.contains("wrong version number") { return Self.isItTLS }
         switch failure {
-        case .expired: return "renew the certificate on the server; if it is not expired, look at this machine's clock"
-        case .notYetValid: return "this machine's clock is behind, or the certificate was made ahead of time"
+        case .expired: return "renew the certificate on the server; if it has not expired, check this machine's clock"
+        case .notYetValid: return "this machine's clock is behind, or the certificate's start date is in the future"
         case .wrongHost:
             let names = certificate.map { $0.names.isEmpty ? $0.subject : $0.names.joined(separator: ", ") } ?? "others"
             return "the certificate is for \(names), not for \(host); use one of these names, or another certificate"
         case .selfSigned, .untrusted:
-            return "give the authority that signed it with --ca FILE (tls.caFile), or have the server send its chain"
+            return "name the authority that signed it with --ca FILE (tls.caFile), or have the server send its chain"
         case .revoked: return "the authority has revoked the certificate; the server needs a new one"
         case .certificateStatus:
-            return "the server does not show that its certificate is not revoked; have it staple OCSP responses"
-        case .pinMismatch: return "the key is not one of the pinned; pin the new one if the change is known of"
-        case .clientCertificate: return "the server wants a certificate of the client, or refuses the one it got"
-        case .protocolVersion: return "the two sides share no version or cipher; the server needs TLS 1.2 or newer"
+            return "the server does not prove that its certificate is not revoked; have it staple OCSP responses"
+        case .pinMismatch: return "the key is not a pinned one; pin the new one if the change is intended"
+        case .clientCertificate: return "the server requires a client certificate, or refuses the one it got"
+        case .protocolVersion: return "both sides share no TLS version or cipher; the server needs TLS 1.2 or newer"
         case .handshake: return Self.isItTLS
         }
     }

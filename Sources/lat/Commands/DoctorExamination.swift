@@ -3,18 +3,18 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 
-/// Goes the way of a request, one step after the other, and stops where it ends.
+/// Checks the steps of a request one after the other, and stops at the first failure.
 struct DoctorExamination: Sendable {
     private let url: String?
     private let timeout: Duration
     private let engine: CurlTransport
-    /// Without a proxy, for what is looked at beside it.
+    /// A transport without a proxy, for checks of the direct way.
     private let direct: CurlTransport
     private let host: String
     private let port: Int
     private let isSecure: Bool
 
-    /// - Throws: ``NetworkError`` for a URL or a setting that cannot be used.
+    /// - Throws: ``NetworkError`` for an unusable URL or setting.
     init(url: String?, timeout: Duration, configuration: CentralRequestManager.Configuration) throws {
         self.url = url
         self.timeout = timeout
@@ -28,13 +28,13 @@ struct DoctorExamination: Sendable {
         }
         guard let origin = URLReference.origin(of: url), let colon = origin.lastIndex(of: ":"),
             let port = Int(origin[origin.index(after: colon)...])
-        else { throw NetworkError(.invalidRequest, message: "\"\(SafeText.line(url))\" is no http or https URL") }
+        else { throw NetworkError(.invalidRequest, message: "\"\(SafeText.line(url))\" is not an http or https URL") }
         isSecure = origin.hasPrefix("https:")
         self.port = port
         host = origin[..<colon].drop { $0 != "/" }.dropFirst(2).filter { $0 != "[" && $0 != "]" }
     }
 
-    /// What was found, as it is found.
+    /// The steps, as they are done.
     var steps: AsyncStream<DoctorStep> {
         AsyncStream { continuation in
             let work = Task {
@@ -73,7 +73,7 @@ struct DoctorExamination: Sendable {
         for step in await http(url) { tell(step) }
     }
 
-    private static let tryAgain = "it went well a moment ago; call this again, and look at the network's load"
+    private static let tryAgain = "it worked a moment ago; run this again, and check the load of the network"
 
     private func request(_ url: String) -> HTTPRequest {
         var request = HTTPRequest("GET", url)
@@ -106,8 +106,8 @@ struct DoctorExamination: Sendable {
         }
         return DoctorStep(
             name: "network", outcome: .warning,
-            finding: running.contains { $0.kind != .loopback } ? "no default route" : "only this machine itself",
-            details: details, advice: "servers elsewhere need a route; look at ip route")
+            finding: running.contains { $0.kind != .loopback } ? "no default route" : "only loopback",
+            details: details, advice: "servers elsewhere need a default route; check ip route")
     }
 
     static func proxies(_ environment: [String: String]) -> DoctorStep {
@@ -127,14 +127,14 @@ struct DoctorExamination: Sendable {
         step.details.append(error.message)
         step.advice =
             switch UnreachableReason(connection) {
-            case .dns: "the name is not known where the proxy is; check it for a typo"
-            case .refused, .network, .timeout: "the server cannot be reached from there; ask who runs the proxy"
-            default: "check the proxy's address and credentials, or go without it: --proxy \"\""
+            case .dns: "the proxy cannot resolve the name; check it for a typo"
+            case .refused, .network, .timeout: "the proxy cannot reach the server; ask its operator"
+            default: "check the proxy's address and credentials, or use none: --proxy \"\""
             }
         return step
     }
 
-    /// Looks the name up. Of an address there is nothing to look up.
+    /// Resolves the name; an address needs no look-up.
     private func name() async -> (DoctorStep, [String]) {
         let clock = ContinuousClock()
         let start = clock.now
@@ -152,13 +152,13 @@ struct DoctorExamination: Sendable {
             step.details = ["name servers: \(names)"]
             step.advice =
                 failure.isTemporary
-                ? "no name server answers; look whether they can be reached, and at /etc/resolv.conf"
+                ? "no name server answers; check whether they can be reached, and /etc/resolv.conf"
                 : "check the name for a typo; if it is right, its name server does not have it"
             return (step, [])
         }
     }
 
-    /// Connects to each address by itself: one that does not answer makes every connection slow, and shows nowhere else.
+    /// Connects to each address on its own. Otherwise an address that does not answer shows only as slow connections.
     private func connections(to addresses: [String]) async -> DoctorStep {
         var reports: [(address: String, report: ConnectionReport)] = []
         for address in addresses.prefix(4) {
@@ -178,16 +178,16 @@ struct DoctorExamination: Sendable {
             if good.count < reports.count {
                 step.outcome = .warning
                 step.advice =
-                    "an address that does not answer slows connections down; mend it, or take it out of the name"
+                    "an address that does not answer slows connections down; repair it, or remove it from the name"
             }
             return step
         }
         step.outcome = .failure
         step.advice =
             switch reports.first.flatMap({ UnreachableReason($0.report) }) {
-            case .refused: "nobody listens at port \(port); is the server running, and is the port right?"
-            case .timeout: "no answer at all: a firewall drops the packets, or the machine is off; try from elsewhere"
-            case .network: "there is no way there; look at ip route, and whether the machine is on this network"
+            case .refused: "nothing listens on port \(port); is the server running, and is the port right?"
+            case .timeout: "no answer: a firewall drops the packets, or the machine is off; try from elsewhere"
+            case .network: "there is no route; check ip route, and whether the server is on this network"
             default: reports.first?.report.error?.message ?? "the name has no address"
             }
         return step
@@ -202,7 +202,7 @@ struct DoctorExamination: Sendable {
             step.finding = error.message
             step.duration = nil
             if certificates.isEmpty {
-                // Only to look at it: nothing is sent over this connection.
+                // Only to read the certificate: nothing is sent over this connection.
                 var options = ConnectionOptions()
                 options.verifiesCertificate = false
                 certificates = await engine.connect(for: request(url), options: options).certificates
@@ -223,7 +223,7 @@ struct DoctorExamination: Sendable {
 
     private func http(_ url: String) async -> [DoctorStep] {
         var request = request(url)
-        // The head is what is looked at; the body is let go of.
+        // Only the head matters; the body is abandoned.
         request.streamsBody = true
         do {
             let sent = Date.now
@@ -238,10 +238,10 @@ struct DoctorExamination: Sendable {
             switch response.status {
             case 400...499:
                 step.outcome = .refusal
-                step.advice = "the way is fine; path, parameters or credentials are not"
+                step.advice = "the connection works; check path, parameters and credentials"
             case 500...:
                 step.outcome = .refusal
-                step.advice = "the way is fine; the server, or one behind it, is not: look at its log"
+                step.advice = "the connection works, but the server, or one behind it, fails: check its log"
             default: break
             }
             return [step] + Self.clock(response.headers["Date"], between: sent, and: received)
@@ -250,24 +250,24 @@ struct DoctorExamination: Sendable {
             return [
                 DoctorStep(
                     name: "http", outcome: .failure, finding: message,
-                    advice: "a connection stands but no answer comes; is it HTTP that is spoken at this port?")
+                    advice: "the connection opens but no response comes; does this port use HTTP?")
             ]
         }
     }
 
-    /// Compares the clocks. A `Date` is of some second between the request and the answer.
+    /// Compares the clocks. The server's `Date` is of a second between request and response.
     static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
         guard let date = text.flatMap(HTTPDate.parse) else { return [] }
         let early = sent.timeIntervalSince(date) - 1
         let late = date.timeIntervalSince(received)
         let skew = max(early, late)
-        guard skew > 1 else { return [DoctorStep(name: "clock", finding: "as the server's, to a second or two")] }
+        guard skew > 1 else { return [DoctorStep(name: "clock", finding: "within two seconds of the server's")] }
         let words = "\(early > late ? "ahead of" : "behind") the server's by \(Quantity.duration(.seconds(skew)))"
         return [
             DoctorStep(
                 name: "clock", outcome: skew > 60 ? .warning : .good, finding: words,
                 advice: skew > 60
-                    ? "certificates, signed requests and caches depend on it; set one of the clocks by NTP" : nil)
+                    ? "certificates, signed requests and caches need it; set one of the clocks by NTP" : nil)
         ]
     }
 }
@@ -275,16 +275,16 @@ struct DoctorExamination: Sendable {
 /// Asks the system's resolver for the addresses of a name.
 enum NameLookup {
     struct Failure: Error {
-        /// The resolver's own words.
+        /// The resolver's message.
         let message: String
-        /// Whether no name server answered, rather than one that does not know the name.
+        /// Whether no name server answered, as opposed to an unknown name.
         let isTemporary: Bool
     }
 
-    /// The addresses in the order the system prefers them, each once.
+    /// The addresses in the system's order of preference, without duplicates.
     static func addresses(of host: String) async -> Result<[String], Failure> {
         await withCheckedContinuation { continuation in
-            // It blocks, at worst for as long as resolv.conf says.
+            // The call blocks for as long as resolv.conf allows.
             DispatchQueue(label: "lat.lookup").async { continuation.resume(returning: look(host)) }
         }
     }
@@ -312,7 +312,7 @@ enum NameLookup {
         return .success(addresses)
     }
 
-    /// The name servers that `/etc/resolv.conf` names.
+    /// The name servers in `/etc/resolv.conf`.
     static var servers: [String] {
         guard let file = fopen("/etc/resolv.conf", "re") else { return [] }
         defer { fclose(file) }

@@ -1,13 +1,13 @@
 import LATNetworking
 
-/// `lat domains check|list|explain`: looks at the table of domains and servers.
+/// `lat domains check|list|explain`: shows the table of domains and servers.
 struct DomainsCommand: Command {
     enum Action: Hashable, Sendable {
-        /// Whether the file is in order, and what is wrong with it.
+        /// Checks the file and shows what is wrong with it.
         case check
-        /// What there is.
+        /// Lists domains and servers.
         case list
-        /// Which line set each value of a call.
+        /// Explains which line set each value of a call.
         case explain(String)
     }
 
@@ -16,7 +16,7 @@ struct DomainsCommand: Command {
     static let usage = "check [FILE] | list | explain NAME|URL [options]"
     static let options = [TableArgument.table, TableArgument.environment, OutputFormat.option]
     static let details = """
-          check      whether the table is in order; if not, every mistake with its line
+          check      whether the table is valid, and if not, every mistake with its line
           list       the domains with their base URLs, the servers with their paths
           explain    where a call goes, and which line of the table set each value
 
@@ -26,7 +26,7 @@ struct DomainsCommand: Command {
           lat domains explain user.detail
           lat domains explain https://app.example.org/api/v1/users/42
 
-        Exit codes: 0 ok, 2 the table is broken, or has no such name.
+        Exit codes: 0 success, 2 the table is invalid, or has no such name.
         """
 
     let action: Action
@@ -46,7 +46,7 @@ struct DomainsCommand: Command {
         guard let word = operands.first else {
             throw UsageError("what to do with the table is missing; write lat domains check, list or explain NAME")
         }
-        let hint = "lat domains --help shows how it is written"
+        let hint = "lat domains --help shows the usage"
         switch word {
         case "check":
             try UsageError.refuse(operands, after: table.file == nil ? 2 : 1, hint)
@@ -106,13 +106,13 @@ struct DomainsCommand: Command {
     }
 }
 
-/// A table as `lat domains` shows it: lines for people, one object for programs. A pure value.
+/// The output of `lat domains`: lines for people, one object for programs. A pure value.
 struct TableReport {
     let table: DomainTable
 
     // MARK: check
 
-    /// `Config/domains.json5 is in order: 2 domains, 5 servers, environments dev and staging`.
+    /// A summary such as `Config/domains.json5 is valid: 2 domains, 5 servers, environments dev and staging`.
     var summary: String {
         var parts = [
             Self.count(table.domainNames.count, "domain"), Self.count(table.serverNames.count, "server"),
@@ -122,10 +122,10 @@ struct TableReport {
             parts.append((environments.count == 1 ? "environment " : "environments ") + Self.list(environments))
         }
         if !table.warnings.isEmpty { parts.append(TableProblem.count(table.warnings)) }
-        return "\(table.name) is in order: " + parts.joined(separator: ", ")
+        return "\(table.name) is valid: " + parts.joined(separator: ", ")
     }
 
-    /// What `check --format json` prints.
+    /// The output of `check --format json`.
     static func check(_ file: String, _ table: DomainTable?, _ problem: TableProblem?) -> JSONValue {
         let diagnostics = problem?.diagnostics ?? table?.warnings ?? []
         return [
@@ -193,13 +193,13 @@ struct TableReport {
         return ["", title] + lines
     }
 
-    /// The base URL for the environment, and its mirrors; passwords hidden.
+    /// The base URL for the environment and its mirrors, with passwords hidden.
     private func addresses(of domain: DomainName) -> (first: String, others: [String]) {
         let urls = (try? table.resolve(domain: domain, path: ""))?.baseURLs.map(Self.withoutPassword) ?? []
         return (urls.first ?? "", Array(urls.dropFirst()))
     }
 
-    /// What `list --format json` prints.
+    /// The output of `list --format json`.
     var listValue: JSONValue {
         [
             "file": .string(table.name),
@@ -226,9 +226,9 @@ struct TableReport {
 
     // MARK: explain
 
-    /// The way of a call, then its values in columns, each with the place that set it.
+    /// The address of a call, then its values in columns, each with the place that set it.
     ///
-    /// - Throws: ``NetworkError`` for a name that is not there.
+    /// - Throws: ``NetworkError`` for an unknown name.
     func explanation(of name: String, _ style: Style) throws(NetworkError) -> [String] {
         let rows = try table.explanations(of: name).map { row in
             (SafeText.line(row.setting), SafeText.line(row.value), SafeText.line("\(row.origin)"))
@@ -242,9 +242,9 @@ struct TableReport {
             }
     }
 
-    /// What `explain --format json` prints.
+    /// The output of `explain --format json`.
     ///
-    /// - Throws: ``NetworkError`` for a name that is not there.
+    /// - Throws: ``NetworkError`` for an unknown name.
     func explanationValue(of name: String) throws(NetworkError) -> JSONValue {
         let values = try table.explanations(of: name).map { explanation -> JSONValue in
             var file: JSONValue = .null
@@ -270,7 +270,7 @@ struct TableReport {
         return names.dropLast().joined(separator: ", ") + " and " + last
     }
 
-    /// A URL whose user information shows no password.
+    /// The URL with the password hidden.
     private static func withoutPassword(_ url: String) -> String {
         guard let scheme = url.firstRange(of: "://") else { return url }
         let authority = url[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }

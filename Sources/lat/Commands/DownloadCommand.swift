@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 
-/// `lat download URL -o FILE …`: fetches a file, and goes on where an earlier run ended.
+/// `lat download URL -o FILE …`: downloads a file, and resumes an earlier run.
 struct DownloadCommand: Command {
     let url: String
     let output: String
@@ -44,42 +44,42 @@ struct DownloadCommand: Command {
 
 extension DownloadCommand {
     static let name = "download"
-    static let summary = "Downloads a file, and goes on where an earlier run ended."
+    static let summary = "Downloads a file, and resumes an earlier run."
     static let usage = "URL -o FILE|FOLDER [options]"
 
     static let output = Option(
         "--output", "-o", value: "FILE|FOLDER",
-        help: "Where it goes. In a folder it gets the name that the server or the URL gives it. Default: this folder.")
+        help: "The target. In a folder, the file gets its name from the server or the URL. Default: this folder.")
     static let segments = Option(
-        "--segments", "-n", value: "N", help: "Fetches it over N connections, where the server has ranges. Default: 1.")
+        "--segments", "-n", value: "N", help: "Uses N connections, when the server supports ranges. Default: 1.")
     static let sha256 = Option(
-        "--sha256", value: "HEX", help: "The SHA-256 the file must have; with another it does not appear.")
+        "--sha256", value: "HEX", help: "The SHA-256 that the file must have. With another, no file appears.")
     static let digest = Option(
         "--digest", value: "NAME:HEX", help: "The same with md5, sha1, sha256, sha384 or sha512.")
     static let existing = Option(
-        "--existing", value: "overwrite|skip|fail", help: "What to do about a file that is there. Default: overwrite.")
-    static let noResume = Option("--no-resume", help: "Starts over, whatever an earlier run left.")
-    static let reserve = Option("--reserve", help: "Takes the space for the whole file before its first byte.")
+        "--existing", value: "overwrite|skip|fail", help: "What to do when the file exists. Default: overwrite.")
+    static let noResume = Option("--no-resume", help: "Starts from the beginning, whatever an earlier run left.")
+    static let reserve = Option("--reserve", help: "Reserves the space for the whole file before its first byte.")
     static let retries = Option(
-        "--retries", value: "N", help: "How often it goes on after the connection broke. Default: 3.")
-    static let idleTimeout = Option("--idle-timeout", value: "TIME", help: "The longest silence. Default: 60s.")
+        "--retries", value: "N", help: "How often to resume after the connection broke. Default: 3.")
+    static let idleTimeout = Option("--idle-timeout", value: "TIME", help: "The longest wait for a byte. Default: 60s.")
     static let options = [
         output, segments, sha256, digest, existing, noResume, reserve, retries, RequestCommand.header,
         RequestCommand.user, RequestCommand.connectTimeout, idleTimeout, RequestCommand.proxy, OutputFormat.option,
     ]
 
     static let details = """
-        What has come lies beside the target as FILE.part, with a journal; the same
-        command goes on from there, after Ctrl-C, an error or a crash, when the server
-        confirms that the content is still the same.
+        The bytes received so far are in FILE.part beside the target, with a journal.
+        After Ctrl-C, an error or a crash, the same command resumes from there, if the
+        server confirms that the content is still the same.
 
         Examples
           lat download http://127.0.0.1:8080/big.iso -o big.iso --segments 4
           lat download http://127.0.0.1:8080/big.iso -o images/ --sha256 9f86d081…
 
-        Exit codes: 0 ok, 1 the status is no success or the digest is another, 2 the
-        command line or the target cannot be used, 3 no answer or it broke off, 130
-        interrupted.
+        Exit codes: 0 success, 1 the status is not a success or the digest differs,
+        2 the command line or the target cannot be used, 3 no response or an
+        incomplete one, 130 interrupted.
         """
 }
 
@@ -90,7 +90,7 @@ extension DownloadCommand {
         guard let url = operands.first else {
             throw UsageError("URL is missing; write lat download URL -o FILE")
         }
-        try UsageError.refuse(operands, after: 1, "the file is named with -o FILE")
+        try UsageError.refuse(operands, after: 1, "name the file with -o FILE")
         return try URLArgument.checked(url)
     }
 
@@ -105,7 +105,7 @@ extension DownloadCommand {
 
     private static func digest(_ arguments: ParsedArguments) throws(UsageError) -> DownloadDigest? {
         guard !(arguments.contains(sha256) && arguments.contains(digest)) else {
-            throw UsageError("\(sha256.name) and \(digest.name) do not go together; give one of them")
+            throw UsageError("\(sha256.name) and \(digest.name) cannot be combined; give one of them")
         }
         if let digits = arguments.value(sha256) { return try checked(DownloadDigest(.sha256, digits), sha256) }
         guard let text = arguments.value(digest) else { return nil }
@@ -121,8 +121,8 @@ extension DownloadCommand {
         let digits = [.md5: 32, .sha1: 40, .sha256: 64, .sha384: 96, .sha512: 128][digest.algorithm] ?? 0
         guard digest.hexadecimal.count == digits, digest.hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
             throw UsageError(
-                "\(option.name) \"\(SafeText.line(digest.hexadecimal))\" is not \(digits) hexadecimal digits, as a "
-                    + "\(digest.algorithm.rawValue) has")
+                "\(option.name) \"\(SafeText.line(digest.hexadecimal))\" is not \(digits) hexadecimal digits, the length of "
+                    + "\(digest.algorithm.rawValue)")
         }
         return digest
     }
@@ -141,7 +141,8 @@ private struct DownloadRun {
     let command: DownloadCommand
     let console: Console
 
-    /// - Throws: `Output.Failure`, `CancellationError`; failures of the download are shown and end in the code returned.
+    /// - Throws: `Output.Failure`, `CancellationError`. Failures of the download are shown, and decide the returned
+    ///   code.
     func run() async throws -> ExitCode {
         let manager: CentralRequestManager
         do {
@@ -188,7 +189,7 @@ private struct DownloadRun {
         return options
     }
 
-    /// The outcome, also when this task is cancelled: then the download is, and ends by itself.
+    /// The outcome. When this task is cancelled, so is the download, which then ends by itself.
     private func outcome(of download: Download) async -> Result<DownloadedFile, NetworkError> {
         await Task.detached {
             do {
@@ -234,30 +235,30 @@ private struct DownloadRun {
     }
 }
 
-/// What is said of a download that is over: pure functions.
+/// The texts about a finished download: pure functions.
 enum DownloadReport {
-    /// The last component of a path or URL, cut to what a line can spare.
+    /// The last component of a path or URL, shortened to fit beside other facts.
     static func label(_ command: DownloadCommand) -> String {
         let path = command.output == "." || command.output.hasSuffix("/") ? command.url : command.output
         return SafeText.label(path.split(separator: "/").last.map(String.init) ?? path)
     }
 
-    /// `big.iso  4.00 GiB in 12.3 s (333 MiB/s), 1.20 GiB of it were there`
+    /// A summary such as `big.iso  4.00 GiB in 12.3 s (333 MiB/s), 1.20 GiB of it resumed`.
     static func summary(_ file: DownloadedFile, _ time: Duration) -> String {
         let name = SafeText.line(file.path)
-        if file.isSkipped { return "\(name)  is there already and was left alone" }
+        if file.isSkipped { return "\(name)  exists and was left unchanged" }
         let rate = Quantity.rate(file.receivedByteCount, in: time)
-        let resumed = file.resumedByteCount > 0 ? ", \(Quantity.bytes(file.resumedByteCount)) of it were there" : ""
+        let resumed = file.resumedByteCount > 0 ? ", \(Quantity.bytes(file.resumedByteCount)) of it resumed" : ""
         return "\(name)  \(Quantity.bytes(file.byteCount)) in \(Quantity.duration(time)) (\(rate))\(resumed)"
     }
 
-    /// How to go on after Ctrl-C.
+    /// The message after Ctrl-C, with how to resume.
     static func interruption(_ progress: DownloadProgress) -> String {
         let total = progress.total.map { " of \(Quantity.bytes($0))" } ?? ""
-        return "lat: stopped after \(Quantity.bytes(progress.completed))\(total); the same command goes on from there"
+        return "lat: stopped after \(Quantity.bytes(progress.completed))\(total); run the same command to resume"
     }
 
-    /// One object; what is not known is null.
+    /// One object; unknown values are null.
     static func json(
         _ command: DownloadCommand, _ result: Result<DownloadedFile, NetworkError>, _ progress: DownloadProgress,
         _ time: Duration

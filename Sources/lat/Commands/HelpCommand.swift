@@ -1,12 +1,12 @@
 import LATNetworking
 
-/// `lat help [COMMAND]`: shows what there is.
+/// `lat help [COMMAND]`: shows the commands.
 struct HelpCommand: Command {
     static let name = "help"
-    static let summary = "Shows the commands, or how one of them is used."
+    static let summary = "Shows the commands, or the usage of one."
     static let usage = "[COMMAND]"
 
-    /// The command to explain, `nil` for all of them.
+    /// The command to explain; `nil` for all of them.
     let topic: (any Command.Type)?
 
     init(topic: (any Command.Type)?) { self.topic = topic }
@@ -25,7 +25,7 @@ struct HelpCommand: Command {
     }
 }
 
-/// The texts of help, made from what the commands say of themselves.
+/// The help texts, made from the descriptions of the commands.
 enum HelpText {
     static func overview(_ style: Style) -> String {
         let width = Commands.all.map { $0.name.count }.max() ?? 0
@@ -40,8 +40,8 @@ enum HelpText {
             \(commands.joined(separator: "\n"))
 
             lat COMMAND --help explains a command, lat --version shows the version.
-            Exit codes: 0 ok, 1 the server answered with a failure, 2 the command line or
-            the table cannot be used, 3 no answer, 130 interrupted.
+            Exit codes: 0 success, 1 the server answered with a failure, 2 the command line
+            or the table cannot be used, 3 no response, 130 interrupted.
 
             """
     }
@@ -56,7 +56,7 @@ enum HelpText {
     private static let helpColumn = 30
     private static let width = 80
 
-    /// The form of an option on the left, its help wrapped on the right.
+    /// The form of an option on the left, with its help wrapped on the right.
     private static func entry(_ option: Option, _ style: Style) -> String {
         let form = "  " + option.form
         let lines = option.help.wrapped(to: width - helpColumn)
@@ -90,7 +90,7 @@ struct VersionCommand: Command {
     }
 }
 
-/// The commands there are, in the order of help.
+/// The commands, in the order of help.
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, DownloadCommand.self, UploadCommand.self, DomainsCommand.self,

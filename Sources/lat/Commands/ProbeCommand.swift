@@ -2,9 +2,9 @@ import FoundationEssentials
 import LATNetworking
 import Synchronization
 
-/// `lat probe NAME|URL…`: tries whether servers can be connected to.
+/// `lat probe NAME|URL…`: checks whether servers can be connected to.
 struct ProbeCommand: Command {
-    /// Names of domains, and URLs.
+    /// The names of domains, and URLs.
     let targets: [String]
     let timeout: Duration
     let watches: Bool
@@ -20,7 +20,7 @@ struct ProbeCommand: Command {
             throw UsageError("NAME or URL is missing; write lat probe daxiang, or lat probe https://example.org/")
         }
         if let empty = targets.first(where: \.isEmpty) {
-            throw UsageError("\"\(empty)\" names nothing; give the name of a domain, or a URL")
+            throw UsageError("\"\(empty)\" is empty; give the name of a domain, or a URL")
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         watches = arguments.contains(Self.watch)
@@ -40,7 +40,7 @@ struct ProbeCommand: Command {
         let parts = text.split(separator: "=", omittingEmptySubsequences: false)
         guard parts.count > 1, let last = parts.last else { return .init(path: text) }
         guard let status = Int(last), (100...599).contains(status) else {
-            throw UsageError("--check \"\(SafeText.line(text))\" ends in no status; write --check /health=200")
+            throw UsageError("--check \"\(SafeText.line(text))\" does not end in a status; write --check /health=200")
         }
         return .init(path: parts.dropLast().joined(separator: "="), status: status)
     }
@@ -52,20 +52,20 @@ struct ProbeCommand: Command {
 
 extension ProbeCommand {
     static let name = "probe"
-    static let summary = "Tries whether servers can be connected to; nothing is sent."
+    static let summary = "Checks whether servers can be connected to, without a request."
     static let usage = "NAME|URL… [options]"
 
     static let timeout = Option(
-        "--timeout", value: "1s|500ms", help: "The longest a try may take: name, connection and TLS. Default: 5s.")
+        "--timeout", value: "1s|500ms", help: "The time limit of a probe: name, connection and TLS. Default: 5s.")
     static let watch = Option(
         "--watch", "-w",
         help:
-            "Goes on until Ctrl-C and shows every change, at once when the network changes. With --format json a line "
-            + "for each.")
-    static let interval = Option("--interval", value: "TIME", help: "How often --watch tries again. Default: 2s.")
+            "Repeats until Ctrl-C and shows every change, at once when the network changes. With --format json, one line "
+            + "for each change.")
+    static let interval = Option("--interval", value: "TIME", help: "The time between two probes. Default: 2s.")
     static let check = Option(
         "--check", value: "PATH[=STATUS]",
-        help: "Asks for PATH as well and expects STATUS, 204 unless given: tells a captive portal from the server.")
+        help: "Also requests PATH and expects STATUS, by default 204. This detects a captive portal.")
 
     static let options = [
         timeout, watch, interval, check, RequestCommand.proxy, TableArgument.table, TableArgument.environment,
@@ -73,8 +73,8 @@ extension ProbeCommand {
     ]
 
     static let details = """
-        Names are domains of the table, whose mirrors are tried too. The latency is that
-        of the connection, without the look-up of the name and without TLS.
+        Names are domains of the table; their mirrors are probed too. The latency is
+        that of the connection, without name resolution and TLS.
 
         Examples
           lat probe daxiang
@@ -83,7 +83,7 @@ extension ProbeCommand {
           lat probe https://example.org/ --check /generate_204
 
         Exit codes: 0 all can be reached, 2 the command line or the table cannot be
-        used, 3 one of them cannot be reached, 130 interrupted.
+        used, 3 at least one cannot be reached, 130 interrupted.
         """
 }
 
@@ -99,7 +99,7 @@ private struct ProbeRun {
 
     private func manager() throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration()
-        // A table is looked for only when a name needs it.
+        // The table is needed only for names.
         if command.table.file != nil || command.targets.contains(where: { !$0.contains("://") }) {
             configuration.domains = try command.table.read()
         }
@@ -128,9 +128,9 @@ private struct ProbeRun {
         return reports.allSatisfy(\.status.isReachable) ? .success : .network
     }
 
-    /// All at once, in the order they were named.
+    /// Probes all targets at once, and returns the reports in the order of the command line.
     ///
-    /// - Throws: ``UsageError`` for a name that is not there.
+    /// - Throws: ``UsageError`` for an unknown name.
     private func reports(_ manager: CentralRequestManager) async throws -> [ReachabilityReport] {
         let reachability = manager.reachability
         let found = await withTaskGroup(of: (Int, ReachabilityReport).self) { group in
@@ -153,7 +153,7 @@ private struct ProbeRun {
         let view = ProbeView(console, command.format)
         var reports = try await reports(manager)
         try view.show(reports, changed: nil)
-        // Names may stand twice on the command line; each is followed once.
+        // A name that is given twice is watched once.
         let targets = Set(command.targets)
         let (changes, continuation) = AsyncStream.makeStream(of: ReachabilityReport.self)
         let followers = targets.map { target in
@@ -178,13 +178,13 @@ private struct ProbeRun {
     }
 }
 
-/// What is known of the servers that are probed, as lines and as JSON: a pure value.
+/// The reports on the probed servers as lines and as JSON: a pure value.
 struct ProbeTable {
     var reports: [ReachabilityReport]
 
     private static let heads = ["name", "status", "latency", "address"]
 
-    /// A head, then a line for each server; none is wider than the columns given.
+    /// A header line, then a line for each server, none wider than the columns.
     func lines(_ style: Style, columns: Int = .max) -> [String] {
         let rows = reports.map(Self.cells)
         let widths = Self.heads.indices.map { column in
@@ -220,7 +220,7 @@ struct ProbeTable {
         ]
     }
 
-    /// `reachable`, `unreachable: refused`.
+    /// The status in words: `reachable`, `unreachable: refused`.
     static func words(_ status: ReachabilityStatus) -> String {
         switch status {
         case .unknown: "unknown"
@@ -237,7 +237,7 @@ struct ProbeTable {
         }
     }
 
-    /// What `--format json` prints.
+    /// The output of `--format json`.
     var json: JSONValue {
         [
             "reachable": .bool(reports.allSatisfy(\.status.isReachable)),
@@ -245,7 +245,7 @@ struct ProbeTable {
         ]
     }
 
-    /// One server. The latency is in milliseconds; what is not known is null.
+    /// One server. The latency is in milliseconds; unknown values are null.
     static func value(_ report: ReachabilityReport) -> JSONValue {
         let status =
             switch report.status {
@@ -266,12 +266,12 @@ struct ProbeTable {
     }
 }
 
-/// Shows what becomes of the servers that are watched: on a terminal a table that is drawn over itself, else a line for
-/// each change.
+/// Shows the changes of watched servers: on a terminal as a table that redraws itself, elsewhere as a line for each
+/// change.
 final class ProbeView: Sendable {
     private let console: Console
     private let format: OutputFormat
-    /// How many lines of the last drawing are on the screen; `nil` before the first.
+    /// How many lines of the last table are on the screen; `nil` before the first.
     private let drawn = Mutex<Int?>(nil)
 
     init(_ console: Console, _ format: OutputFormat) {
@@ -281,12 +281,11 @@ final class ProbeView: Sendable {
 
     private var redraws: Bool { format == .text && console.outTerminal.canRedraw }
 
-    /// - Parameter changed: which of them has changed; `nil` for none in particular. Without a terminal, and the first
-    ///   time, all are shown then.
+    /// - Parameter changed: the index of the server that changed. Without a terminal, `nil` and the first call show all.
     func show(_ reports: [ReachabilityReport], changed: Int?) throws {
         try drawn.withLock { drawn in
             if redraws {
-                // One column stays free: a full line would wrap on some terminals.
+                // One column stays free, because a full line would wrap on some terminals.
                 let columns = Terminal.width(of: console.out.descriptor) - 1
                 let lines = ProbeTable(reports: reports).lines(console.outStyle, columns: columns)
                 let up = drawn.map { "\u{1B}[\($0)A" } ?? ""

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 
-/// `lat start SERVER …`: starts a call of the server table and shows the answer.
+/// `lat start SERVER …`: starts a call of the server table and shows the response.
 struct StartCommand: Command {
     let server: String
     let parameters: [String: JSONValue]
@@ -32,7 +32,7 @@ struct StartCommand: Command {
         if server.contains("://") {
             throw UsageError("\"\(SafeText.line(server))\" is a URL, not a server; write lat request GET \(server)")
         }
-        try UsageError.refuse(operands, after: 1, "parameters are given with -p name=value")
+        try UsageError.refuse(operands, after: 1, "give parameters with -p name=value")
         return server
     }
 }
@@ -41,15 +41,15 @@ struct StartCommand: Command {
 
 extension StartCommand {
     static let name = "start"
-    static let summary = "Starts a call of the server table and shows the answer."
+    static let summary = "Starts a call of the server table and shows the response."
     static let usage = "SERVER [options]"
 
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
-        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those that the row's "
-            + "path names in braces go there, the others into query or body.")
+        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those named in the "
+            + "braces of the row's path go there, the others into query or body.")
     static let timeout = Option(
-        "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: what the row says, or 60s.")
+        "--timeout", value: "1s|500ms", help: "The time limit of the whole call. Default: that of the row, or 60s.")
 
     static let options = [
         parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
@@ -57,17 +57,17 @@ extension StartCommand {
     ]
 
     static let details = """
-        The row of the table says where the call goes and with which method, headers,
-        timeouts and retries; lat domains list shows the rows.
+        The row of the table sets the URL, method, headers, timeouts and retries of the
+        call; lat domains list shows the rows.
 
         Examples
           lat start user.detail -p id=42
           lat start user.detail -p id=42 --environment staging --format json
           lat start user.save -p id=42 -p name=Ada --table Config/domains.json5
 
-        Exit codes: 0 ok, 1 the server said no, by its status or in its envelope (the
-        body is still shown), 2 the command line or the table cannot be used, 3 no
-        answer, 130 interrupted.
+        Exit codes: 0 success, 1 the server answered with a failure, in its status or
+        its envelope (the body is still shown), 2 the command line or the table cannot
+        be used, 3 no response, 130 interrupted.
         """
 }
 
@@ -76,8 +76,8 @@ private struct StartRun {
     let command: StartCommand
     let console: Console
 
-    /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`; failures of the call are shown
-    ///   and end in the code returned.
+    /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the call are
+    ///   shown, and decide the returned code.
     func run() async throws -> ExitCode {
         let table = try command.table.read()
         let route = try route(in: table)
@@ -110,9 +110,9 @@ private struct StartRun {
 
     // MARK: Before
 
-    /// The way of the call, and whether it has all it needs.
+    /// Resolves the route of the call, and checks that it is complete.
     ///
-    /// - Throws: ``UsageError`` for a name that is not there, a parameter that is missing.
+    /// - Throws: ``UsageError`` for an unknown name or a missing parameter.
     private func route(in table: DomainTable) throws(UsageError) -> ResolvedRoute {
         let route: ResolvedRoute
         do {
@@ -139,7 +139,7 @@ private struct StartRun {
         var configuration = CentralRequestManager.Configuration()
         configuration.headers = RequestSettings.headers
         configuration.domains = table
-        // One call: what becomes of the file afterwards is no news.
+        // There is only one call, so later changes of the file do not matter.
         configuration.domainsObserver = { _ in }
         if command.isVerbose {
             var secrets = SecretHeaders.standard
@@ -155,7 +155,7 @@ private struct StartRun {
 
     // MARK: Calling
 
-    /// What came, and what is wrong with it.
+    /// The response, and the error.
     private struct Answer {
         var response: HTTPResponse?
         var envelope: Envelope?
@@ -176,7 +176,7 @@ private struct StartRun {
                 // Without an envelope every 2xx is a success, and its body need not be JSON.
                 return Answer(response: error.response)
             case .httpStatus, .business, .decoding:
-                // The answer that came is shown, be it a failure.
+                // A failure's response is shown too.
                 return Answer(response: error.response, envelope: error.businessFailure?.envelope, error: error)
             default:
                 return Answer(error: error)
@@ -188,14 +188,14 @@ private struct StartRun {
         if case .rule = route.settings.envelope { true } else { false }
     }
 
-    /// Where the call would have gone, for one that did not come so far.
+    /// The URL of the call, for one that failed before it was sent.
     private func url(of route: ResolvedRoute) -> String {
         (try? route.url(command.parameters.mapValues { $0.string ?? $0.description })) ?? route.path
     }
 
     // MARK: Showing
 
-    /// - Returns: The body, when it is kept for the report.
+    /// - Returns: The body when it is kept for the report.
     private func receive(_ answer: Answer, into sink: BodySink?) async throws -> Data? {
         guard let response = answer.response, let sink else { return nil }
         return try await BodyReceiver(console).receive(response, into: sink)
@@ -204,7 +204,7 @@ private struct StartRun {
     private func trace(_ answer: Answer, _ total: Duration) {
         let style = console.errStyle
         if answer.response?.source == .simulated {
-            console.note(style.dim("*") + " the table has this call simulated")
+            console.note(style.dim("*") + " the table simulates this call")
         }
         if let response = answer.response { RequestTrace.lines(of: response, style).forEach(console.note) }
         if let timings = answer.timings {
@@ -213,7 +213,7 @@ private struct StartRun {
     }
 }
 
-/// Shows each request as it goes to the network, put together and with all its headers: one for each hop.
+/// Shows each request as it goes to the network, with all its headers: one for each hop.
 struct TracingTransport: Transport {
     let engine: CurlTransport
     let willSend: @Sendable (HTTPRequest) -> Void

@@ -1,13 +1,13 @@
 import FoundationEssentials
 import LATNetworking
 
-/// The lines that show an upload: one for each file and one for the whole. A pure value.
+/// The lines that show an upload: one for each file and one for the total. A pure value.
 struct UploadLayout: Hashable, Sendable {
     var progress: UploadProgress
-    /// Never more lines than this for files; what does not fit is counted.
+    /// The most lines for files. Further files are only counted.
     var maxFiles = 8
 
-    /// As many lines for the same upload, however far it is; none wider than the columns given.
+    /// The lines: always as many for one upload, none wider than the columns.
     func lines(columns: Int, style: Style) -> [String] {
         let files = progress.files
         guard files.count > 1 else {
@@ -53,9 +53,9 @@ struct UploadLayout: Hashable, Sendable {
     }
 }
 
-/// Draws an upload over itself on a terminal. On anything else it does nothing.
+/// The bars of an upload, which redraw themselves on a terminal. Elsewhere they do nothing.
 ///
-/// The first lines appear only after a moment, so that short uploads do not flicker.
+/// They appear after a delay, so that short uploads do not flicker.
 final class UploadBars {
     private let output: Output
     private let style: Style
@@ -74,14 +74,14 @@ final class UploadBars {
 
     func update(_ progress: UploadProgress) {
         guard isActive, lineCount > 0 || ContinuousClock.now - start >= delay else { return }
-        // One column stays free: a full line would wrap on some terminals.
+        // One column stays free, because a full line would wrap on some terminals.
         let columns = Terminal.width(of: output.descriptor) - 1
         let lines = UploadLayout(progress: progress).lines(columns: columns, style: style)
         try? output.write(toTop + lines.joined(separator: "\u{1B}[K\n") + "\u{1B}[K")
         lineCount = lines.count
     }
 
-    /// Takes the lines away.
+    /// Clears the lines.
     func clear() {
         guard lineCount > 0 else { return }
         try? output.write(toTop + "\u{1B}[J")

@@ -1,11 +1,11 @@
 import FoundationEssentials
 import LATNetworking
 
-/// `lat upload URL --file NAME=PATH …`: sends files and shows how far each is.
+/// `lat upload URL --file NAME=PATH …`: uploads files and shows the progress of each.
 struct UploadCommand: Command {
-    /// What is sent.
+    /// The content of the body.
     enum Content: Hashable, Sendable {
-        /// Parts of a multipart body.
+        /// The parts of a multipart body.
         case parts([RequestCommand.File])
         /// One file as the whole body.
         case whole(String)
@@ -40,7 +40,7 @@ struct UploadCommand: Command {
 
 extension UploadCommand {
     static let name = "upload"
-    static let summary = "Uploads files and shows how far each is."
+    static let summary = "Uploads files and shows the progress of each."
     static let usage = "URL --file NAME=PATH… [options]"
 
     static let file = Option(
@@ -50,27 +50,27 @@ extension UploadCommand {
     static let body = Option("--body", value: "PATH", help: "One file as the whole body, instead of parts.")
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
-        help: "A form field beside the files, k=v or k:=json. Beside --body it goes into the query.")
+        help: "A form field beside the files, k=v or k:=json. With --body it goes into the query.")
     static let methodOption = Option(
         "--method", "-X", value: "METHOD", help: "POST, PUT, PATCH or another. Default: POST, and PUT with --body.")
     static let timeout = Option(
-        "--timeout", value: "1s|10m", help: "The longest the whole may take. Default: as long as bytes move.")
+        "--timeout", value: "1s|10m", help: "The time limit of the whole upload. Default: none while bytes move.")
     static let options = [
         file, body, parameter, RequestCommand.header, methodOption, timeout, RequestCommand.proxy, RequestCommand.user,
         OutputFormat.option,
     ]
 
     static let details = """
-        On a terminal a bar for each file and one for the whole are drawn while bytes
-        move. The answer's body is shown at the end.
+        On a terminal, a bar for each file and one for the total show the progress. The
+        body of the response is shown at the end.
 
         Examples
           lat upload http://127.0.0.1:8080/photos --file img=a.png -p title=Holiday
           lat upload http://127.0.0.1:8080/photos -F img=a.png -F img=b.png -F doc=c.pdf
           lat upload http://127.0.0.1:8080/files/report.pdf --body report.pdf
 
-        Exit codes: 0 ok, 1 the status is no success (the body is still shown), 2 the
-        command line or a file cannot be used, 3 no answer, 130 interrupted.
+        Exit codes: 0 success, 1 the status is not a success (the body is still shown),
+        2 the command line or a file cannot be used, 3 no response, 130 interrupted.
         """
 }
 
@@ -97,7 +97,7 @@ extension UploadCommand {
             return .parts(files)
         }
         guard files.isEmpty else {
-            throw UsageError("--file and --body do not go together; a request has one body, so give one of them")
+            throw UsageError("--file and --body cannot be combined; a request has one body, so give one of them")
         }
         guard !path.isEmpty else { throw UsageError("\(body.name) \"\" names no file; write --body PATH") }
         return .whole(path)
@@ -110,23 +110,23 @@ extension UploadCommand {
         }
         guard HTTPMethod(method).isToken else {
             throw UsageError(
-                "\(methodOption.name) \"\(SafeText.line(method))\" is no method; write POST, PUT or another "
+                "\(methodOption.name) \"\(SafeText.line(method))\" is not a method; write POST, PUT or another "
                     + "word of letters")
         }
         guard !["GET", "HEAD"].contains(method.uppercased()) else {
-            throw UsageError("\(methodOption.name) \(method) carries no files; write POST, PUT or PATCH")
+            throw UsageError("\(methodOption.name) \(method) cannot carry files; write POST, PUT or PATCH")
         }
         return method
     }
 }
 
-/// One run of `lat upload`, from looking at the files to the last byte shown.
+/// One run of `lat upload`, from checking the files to the last byte shown.
 private struct UploadRun {
     let command: UploadCommand
     let console: Console
 
-    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`; failures of the upload are shown and end in
-    ///   the code returned.
+    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the upload are shown, and decide
+    ///   the returned code.
     func run() async throws -> ExitCode {
         try checkFiles()
         let clock = ContinuousClock()
@@ -165,7 +165,7 @@ private struct UploadRun {
 
     // MARK: Sending
 
-    /// What came, and what is wrong with it.
+    /// The response, and the error.
     private struct Answer {
         var response: HTTPResponse?
         var error: NetworkError?
@@ -201,7 +201,7 @@ private struct UploadRun {
                 return Answer(response: try await upload.value)
             } catch let error as NetworkError {
                 if error.kind == .cancelled { throw CancellationError() }
-                // The answer that came is shown, be it a failure.
+                // A failure's response is shown too.
                 return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
             }
         } onCancel: {
@@ -209,7 +209,7 @@ private struct UploadRun {
         }
     }
 
-    /// Basic authentication for each request.
+    /// Adds Basic authentication to each request.
     private struct Credentials: Interceptor {
         let name: String
         let password: String

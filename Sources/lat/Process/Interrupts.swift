@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Turns the signals that ask a program to end into the cancellation of its work.
+/// Turns the signals that ask a program to end into a cancellation.
 enum Interrupts {
     private struct State {
         var signal: Int32?
@@ -14,7 +14,7 @@ enum Interrupts {
     /// How long the work may take to end after the first signal.
     private static let patience = DispatchTimeInterval.seconds(2)
 
-    /// Runs the work; a signal cancels it, and a second one, or no end within two seconds, ends the process at once.
+    /// Runs the work. A signal cancels it. A second signal, or two seconds without an end, ends the process at once.
     static func run(_ work: @escaping @Sendable () async -> ExitCode) async -> ExitCode {
         let task = Task { await work() }
         let sources = signals.compactMap { watch($0) { task.cancel() } }
@@ -23,10 +23,10 @@ enum Interrupts {
         return state.withLock { $0.signal }.map(ExitCode.signal) ?? code
     }
 
-    /// Names a file that must not stay behind when the process is ended at once.
+    /// Registers a file to delete when the process is ended at once.
     static func willLeave(_ path: String) { state.withLock { _ = $0.leftovers.insert(path) } }
 
-    /// Ends what ``willLeave(_:)`` began.
+    /// Undoes ``willLeave(_:)``.
     static func left(_ path: String) { state.withLock { _ = $0.leftovers.remove(path) } }
 
     private static func watch(
@@ -34,7 +34,7 @@ enum Interrupts {
     ) -> (any DispatchSourceSignal)? {
         var action = sigaction()
         sigaction(number, nil, &action)
-        // Ignored by whoever started this (nohup, a job in the background): it stays so.
+        // The parent process ignores the signal (nohup, a background job), so it stays ignored.
         if unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1 { return nil }
         signal(number, SIG_IGN)
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())

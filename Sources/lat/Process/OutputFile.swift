@@ -1,11 +1,10 @@
 import FoundationEssentials
 import Glibc
 
-/// A file that appears under its name only when it is whole.
+/// A file that appears under its name only when it is complete.
 ///
-/// The bytes go into a temporary file beside the target, which takes its place
-/// by a rename. What exists already and is no regular file (`/dev/null`, a
-/// named pipe) is written to directly.
+/// The bytes go into a temporary file beside the target, which is then renamed. An existing target that is not a
+/// regular file (`/dev/null`, a named pipe) is written to directly.
 final class OutputFile {
     /// The name as given.
     let name: String
@@ -19,7 +18,7 @@ final class OutputFile {
     /// - Throws: ``UsageError`` when nothing can be written there.
     init(_ name: String) throws(UsageError) {
         self.name = name
-        // Through a symbolic link, or the rename would replace the link and not the file.
+        // Follows symbolic links, or the rename would replace the link instead of the file.
         target = Self.resolved(name) ?? name
         var status = stat()
         let exists = stat(target, &status) == 0
@@ -42,7 +41,7 @@ final class OutputFile {
 
     func write(_ data: Data) throws(Output.Failure) { try output.write(data) }
 
-    /// The file is whole: it takes its name.
+    /// Renames the complete file to its name.
     func complete() throws(Output.Failure) {
         guard isOpen else { return }
         isOpen = false
@@ -59,7 +58,7 @@ final class OutputFile {
         }
     }
 
-    /// The file will not become whole: nothing stays. Does nothing after ``complete()``.
+    /// Deletes an incomplete file. Does nothing after ``complete()``.
     func discard() {
         guard isOpen else { return }
         isOpen = false
@@ -72,7 +71,7 @@ final class OutputFile {
 
     deinit { discard() }
 
-    /// The path without symbolic links; `nil` when there is nothing yet.
+    /// The path without symbolic links; `nil` when it does not exist yet.
     private static func resolved(_ name: String) -> String? {
         guard let path = realpath(name, nil) else { return nil }
         defer { free(path) }
@@ -82,7 +81,7 @@ final class OutputFile {
     private static func temporaryName(beside target: String) -> String {
         let end = target.lastIndex(of: "/").map { target.index(after: $0) } ?? target.startIndex
         let suffix = String(UInt32.random(in: .min ... .max), radix: 36)
-        // A name may have 255 bytes; a long one is cut so that there is room for the rest.
+        // A name may have 255 bytes, so a long one is cut to leave room for the suffix.
         let stem = String(decoding: target[end...].utf8.prefix(200), as: UTF8.self)
         return target[..<end] + ".\(stem).\(suffix).part"
     }

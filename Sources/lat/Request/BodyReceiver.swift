@@ -1,21 +1,21 @@
 import FoundationEssentials
 import LATNetworking
 
-/// Takes the body of a response where it belongs, and shows how far it is.
+/// Writes the body of a response to its sink, and shows the progress.
 struct BodyReceiver {
     private let console: Console
 
     init(_ console: Console) { self.console = console }
 
-    /// Where a body goes: into the file when there is one, into the report, or to whoever reads standard output.
+    /// The sink of a body: the file when there is one, the report, or standard output.
     func sink(_ file: OutputFile?, _ format: OutputFormat) -> BodySink {
         if let file { return .file(file) }
         if format == .json { return .memory }
         return console.outTerminal.isTerminal ? .terminal : .pipe
     }
 
-    /// - Returns: The body, when it is kept.
-    /// - Throws: ``NetworkError`` when it broke off, `Output.Failure`, `CancellationError`.
+    /// - Returns: The body when it is kept.
+    /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.
     func receive(_ response: HTTPResponse, into sink: BodySink) async throws -> Data? {
         switch sink {
         case .memory: return try await response.body.collect(upTo: 1 << 31)
@@ -43,7 +43,7 @@ struct BodyReceiver {
         progress.clear()
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
-        // Of a body that was there already the time says nothing.
+        // Without a stream the body had already arrived, so the time means nothing.
         let rate =
             response.body.isStream ? " in \(Quantity.duration(time)) (\(Quantity.rate(completed, in: time)))" : ""
         console.note("\(label)  \(Quantity.bytes(completed))\(rate)")
@@ -75,32 +75,32 @@ struct BodyReceiver {
         try body.finish()
         if body.isBinary {
             let size = Self.length(of: response).map { " of \(Quantity.bytes($0))" } ?? ""
-            console.note("lat: a binary body\(size) is not shown here; write it to a file with -o FILE")
+            console.note("lat: the binary body\(size) is not shown; write it to a file with -o FILE")
         }
     }
 
-    /// The bytes to come, when known: the length tells of the bytes on the wire, not of what they decompress to.
+    /// The length of the body, when known. `Content-Length` does not count the decompressed bytes.
     private static func length(of response: HTTPResponse) -> Int64? {
         guard !response.headers.contains("Content-Encoding") else { return nil }
         return response.headers["Content-Length"].flatMap { Int64($0) }
     }
 }
 
-/// Where the body of a response goes, chunk by chunk.
+/// The destination of a response body.
 enum BodySink {
-    /// Kept, for a report.
+    /// Memory, for a report.
     case memory
-    /// Into a file that appears when it is whole.
+    /// A file that appears when it is complete.
     case file(OutputFile)
-    /// To standard output as it is.
+    /// Standard output, unchanged.
     case pipe
-    /// To a person: JSON laid out, binary left out.
+    /// A terminal: JSON formatted, binary content omitted.
     case terminal
 }
 
-/// Shows a body on a terminal.
+/// A body on a terminal.
 struct TerminalBody {
-    /// JSON is laid out up to this size; what is longer is shown as it comes.
+    /// The largest JSON that is formatted. A longer body is shown unchanged.
     private static let layoutLimit = 4 << 20
 
     private let console: Console
@@ -114,7 +114,7 @@ struct TerminalBody {
         held = type.contains("json") && !type.contains("seq") && !type.contains("ndjson") ? Data() : nil
     }
 
-    /// Takes a chunk. After one that ``isBinary`` nothing more is shown.
+    /// Writes a chunk. After a binary one, nothing more is shown.
     mutating func write(_ chunk: Data) throws(Output.Failure) {
         if chunk.contains(0) { isBinary = true }
         guard !isBinary else { return }
@@ -127,7 +127,7 @@ struct TerminalBody {
         }
     }
 
-    /// The body is over, whole or not.
+    /// Ends the body, complete or not.
     mutating func finish() throws(Output.Failure) {
         guard !isBinary else { return }
         if let held, !held.isEmpty {
@@ -137,7 +137,7 @@ struct TerminalBody {
             }
             try show(held)
         }
-        // The prompt belongs on a line of its own.
+        // The shell's prompt belongs on a line of its own.
         if lastByte != UInt8(ascii: "\n") { try console.print("") }
     }
 

@@ -1,6 +1,6 @@
 import LATNetworking
 
-/// What `lat request` says of the connection and of how fast it is used.
+/// The options of `lat request` on connections and their speed.
 struct ConnectionArguments {
     let resolver: NameResolver?
     let source: ConnectionSource?
@@ -34,7 +34,7 @@ struct ConnectionArguments {
         trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
     }
 
-    /// Whether something is written beside the answer.
+    /// Whether files are written besides the response.
     var keepsFiles: Bool { hsts != nil || altSvc != nil }
 
     func apply(to configuration: inout CentralRequestManager.Configuration) {
@@ -65,35 +65,35 @@ struct ConnectionArguments {
 
 extension ConnectionArguments {
     static let doh = Option(
-        "--doh", value: "URL", help: "Asks a server of DNS over HTTPS for addresses: https://dns.example.org/dns-query."
+        "--doh", value: "URL", help: "Resolves names over HTTPS: https://dns.example.org/dns-query."
     )
     static let dnsServers = Option(
-        "--dns-servers", value: "LIST", help: "Asks these DNS servers, addresses with commas between. Needs c-ares.")
+        "--dns-servers", value: "LIST", help: "Uses these DNS servers, separated by commas. Needs c-ares.")
     static let interface = Option(
         "--interface", value: "NAME|ADDRESS", help: "Connects from a network interface or an address of this machine.")
     static let localPort = Option(
         "--local-port", value: "N[-M]", help: "Connects from this port, or the first free one of a range.")
     static let happyEyeballs = Option(
         "--happy-eyeballs", value: "TIME",
-        help: "How long IPv6 or IPv4 is tried alone before the other is tried beside it. Default: 200ms.")
-    static let netrc = Option("--netrc", help: "Takes user and password of the host from ~/.netrc.")
+        help: "How long one of IPv6 and IPv4 is tried before the other is tried too. Default: 200ms.")
+    static let netrc = Option("--netrc", help: "Takes the host's user and password from ~/.netrc.")
     static let netrcFile = Option(
-        "--netrc-file", value: "FILE", help: "Takes user and password of the host from a file.")
+        "--netrc-file", value: "FILE", help: "Takes the host's user and password from a netrc file.")
     static let hsts = Option(
-        "--hsts", value: "FILE", help: "Speaks TLS to hosts that asked for it, and notes in the file which do.")
+        "--hsts", value: "FILE", help: "Uses TLS for hosts that ask for it (HSTS), and remembers them in the file.")
     static let altSvc = Option(
-        "--alt-svc", value: "FILE", help: "Goes where servers say they are too (Alt-Svc), and notes it in the file.")
+        "--alt-svc", value: "FILE", help: "Uses alternative services (Alt-Svc), and remembers them in the file.")
     static let limitRate = Option(
-        "--limit-rate", value: "N[K|M|G]", help: "Moves at most so many bytes in a second, each way.")
+        "--limit-rate", value: "N[K|M|G]", help: "Limits the bytes per second, in each direction.")
     static let prewarm = Option("--prewarm", value: "N", help: "Opens N connections before the request is sent.")
-    static let gzip = Option("--gzip", help: "Compresses the body. Only for servers that are known to take it.")
+    static let gzip = Option("--gzip", help: "Compresses the body. Use it only for servers that accept this.")
     static let ocspStapling = Option(
-        "--ocsp-stapling", help: "Wants the server to prove that its certificate was not revoked.")
+        "--ocsp-stapling", help: "Requires the server to prove that its certificate is not revoked.")
     static let keyLog = Option(
-        "--key-log", value: "FILE", help: "Writes the keys of TLS to a file, for Wireshark. Whoever has it reads all.")
+        "--key-log", value: "FILE", help: "Writes the TLS keys to a file, for Wireshark. They decrypt all traffic.")
     static let trailer = Option(
         "--trailer", value: "'K: V'", repeats: true,
-        help: "A field after the body, which is sent chunked over HTTP/1.1.")
+        help: "A trailer field after the body, which is sent chunked over HTTP/1.1.")
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
@@ -106,7 +106,7 @@ extension ConnectionArguments {
 extension ConnectionArguments {
     private static func resolver(_ arguments: ParsedArguments) throws(UsageError) -> NameResolver? {
         if arguments.contains(doh), arguments.contains(dnsServers) {
-            throw UsageError("\(doh.name) and \(dnsServers.name) do not go together; give one of them")
+            throw UsageError("\(doh.name) and \(dnsServers.name) cannot be combined; give one of them")
         }
         if let url = arguments.value(doh) { return .https(url) }
         return arguments.value(dnsServers).map { list in
@@ -122,7 +122,7 @@ extension ConnectionArguments {
             last < 65_536
         else {
             throw UsageError(
-                "\(localPort.name) \"\(SafeText.line(text))\" is no port from 1 to 65535; write 4000 or 4000-4100")
+                "\(localPort.name) \"\(SafeText.line(text))\" is not a port from 1 to 65535; write 4000 or 4000-4100")
         }
         return first...last
     }
@@ -135,7 +135,7 @@ extension ConnectionArguments {
             case let (rate, isTooMuch) = number.multipliedReportingOverflow(by: unit ?? 1), !isTooMuch
         else {
             throw UsageError(
-                "\(limitRate.name) \"\(SafeText.line(text))\" is no number of bytes; write 500K, 2M or a number above 0"
+                "\(limitRate.name) \"\(SafeText.line(text))\" is not a number of bytes; write 500K, 2M or a number above 0"
             )
         }
         return rate

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import LATNetworking
 
-/// `lat request METHOD URL …`: sends one request and shows the answer.
+/// `lat request METHOD URL …`: sends one request and shows the response.
 struct RequestCommand: Command {
-    /// What goes with the request, before anything is read.
+    /// The source of the body, before anything is read.
     enum Content: Hashable, Sendable {
         /// JSON from a file.
         case jsonFile(String)
@@ -11,9 +11,9 @@ struct RequestCommand: Command {
         case jsonInput
         /// A text.
         case text(String)
-        /// A file as it is.
+        /// A file, sent unchanged.
         case file(String)
-        /// Standard input as it is.
+        /// Standard input, sent unchanged.
         case input
         /// The parameters as a form.
         case form
@@ -40,7 +40,7 @@ struct RequestCommand: Command {
     let isVerbose: Bool
     let user: (name: String, password: String)?
     let usesHTTP2: Bool
-    /// `nil` for neither of HTTP/3's.
+    /// The policy of `--http3` or `--http3-only`; `nil` without them.
     let http3: HTTPVersionPolicy?
     let unixSocket: String?
     let cache: CachePolicy?
@@ -78,45 +78,45 @@ struct RequestCommand: Command {
 
 extension RequestCommand {
     static let name = "request"
-    static let summary = "Sends one request and shows the answer."
+    static let summary = "Sends one request and shows the response."
     static let usage = "METHOD URL [options]"
 
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
         help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. In the query of GET, "
-            + "HEAD and DELETE, and beside a body; else a JSON body.")
+            + "HEAD and DELETE and of any request with a body; otherwise in a JSON body.")
     static let header = Option(
         "--header", "-H", value: "'K: V'", repeats: true,
-        help: "A header. 'K:' leaves one out that would be sent by itself, 'K;' sends it empty.")
-    static let json = Option("--json", value: "FILE|-", help: "A body of JSON from a file or standard input.")
+        help: "A header field. 'K:' omits a default one, 'K;' sends it empty.")
+    static let json = Option("--json", value: "FILE|-", help: "A JSON body from a file or standard input.")
     static let data = Option(
-        "--data", "-d", value: "TEXT|@FILE", help: "A body as it is: a text, a file, or standard input with @-.")
+        "--data", "-d", value: "TEXT|@FILE", help: "A body sent unchanged: a text, a file, or standard input with @-.")
     static let form = Option("--form", help: "Sends the parameters as a form instead of JSON.")
     static let file = Option(
         "--file", "-F", value: "NAME=PATH", repeats: true,
-        help: "Uploads a file as multipart/form-data, the parameters as fields with it.")
+        help: "Uploads a file as multipart/form-data, with the parameters as fields.")
     static let timeout = Option(
-        "--timeout", value: "1s|500ms", help: "The longest the whole may take. Default: as long as bytes move.")
+        "--timeout", value: "1s|500ms", help: "The time limit of the whole request. Default: none while bytes move.")
     static let connectTimeout = Option(
-        "--connect-timeout", value: "TIME", help: "The longest until a connection stands. Default: 10s.")
+        "--connect-timeout", value: "TIME", help: "The time limit of connecting. Default: 10s.")
     static let proxy = Option(
         "--proxy", value: "URL",
         help:
-            "Goes through a proxy: http, https, socks4, socks5 or socks5h; \"\" for none. Default: what http_proxy and "
-            + "the like say.")
+            "Uses a proxy: http, https, socks4, socks5 or socks5h; \"\" for none. Default: that of http_proxy and "
+            + "the related variables.")
     static let noFollow = Option("--no-follow", help: "Shows a redirect instead of following it.")
-    static let include = Option("--include", "-i", help: "Shows the head of the answer before the body.")
+    static let include = Option("--include", "-i", help: "Shows the head of the response before the body.")
     static let verbose = Option(
-        "--verbose", "-v", help: "Tells of request, headers and timings on standard error. Secrets are not shown.")
+        "--verbose", "-v", help: "Shows request, headers and timings on standard error. Secrets are hidden.")
     static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
-    static let http2 = Option("--http2", help: "Speaks HTTP/2 from the start, also without TLS.")
-    static let http3 = Option("--http3", help: "Tries HTTP/3, with HTTP/2 beside it. Needs a libcurl that has it.")
-    static let http3Only = Option("--http3-only", help: "Speaks HTTP/3 and nothing else.")
+    static let http2 = Option("--http2", help: "Uses HTTP/2 from the start, also without TLS.")
+    static let http3 = Option("--http3", help: "Tries HTTP/3, with HTTP/2 beside it. Needs a libcurl with HTTP/3.")
+    static let http3Only = Option("--http3-only", help: "Uses only HTTP/3.")
     static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")
     static let cache = Option(
         "--cache", value: "POLICY",
         help:
-            "How the cache in $XDG_CACHE_HOME/lat takes part: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
+            "The policy for the cache in $XDG_CACHE_HOME/lat: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
             + "writeOnly or networkOnly. Default: networkOnly.")
     static let options =
         [
@@ -131,8 +131,8 @@ extension RequestCommand {
           lat request PUT http://127.0.0.1:8080/photos -F img=a.png -p title=Holiday
           lat request GET http://127.0.0.1:8080/big.iso -o big.iso --timeout 10m
 
-        Exit codes: 0 ok, 1 the status is no success (the body is still shown), 2 the
-        command line cannot be used, 3 no answer, 130 interrupted.
+        Exit codes: 0 success, 1 the status is not a success (the body is still shown),
+        2 the command line is invalid, 3 no response, 130 interrupted.
         """
 }
 
@@ -149,11 +149,11 @@ extension RequestCommand {
                 "\(missing) missing; write lat request METHOD URL, such as lat request GET http://127.0.0.1:8080/")
         }
         try UsageError.refuse(
-            operands, after: 2, "parameters are given with -p name=value, and a text with blanks in quotes")
+            operands, after: 2, "give parameters with -p name=value, and quote a text with spaces")
         let (method, url) = (operands[0], operands[1])
         guard HTTPMethod(method).isToken else {
             throw UsageError(
-                "METHOD \"\(SafeText.line(method))\" is no method; write GET, POST or another word of letters")
+                "METHOD \"\(SafeText.line(method))\" is not a method; write GET, POST or another word of letters")
         }
         return (method, try URLArgument.checked(url))
     }
@@ -174,11 +174,11 @@ extension RequestCommand {
 
     private static func content(_ arguments: ParsedArguments, hasFiles: Bool) throws(UsageError) -> Content? {
         let given = [json, data, form].filter(arguments.contains)
-        // Files and a form go together: the parameters are fields of the same body.
+        // Files and `--form` can be combined: the parameters are fields of the same body.
         if given.count > 1 || (hasFiles && given.contains { $0 != form }) {
             let names = (given + (hasFiles ? [file] : [])).map(\.name)
             throw UsageError(
-                "\(names.joined(separator: " and ")) do not go together; a request has one body, so give one of them")
+                "\(names.joined(separator: " and ")) cannot be combined; a request has one body, so give one of them")
         }
         if let source = arguments.value(json) { return source == "-" ? .jsonInput : .jsonFile(source) }
         if let text = arguments.value(data) {
@@ -195,19 +195,19 @@ extension RequestCommand {
     static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
         guard let text = arguments.value(user) else { return nil }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        // The value may be a password alone, so it is not repeated.
+        // The argument may be only a password, so the message does not repeat it.
         guard parts.count == 2 else { throw UsageError("\(user.name) has no colon; write USER:PASSWORD") }
         return (String(parts[0]), String(parts[1]))
     }
 }
 
-/// One run of `lat request`, from reading the body's files to the last byte shown.
+/// One run of `lat request`, from reading the files of the body to the last byte shown.
 private struct RequestRun {
     let command: RequestCommand
     let console: Console
 
-    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`; failures of the request are shown and end in
-    ///   the code returned.
+    /// - Throws: ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the request are shown, and decide
+    ///   the returned code.
     func run() async throws -> ExitCode {
         let content = try RequestContent(command)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
@@ -222,7 +222,7 @@ private struct RequestRun {
         }
 
         let bodyStart = clock.now
-        // A status that is no success, and 304, which brings nothing, leave the file alone.
+        // Only a success writes the file, and 304 has no body to write.
         let isForFile = answer.error == nil && answer.response?.status != 304
         var outcome = Outcome(error: answer.error)
         if let response = answer.response {
@@ -241,8 +241,8 @@ private struct RequestRun {
         return outcome.error.map { ExitCode($0) } ?? .success
     }
 
-    /// The time to the head by libcurl's clock, which knows nothing of this process's own start. Of a stream its
-    /// total may be older than the first byte.
+    /// The time to the head by libcurl's clock, which excludes the start of this process. The total of a stream may
+    /// precede its first byte.
     private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
         let times = [timings?.total, timings?.firstByte].compactMap { $0 }
         return times.max() ?? ownTime
@@ -250,11 +250,11 @@ private struct RequestRun {
 
     // MARK: Sending
 
-    /// The head of what came, and what is wrong with it.
+    /// The head of the response, and the error.
     private struct Answer {
         var response: HTTPResponse?
         var error: NetworkError?
-        /// What sent the request, when it keeps files that are to be whole at the end.
+        /// The manager that sent the request, when it writes files that must be complete at the end.
         var manager: CentralRequestManager?
 
         var timings: Timings? { response?.timings ?? error?.timings }
@@ -277,7 +277,7 @@ private struct RequestRun {
             }
             return Answer(response: response, manager: command.connection.keepsFiles ? manager : nil)
         } catch let error as NetworkError {
-            // The answer that came is shown, be it a failure.
+            // A failure's response is shown too.
             return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
         }
     }
@@ -291,7 +291,7 @@ private struct RequestRun {
 
     private struct Outcome {
         var error: NetworkError?
-        /// The body, when it was kept.
+        /// The body when it was kept.
         var body: Data?
     }
 
@@ -307,7 +307,7 @@ private struct RequestRun {
             let receiver = BodyReceiver(console)
             outcome.body = try await receiver.receive(response, into: receiver.sink(file, command.format))
         } catch let error as NetworkError {
-            // The status is the news, also when its body broke off.
+            // An unsuccessful status is the error to report, even when the body was incomplete.
             outcome.error = verdict ?? error
         }
         return outcome

@@ -1,27 +1,27 @@
 import FoundationEssentials
 import LATNetworking
 
-/// All that is known of a request that is over, for `--format json`: a pure value.
+/// The facts of a finished request for `--format json`: a pure value.
 struct RequestReport {
     var method: String
     var url: String
     var response: HTTPResponse?
-    /// The body, `nil` when there is none to show.
+    /// The body; `nil` when there is none to show.
     var body: Data?
-    /// The file the body went to.
+    /// The file to which the body was written.
     var file: String?
     var timings: Timings?
-    /// The time of the whole.
+    /// The total time.
     var total: Duration
     var error: NetworkError?
-    /// The row of the server table that was started; `nil` for a request without one.
+    /// The row of the server table; `nil` for a request without one.
     var server: String?
-    /// What the answer was wrapped in, when its domain has an envelope.
+    /// The envelope of the response, when its domain has one.
     var envelope: Envelope?
-    /// Whether it is told where the answer came from, also without a row.
+    /// Whether the report says where the response came from even without a row.
     var showsSource = false
 
-    /// One object. What is not known is null; the body is `body` when it is text, else `bodyBase64`.
+    /// The report as one object. Unknown values are null. The body is `body` when it is text, else `bodyBase64`.
     var json: JSONValue {
         var object: [String: JSONValue] = [
             "method": .string(method),
@@ -52,7 +52,7 @@ struct RequestReport {
     private static func add(_ body: Data, of response: HTTPResponse, to object: inout [String: JSONValue]) {
         var whole = response
         whole.body = ResponseBody(body)
-        // NUL is valid UTF-8 but no text.
+        // NUL is valid UTF-8 but not text.
         if let text = body.contains(0) ? nil : whole.text {
             object["body"] = .string(text)
         } else {
@@ -60,7 +60,7 @@ struct RequestReport {
         }
     }
 
-    /// Milliseconds; null for a stage that did not take place.
+    /// The stages in milliseconds; null for a stage that did not happen.
     private var timingsValue: JSONValue {
         [
             "nameLookup": .milliseconds(timings?.nameLookup),
@@ -94,8 +94,8 @@ struct RequestReport {
 }
 
 extension NetworkError.Kind {
-    /// The name of the kind, and what it says more closely: the phase of a timeout, the reason of TLS, the path of
-    /// decoding, the code of a business failure.
+    /// The name of the kind and its detail: the phase of a timeout, the reason of a TLS failure, the path of a decoding
+    /// failure or the code of a business failure.
     var names: (kind: String, detail: String?) {
         switch self {
         case .tls(let failure): ("tls", failure.rawValue)
@@ -108,11 +108,11 @@ extension NetworkError.Kind {
 }
 
 extension ExitCode {
-    /// What an error of the library comes to.
+    /// The exit code for an error of the library.
     init(_ error: NetworkError) {
         switch error.kind {
         case .httpStatus, .business, .decoding, .integrity: self = .failure
-        // Nothing was sent: the command line or the table asked for something that cannot be.
+        // Nothing was sent: the command line or the table asked for something impossible.
         case .invalidRequest, .unknownName, .unsupported, .simulation, .storage: self = .usage
         case .cancelled: self = .interrupted
         default: self = .network

@@ -2,20 +2,20 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 
-/// Sets on each request what a call has no argument for, and shows it when asked to.
+/// An interceptor that applies the command's settings to each request, and shows the request when asked to.
 struct RequestSettings: Interceptor {
     let command: RequestCommand
-    /// Called with the request as it goes down the corridor.
+    /// Called with the request before it is sent on.
     let willSend: @Sendable (HTTPRequest) -> Void
 
     func intercept(
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         var request = request
-        // A body of any size is shown as it comes and never held whole.
+        // A body of any size is shown as it arrives and never held whole.
         request.streamsBody = true
         if let user = command.user { request.authentication = .basic(user: user.name, password: user.password) }
-        // Over TLS the two sides agree on it by themselves.
+        // Over TLS, both sides negotiate the version.
         if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") { request.version = .http2PriorKnowledge }
         if let version = command.http3 { request.version = version }
         command.connection.apply(to: &request)
@@ -23,9 +23,9 @@ struct RequestSettings: Interceptor {
         return try await next(request)
     }
 
-    /// A manager that carries the command's settings.
+    /// Makes a manager with the command's settings.
     ///
-    /// - Throws: ``NetworkError`` for settings that cannot work.
+    /// - Throws: ``NetworkError`` for invalid settings.
     static func manager(
         for command: RequestCommand, willSend: @escaping @Sendable (HTTPRequest) -> Void
     ) throws -> CentralRequestManager {
@@ -41,16 +41,16 @@ struct RequestSettings: Interceptor {
         return try CentralRequestManager(configuration: configuration)
     }
 
-    /// What is sent unless the command line says otherwise. Spelled out here, so that ``RequestTrace`` can show it.
+    /// The default headers, set here so that ``RequestTrace`` can show them.
     static let headers: HTTPHeaders = ["User-Agent": "lat/\(CurlTransport.version)", "Accept": "*/*"]
 }
 
-/// What the body of a request is made of, read and checked before anything is sent.
+/// The body of the request, read and checked before anything is sent.
 struct RequestContent {
     let body: HTTPBody?
     let files: [UploadFile]
 
-    /// - Throws: ``UsageError`` for a file that cannot be read, or is not what it should be.
+    /// - Throws: ``UsageError`` for a file that cannot be read, or has the wrong format.
     init(_ command: RequestCommand) throws(UsageError) {
         body = try command.content.map { content throws(UsageError) in try Self.body(content) }
         var files: [UploadFile] = []
@@ -73,19 +73,19 @@ struct RequestContent {
         case .jsonFile(let path):
             try checkReadable(path, of: RequestCommand.json)
             guard let data = FileManager.default.contents(atPath: path) else {
-                throw UsageError("\(RequestCommand.json.name) \"\(path)\" cannot be read; look at its permissions")
+                throw UsageError("\(RequestCommand.json.name) \"\(path)\" cannot be read; check its permissions")
             }
             return try json(data, from: "\"\(path)\"")
         }
     }
 
-    /// The bytes go out as they are, once it is known that they are JSON.
+    /// The bytes are sent unchanged after a check that they are JSON.
     private static func json(_ data: Data, from source: String) throws(UsageError) -> HTTPBody {
         do {
             _ = try JSONValue(parsing: data)
         } catch {
             throw UsageError(
-                "\(RequestCommand.json.name) \(source) is not JSON: \(error); correct it, or send it as it is with --data"
+                "\(RequestCommand.json.name) \(source) is not JSON: \(error); correct it, or send it unchanged with --data"
             )
         }
         return .data(data, contentType: "application/json")

@@ -1,8 +1,8 @@
 import LATNetworking
 
-/// Heads and timings as lines for a person: `>` goes to the server, `<` comes from it, `*` is about both.
+/// Heads and timings as lines for people: `>` is sent, `<` is received, `*` is about both.
 enum RequestTrace {
-    /// The request, values of secret headers left out.
+    /// The request without the values of secret headers.
     static func lines(of request: HTTPRequest, hiding secrets: SecretHeaders = .standard, _ style: Style) -> [String] {
         let (host, target) = parts(of: request.url)
         var fields: [(name: String, value: String)] = []
@@ -30,7 +30,7 @@ enum RequestTrace {
         return lines.map { style.dim(">") + " " + $0 }
     }
 
-    /// The head of a response, as `--include` shows it: whole, unless something is to be hidden.
+    /// The head of a response as `--include` shows it: complete, unless headers are to be hidden.
     static func head(
         of response: HTTPResponse, hiding secrets: SecretHeaders = [], _ style: Style
     ) -> [String] {
@@ -44,7 +44,7 @@ enum RequestTrace {
         return lines
     }
 
-    /// The way to a response, and its head.
+    /// The redirects before a response, and its head.
     static func lines(
         of response: HTTPResponse, hiding secrets: SecretHeaders = .standard, _ style: Style
     ) -> [String] {
@@ -53,7 +53,7 @@ enum RequestTrace {
         return hops + arrival + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
     }
 
-    /// `* dns 0.1 ms · connect 0.2 ms · first byte 1.3 ms · total 1.4 ms · reused no`.
+    /// The timings, such as `* dns 0.1 ms · connect 0.2 ms · first byte 1.3 ms · total 1.4 ms · reused no`.
     static func line(of timings: Timings, total: Duration, _ style: Style) -> String {
         let stages = [
             ("dns", timings.nameLookup), ("connect", timings.connect), ("tls", timings.tls),
@@ -72,7 +72,7 @@ enum RequestTrace {
         return SafeText.line(url[..<scheme.upperBound] + host + target)
     }
 
-    /// Host with port, and path with query.
+    /// The host with its port, and the path with its query.
     private static func parts(of url: String) -> (host: String, target: String) {
         let bare = url.prefix { $0 != "#" }
         guard let scheme = bare.firstRange(of: "://") else { return ("", String(bare)) }

@@ -1,18 +1,18 @@
 import Glibc
 import LATNetworking
 
-/// Which table a command reads, and for which environment.
+/// The table that a command reads, and the environment.
 struct TableArgument: Hashable, Sendable {
-    static let table = Option("--table", value: "FILE", help: "The table. Default: \(standardPath) below this folder.")
+    static let table = Option("--table", value: "FILE", help: "The table. Default: \(standardPath) in this folder.")
     static let environment = Option(
         "--environment", value: "NAME",
-        help: "The environment whose base URLs are used; \"\" for none. Default: what LAT_ENVIRONMENT says.")
+        help: "The environment whose base URLs are used; \"\" for none. Default: the value of LAT_ENVIRONMENT.")
 
     static let standardPath = "Config/domains.json5"
 
-    /// The file; `nil` for the standard one.
+    /// The file; `nil` for the standard path.
     var file: String?
-    /// The environment; `nil` for what the variable says.
+    /// The environment; `nil` for that of `LAT_ENVIRONMENT`.
     var environment: String?
 
     /// - Throws: ``UsageError`` for an empty name.
@@ -27,7 +27,7 @@ struct TableArgument: Hashable, Sendable {
     /// - Throws: ``TableProblem`` when it cannot be used.
     func read() throws(TableProblem) -> DomainTable {
         if file == nil, access(Self.standardPath, F_OK) != 0 {
-            throw TableProblem("there is no \(Self.standardPath) below this folder; name a table with --table FILE")
+            throw TableProblem("there is no \(Self.standardPath) in this folder; name a table with --table FILE")
         }
         do {
             return try DomainTable(contentsOf: path, environment: environment ?? DomainTable.environmentOfProcess)
@@ -39,9 +39,9 @@ struct TableArgument: Hashable, Sendable {
 
 /// Why a table cannot be used.
 struct TableProblem: Error {
-    /// All that is wrong with the file; empty when that is not the reason.
+    /// The errors and warnings in the file; empty when the reason is another.
     let diagnostics: [TableDiagnostic]
-    /// One sentence.
+    /// The reason in one sentence.
     let message: String
 
     init(_ message: String) {
@@ -53,16 +53,16 @@ struct TableProblem: Error {
         diagnostics = (error.underlying as? DomainTableError)?.diagnostics ?? []
         message =
             diagnostics.isEmpty
-            ? error.message : "the table \(path) has \(Self.count(diagnostics)); mend it and call this again"
+            ? error.message : "the table \(path) has \(Self.count(diagnostics)); correct it and run the command again"
     }
 
-    /// Every problem with its line, then the sentence.
+    /// Shows every diagnostic with its line, then the sentence.
     func show(on console: Console) {
         console.note(diagnostics)
         console.complain(message)
     }
 
-    /// `2 errors and 1 warning`.
+    /// A count such as `2 errors and 1 warning`.
     static func count(_ diagnostics: [TableDiagnostic]) -> String {
         let words: [(TableDiagnostic.Severity, String)] = [(.error, "error"), (.warning, "warning")]
         return words.compactMap { severity, word in
@@ -73,7 +73,7 @@ struct TableProblem: Error {
 }
 
 extension Console {
-    /// Diagnostics as the library renders them, with colour for whom it helps.
+    /// Shows diagnostics as the library renders them, in colour where the terminal has it.
     func note(_ diagnostics: [TableDiagnostic]) {
         for diagnostic in diagnostics { Self.lines(of: diagnostic, errStyle).forEach(note) }
     }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// Where a command writes: results to one side, everything about them to the other.
+/// The outputs of a command: results go to one, messages about them to the other.
 struct Console: Sendable {
     let out: Output
     let err: Output
@@ -23,32 +23,32 @@ struct Console: Sendable {
 
     func print(_ line: String) throws(Output.Failure) { try out.write(line + "\n") }
 
-    /// A line about what goes on. Nobody to read it is no reason to stop.
+    /// Writes a message. A failure to write it does not stop the command.
     func note(_ line: String) { try? err.write(line + "\n") }
 
-    /// One line that says what is wrong.
+    /// Writes one line with an error.
     func complain(_ message: String) {
         note(errStyle.red("lat:") + " " + SafeText.line(message))
     }
 
-    /// Complains about output that could not be written.
+    /// Reports output that could not be written.
     func fail(_ failure: Output.Failure) -> ExitCode {
         complain(failure.message)
         return .usage
     }
 }
 
-/// A descriptor to write to.
+/// A descriptor with its name.
 struct Output: Sendable {
     /// Why something could not be written.
     struct Failure: Error {
-        /// Whether the reader of a pipe went away.
+        /// Whether the reader of the pipe has closed it.
         let isClosed: Bool
         let message: String
     }
 
     let descriptor: Int32
-    /// What a failure calls it.
+    /// The name in error messages.
     let name: String
 
     func write(_ text: String) throws(Failure) {
@@ -65,10 +65,10 @@ struct Output: Sendable {
     func failure(_ code: Int32) -> Failure {
         Failure(
             isClosed: code == EPIPE,
-            message: "\(name) cannot be written: \(String(cString: strerror(code))); what came of it is not complete")
+            message: "\(name) cannot be written: \(String(cString: strerror(code))); the output is incomplete")
     }
 
-    /// Returns 0, or the system's error.
+    /// Returns 0, or `errno`.
     private func writeAll(_ bytes: UnsafeRawBufferPointer) -> Int32 {
         var rest = bytes
         while let address = rest.baseAddress, !rest.isEmpty {
@@ -76,7 +76,7 @@ struct Output: Sendable {
             if count >= 0 {
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             } else if errno == EAGAIN {
-                // Somebody else made the descriptor non-blocking.
+                // Another process made the descriptor non-blocking.
                 var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&entry, 1, -1)
             } else if errno != EINTR {
@@ -87,18 +87,18 @@ struct Output: Sendable {
     }
 }
 
-/// What the far end of a descriptor can show.
+/// The abilities of the terminal behind a descriptor.
 struct Terminal: Hashable, Sendable {
-    /// Whether a person looks at it.
+    /// Whether the descriptor is a terminal.
     var isTerminal: Bool
     /// Whether colours may be used: not with `NO_COLOR` or `TERM=dumb`.
     var hasColour: Bool
-    /// Whether a line can be drawn over: not with `TERM=dumb`.
+    /// Whether a line can be redrawn: not with `TERM=dumb`.
     var canRedraw: Bool
-    /// Whether more than ASCII can be shown.
+    /// Whether other characters than ASCII can be shown.
     var isUnicode: Bool
 
-    /// A file or a pipe.
+    /// The abilities of a file or a pipe.
     static let none = Terminal(isTerminal: false, hasColour: false, canRedraw: false, isUnicode: true)
 
     init(isTerminal: Bool, hasColour: Bool, canRedraw: Bool, isUnicode: Bool) {
@@ -108,7 +108,7 @@ struct Terminal: Hashable, Sendable {
         self.isUnicode = isUnicode
     }
 
-    /// Decides from the environment.
+    /// Derives the abilities from the environment.
     init(isTerminal: Bool, environment: [String: String]) {
         let isDumb = environment["TERM"].map { $0 == "dumb" || $0.isEmpty } ?? true
         // https://no-color.org: set and not empty.
@@ -120,7 +120,7 @@ struct Terminal: Hashable, Sendable {
             isUnicode: charset.contains("utf-8") || charset.contains("utf8"))
     }
 
-    /// The columns of the terminal behind a descriptor, 80 when it does not say.
+    /// The columns of the terminal behind a descriptor, 80 when unknown.
     static func width(of descriptor: Int32) -> Int {
         var size = winsize()
         guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
@@ -128,12 +128,12 @@ struct Terminal: Hashable, Sendable {
     }
 }
 
-/// Colours, where they may be used. They are the terminal's own, so they fit its background.
+/// Terminal colours, where they may be used. They are the terminal's own palette, so they suit its background.
 struct Style: Hashable, Sendable {
     let isColoured: Bool
     let isUnicode: Bool
 
-    /// No colours.
+    /// Without colours.
     static let plain = Style(isColoured: false, isUnicode: true)
 
     init(isColoured: Bool, isUnicode: Bool) {
@@ -153,7 +153,7 @@ struct Style: Hashable, Sendable {
     func blue(_ text: String) -> String { painted(text, "34") }
     func cyan(_ text: String) -> String { painted(text, "36") }
 
-    /// A sign, or its ASCII stand-in.
+    /// A sign, or its ASCII substitute.
     func sign(_ unicode: String, _ ascii: String) -> String { isUnicode ? unicode : ascii }
 
     private func painted(_ text: String, _ code: String) -> String {
@@ -161,23 +161,23 @@ struct Style: Hashable, Sendable {
     }
 }
 
-/// What the process tells its caller when it ends.
+/// The exit code of the process.
 struct ExitCode: Hashable, Sendable {
     let rawValue: Int32
 
-    /// All went well.
+    /// Success.
     static let success = ExitCode(rawValue: 0)
-    /// The server answered and said no, by its status or in its envelope, or a step of the demo went wrong.
+    /// The server answered with a failure, in its status or its envelope, or a step of the demo failed.
     static let failure = ExitCode(rawValue: 1)
-    /// The command line, the table, or a file that they name, cannot be used.
+    /// The command line, the table, or a file that they name is unusable.
     static let usage = ExitCode(rawValue: 2)
-    /// There was no answer, or it broke off.
+    /// No response, or an incomplete one.
     static let network = ExitCode(rawValue: 3)
-    /// Ctrl-C.
+    /// Interrupted by Ctrl-C.
     static let interrupted = signal(SIGINT)
-    /// Whoever read the output went away; the code a shell gives to a program that SIGPIPE ended.
+    /// The reader of the output has closed the pipe. Shells report this code for a program that SIGPIPE ended.
     static let closedPipe = signal(SIGPIPE)
 
-    /// Ended by a signal, counted as shells do.
+    /// Ended by a signal, numbered as shells do.
     static func signal(_ number: Int32) -> ExitCode { ExitCode(rawValue: 128 + number) }
 }

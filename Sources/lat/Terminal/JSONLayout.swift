@@ -1,8 +1,8 @@
 import FoundationEssentials
 import LATNetworking
 
-/// Lays a JSON document out for reading: indented and coloured, its members in the order they came in and its
-/// numbers as they were written.
+/// Formats a JSON document for reading: indented and coloured, with members in their order and numbers as they were
+/// written.
 struct JSONLayout {
     private let bytes: [UInt8]
     private let style: Style
@@ -12,7 +12,7 @@ struct JSONLayout {
     private var containers: [Bool] = []
     private var isAtName = false
 
-    /// The document laid out, without a newline at its end; `nil` when the bytes are no JSON.
+    /// The formatted document without a newline at its end; `nil` when the bytes are not JSON.
     static func text(of data: Data, style: Style) -> String? {
         guard (try? JSONValue(parsing: data)) != nil else { return nil }
         var layout = JSONLayout(bytes: Array(data), style: style)
@@ -25,7 +25,7 @@ struct JSONLayout {
         self.style = style
     }
 
-    /// The document is known to be valid, so a look at single bytes is enough.
+    /// The document is known to be valid, so single bytes decide.
     private mutating func run() {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
         while index < bytes.count {
@@ -93,7 +93,7 @@ struct JSONLayout {
         text += literal == "null" ? style.dim(literal) : style.yellow(literal)
     }
 
-    /// JSON escapes C0 itself; DEL and C1 would reach the terminal.
+    /// JSON escapes C0 by itself, but DEL and C1 would reach the terminal.
     private static func harmless(_ string: String) -> String {
         guard string.unicodeScalars.contains(where: SafeText.isControl) else { return string }
         return string.unicodeScalars.reduce(into: "") { text, scalar in
@@ -108,7 +108,7 @@ struct JSONLayout {
 }
 
 extension Console {
-    /// Prints a JSON document: laid out for a person, in one line for a program.
+    /// Prints a JSON document: formatted on a terminal, in one line elsewhere.
     func print(_ document: JSONValue) throws {
         let data = try document.data()
         let text = outTerminal.isTerminal ? JSONLayout.text(of: data, style: outStyle) : nil

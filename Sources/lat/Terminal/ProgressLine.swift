@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Synchronization
 
-/// Draws a progress bar over itself on a terminal. On anything else it does nothing.
+/// A progress bar that redraws itself on a terminal. Elsewhere it does nothing.
 ///
-/// The first line appears only after a moment, so that short transfers do not flicker.
+/// It appears after a delay, so that short transfers do not flicker.
 final class ProgressLine: Sendable {
     private struct State {
         var rate = TransferRate()
@@ -30,7 +30,7 @@ final class ProgressLine: Sendable {
         style = Style(terminal)
     }
 
-    /// Shows how far the transfer is, at most about fifteen times a second.
+    /// Shows the progress, at most about fifteen times a second.
     func update(_ completed: Int64, of total: Int64?) {
         guard isActive else { return }
         let now = ContinuousClock.now - start
@@ -42,13 +42,13 @@ final class ProgressLine: Sendable {
             state.lastDrawn = now
             state.isShown = true
             let bar = ProgressBar(label: label, completed: completed, total: total, rate: state.rate.bytesPerSecond)
-            // One column stays free: a full line would wrap on some terminals.
+            // One column stays free, because a full line would wrap on some terminals.
             let line = bar.line(columns: Terminal.width(of: output.descriptor) - 1, style: style)
             try? output.write("\r\(line)\u{1B}[K")
         }
     }
 
-    /// Takes the line away. Nothing is drawn after it.
+    /// Clears the line. Nothing is drawn after that.
     func clear() {
         state.withLock { state in
             if state.isShown, !state.isOver { try? output.write("\r\u{1B}[K") }
@@ -57,29 +57,29 @@ final class ProgressLine: Sendable {
     }
 }
 
-/// A transfer under way as one line of text: a pure value.
+/// The progress of a transfer as one line of text: a pure value.
 ///
 /// `report.iso  ━━━━━━━━━━━━━━━━━━━━━━━━  61%  2.44/4.00 MiB  1.02 MiB/s  2 s left`
 struct ProgressBar: Hashable, Sendable {
     var label: String
     var completed: Int64
     var total: Int64?
-    /// Bytes per second, `nil` before anything is known of it.
+    /// Bytes per second; `nil` while unknown.
     var rate: Double?
 
-    /// The line, never wider than the columns given.
+    /// The line, at most as wide as the columns.
     func line(columns: Int, style: Style) -> String {
         guard let total, total > 0 else {
             let facts = [Quantity.bytes(completed), rateText].compactMap { $0 }.joined(separator: "  ")
             return fitted("\(label)  \(facts)", columns)
         }
         let fraction = min(1, Double(completed) / Double(total))
-        // Each has its width, so that the bar does not change its own while it grows.
+        // Each fact has a fixed width, so that the width of the bar stays the same.
         var facts = [
             "\(Int(fraction * 100))%".padded(toStart: 4), amountText(total).padded(toStart: 13),
             (rateText ?? "").padded(toStart: 10), (timeLeftText(total) ?? "").padded(toEnd: 9),
         ]
-        // What does not fit goes, from the end; the bar takes what is over.
+        // Facts that do not fit are dropped from the end. The bar takes the remaining width.
         var tail = facts.joined(separator: "  ")
         while facts.count > 1, label.count + tail.count + 4 + Self.narrowestBar > columns {
             facts.removeLast()
@@ -102,12 +102,12 @@ struct ProgressBar: Hashable, Sendable {
             return "[" + String(repeating: "#", count: signs) + String(repeating: ".", count: inner - signs) + "]"
         }
         let done = String(repeating: "━", count: filled)
-        // Without colours the two parts would look the same.
+        // Without colours, the two parts would look the same.
         let open = String(repeating: style.isColoured ? "━" : "╌", count: rest)
         return (filled > 0 ? style.green(done) : "") + (rest > 0 ? style.dim(open) : "")
     }
 
-    /// `1.50/4.00 MiB`, or both units when they differ.
+    /// An amount such as `1.50/4.00 MiB`, with both units when they differ.
     private func amountText(_ total: Int64) -> String {
         let done = Quantity.bytes(completed).split(separator: " ")
         let whole = Quantity.bytes(total).split(separator: " ")
@@ -129,23 +129,23 @@ struct ProgressBar: Hashable, Sendable {
     }
 }
 
-/// How fast a transfer goes, smoothed over about two seconds.
+/// The speed of a transfer, smoothed over about two seconds.
 struct TransferRate: Sendable {
     private var last: (time: Duration, completed: Int64)?
     private(set) var bytesPerSecond: Double?
 
     private static let warmUp = Duration.milliseconds(200)
 
-    /// Takes in how far the transfer is at a time from its start.
+    /// Adds a sample: the progress at a time since the start.
     mutating func note(_ completed: Int64, at time: Duration) {
-        // What the system takes into its buffers at once, to begin with, says nothing of the network.
+        // At first the system's buffers take bytes at once, which says nothing about the network.
         guard time >= Self.warmUp else { return }
         guard let last else {
             self.last = (time, completed)
             return
         }
         let seconds = (time - last.time).inSeconds
-        // Shorter pieces say more about the clock than about the network.
+        // Shorter intervals measure the clock rather than the network.
         guard seconds >= 0.05 else { return }
         let current = Double(max(0, completed - last.completed)) / seconds
         let weight = min(1, seconds / 2)

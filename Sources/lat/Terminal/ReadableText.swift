@@ -1,14 +1,14 @@
 import LATNetworking
 
-/// Numbers as people read them.
+/// Formats numbers for people.
 enum Quantity {
-    /// `812 B`, `12.3 KiB`, `4.00 MiB`: three digits that count.
+    /// A size such as `812 B`, `12.3 KiB`, `4.00 MiB`: three significant digits.
     static func bytes(_ count: Int64) -> String {
         guard count >= 1_024 else { return "\(max(0, count)) B" }
         var value = Double(count) / 1_024
         var unit = 0
         let units = ["KiB", "MiB", "GiB", "TiB"]
-        // 999.5 and more would show four digits.
+        // 999.5 or more would show four digits.
         while value >= 999.5, unit < units.count - 1 {
             value /= 1_024
             unit += 1
@@ -16,12 +16,12 @@ enum Quantity {
         return "\(threeDigits(value)) \(units[unit])"
     }
 
-    /// `1.02 MiB/s`.
+    /// A rate such as `1.02 MiB/s`.
     static func rate(_ count: Int64, in time: Duration) -> String {
         "\(bytes(Int64(Double(count) / max(time.inSeconds, 0.000_1))))/s"
     }
 
-    /// `40 µs`, `1.23 ms`, `45.0 ms`, `1.52 s`, `2 m 05 s`, `3 h 07 m`.
+    /// A duration such as `40 µs`, `1.23 ms`, `45.0 ms`, `1.52 s`, `2 m 05 s`, `3 h 07 m`.
     static func duration(_ duration: Duration) -> String {
         let microseconds = max(0, duration.microseconds)
         let seconds = (microseconds + 500_000) / 1_000_000
@@ -34,7 +34,7 @@ enum Quantity {
         }
     }
 
-    /// `12,345`.
+    /// A number such as `12,345`.
     static func grouped(_ number: Int) -> String {
         var digits = String(number.magnitude)
         var groups: [String] = []
@@ -62,16 +62,16 @@ enum Quantity {
 }
 
 extension Duration {
-    /// Whole microseconds.
+    /// The whole microseconds.
     var microseconds: Int64 { components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000 }
 
-    /// Seconds with their fraction.
+    /// The seconds with their fraction.
     var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }
 
-/// Text from elsewhere, made harmless for a terminal.
+/// Makes text from elsewhere safe for a terminal.
 enum SafeText {
-    /// One line: control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
+    /// One line in which control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
     static func line(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isControl) else { return text }
         return text.unicodeScalars.reduce(into: "") { line, scalar in
@@ -87,24 +87,24 @@ enum SafeText {
 
     static let widestLabel = 24
 
-    /// A name in one line, cut to what a line can spare.
+    /// A name in one line, shortened to fit beside other facts.
     static func label(_ text: String) -> String {
         let name = line(text)
         return name.count <= widestLabel ? name : name.prefix(12) + "…" + name.suffix(11)
     }
 
-    /// C0, DEL and C1.
+    /// Whether a character is in C0, DEL or C1.
     static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
     }
 }
 
 extension String {
-    /// With blanks before it, or after it, up to a width.
+    /// Pads the text with spaces to a width.
     func padded(toStart width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
     func padded(toEnd width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 
-    /// Its words in lines of a width.
+    /// The text wrapped to lines of a width.
     func wrapped(to width: Int) -> [String] {
         var lines: [String] = []
         var line = ""
@@ -120,7 +120,7 @@ extension String {
 }
 
 extension JSONValue {
-    /// Milliseconds with their fraction; null for what is not known.
+    /// Milliseconds with their fraction; null for an unknown duration.
     static func milliseconds(_ duration: Duration?) -> JSONValue {
         duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null
     }

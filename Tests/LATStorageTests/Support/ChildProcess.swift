@@ -3,7 +3,7 @@ import Glibc
 import LATTesting
 import Testing
 
-/// This program of tests once more, as a process of its own that does one thing; see `ChildRoles`.
+/// The test program as a child process with one task; see `ChildRoles`.
 final class ChildProcess {
     private var identifier: pid_t = 0
     private let output: Int32
@@ -37,14 +37,14 @@ final class ChildProcess {
         close(output)
     }
 
-    /// The next bytes it says, empty at its end.
+    /// Reads the next output; empty at its end.
     func read() -> String {
         var buffer = [UInt8](repeating: 0, count: 1_024)
         let count = Glibc.read(output, &buffer, buffer.count)
         return String(decoding: buffer[..<max(0, count)], as: UTF8.self)
     }
 
-    /// Everything it says to its end, and how it ended: its exit code, or the negative number of a signal.
+    /// Reads the output to its end. Returns it with the exit code, or the negated number of a signal.
     func finish() -> (said: String, code: Int32) {
         var said = ""
         while case let more = read(), !more.isEmpty { said += more }
@@ -63,6 +63,6 @@ final class ChildProcess {
         return status & 0x7F == 0 ? (status >> 8) & 0xFF : -(status & 0x7F)
     }
 
-    /// What a child says to who started it.
+    /// Writes a message to the parent process.
     static func say(_ text: String) { _ = text.withCString { write(3, $0, strlen($0)) } }
 }

@@ -38,7 +38,7 @@ struct User: Codable, Identifiable, Sendable, Hashable {
     }
 }
 
-/// Every kind of field there is.
+/// A type with every kind of field.
 struct Everything: Codable, Identifiable, Sendable, Hashable {
     enum Number: Int, Codable, Sendable { case one = 1, two }
     enum Shape: Codable, Sendable, Hashable {
@@ -89,7 +89,7 @@ struct Everything: Codable, Identifiable, Sendable, Hashable {
     }
 }
 
-/// Fields under any names, as a type with keys of its own has them.
+/// Fields with any names, from a type with dynamic keys.
 struct Bag: Codable, Identifiable, Sendable, Hashable, StoredType {
     @TaskLocal static var name = "Bag"
     static var storedName: String { name }
@@ -125,7 +125,7 @@ struct Bag: Codable, Identifiable, Sendable, Hashable, StoredType {
     }
 }
 
-/// Numbers that are the same in every run.
+/// A random number generator that repeats its numbers in every run.
 struct Dice: RandomNumberGenerator {
     private var state: UInt64
 
@@ -140,7 +140,7 @@ struct Dice: RandomNumberGenerator {
     }
 }
 
-/// Texts that break what is put together from text.
+/// Texts that break careless string concatenation.
 let hostileTexts = [
     "", " ", "'", "\"", "a\"b", "''", "\"\"", "x\"); DROP TABLE \"User\";--", "; --", "/*", "[a]", "`a`", "?1", ":a",
     "$x",

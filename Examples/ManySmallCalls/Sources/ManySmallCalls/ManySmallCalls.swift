@@ -11,9 +11,9 @@ struct FetchPrice: RequestEntity, Encodable {
     var item: Int
 }
 
-/// Adds up the answers of many small calls: first where Swift runs the task, then on the engine's own thread, where
-/// neither a call nor its answer changes threads. Run it in this folder: `swift run -c release ManySmallCalls`. The server
-/// is one of its own, so no network is needed.
+/// Sums the responses of many small calls: first in ordinary tasks, then on the engine's thread, where neither a call
+/// nor its response changes threads. Run it in this folder with `swift run -c release ManySmallCalls`. It starts its
+/// own server, so it needs no network.
 @main
 struct ManySmallCalls {
     static func main() async throws {
@@ -30,19 +30,19 @@ struct ManySmallCalls {
         await manager.shutdown()
     }
 
-    /// `main` belongs to the main actor, which keeps its own thread whatever a task prefers. This belongs to no actor.
+    /// Not in `main`, which belongs to the main actor and stays on its thread whatever a task prefers.
     static func compare(_ items: [Int], on manager: CentralRequestManager) async throws {
         let usual = try await timed { try await total(of: items, on: manager) }
         print("one after the other:      \(usual)")
 
-        // The preference holds for all that is called in the closure, decoding among it.
+        // The preference covers everything that the closure calls, including the decoding.
         let onEngine = try await withTaskExecutorPreference(manager.executor) {
             try await timed { try await total(of: items, on: manager) }
         }
         print("  on the engine's thread: \(onEngine)")
 
-        // Child tasks inherit it. What takes more than a few milliseconds goes elsewhere: all of the manager's requests
-        // stand still while a task computes there.
+        // Child tasks inherit the preference. Work that takes more than a few milliseconds belongs elsewhere: while a
+        // task computes on this thread, all requests of the manager wait.
         let summary = try await withTaskExecutorPreference(manager.executor) {
             let prices = try await pricesAtOnce(of: items, on: manager)
             return await withTaskExecutorPreference(globalConcurrentExecutor) { summarize(prices) }
@@ -63,7 +63,7 @@ struct ManySmallCalls {
         return try await RequestBatch(steps, maxConcurrentSteps: 64).values()
     }
 
-    /// Stands for work that takes its time.
+    /// Stands for work that takes a while.
     static func summarize(_ prices: [Int]) -> String {
         "\(prices.reduce(0, +)) cents, the median is \(prices.sorted()[prices.count / 2])"
     }

@@ -16,8 +16,8 @@ struct FetchBooks: RequestEntity, Encodable {
     var page: Int
 }
 
-/// Fetches a list, keeps it, and answers from what is kept once the server is gone. Run it in this folder:
-/// `swift run OfflineList`. The server is one of its own, so no network is needed.
+/// Fetches a list, stores it, and uses the stored one when the server is gone. Run it in this folder with
+/// `swift run OfflineList`. It starts its own server, so it needs no network.
 @main
 struct OfflineList {
     static func main() async throws {
@@ -41,7 +41,7 @@ struct OfflineList {
             print("online:  \(books.map(\.title).joined(separator: ", "))")
         }
 
-        // The server is gone. What was kept is still there, and can be asked anything.
+        // The server is gone. The stored list remains, and any query works.
         let books = try await list(on: manager, store)
         print("offline: \(books.map(\.title).joined(separator: ", "))")
         let novels = try store.fetch(
@@ -51,13 +51,13 @@ struct OfflineList {
         await manager.shutdown()
     }
 
-    /// The list from the network, else the one that was kept last.
+    /// The list from the network, else the one stored last.
     static func list(on manager: CentralRequestManager, _ store: ObjectStore) async throws -> [Book] {
         do {
             let books = try await FetchBooks(page: 1).startRequest(on: manager)
             try await store.run { try $0.upsert(contentsOf: books) }
         } catch let error as NetworkError where error.kind == .connect {
-            print("no connection: what was kept is shown")
+            print("no connection: showing the stored list")
         }
         return try await store.run { try $0.fetch(Book.self, sortedBy: [.ascending(\.year)]) }
     }

@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Notes whether metrics came before the end of a task, or within a second of it.
+/// Records whether metrics arrived before the end of a task, or within a second of it.
 final class MetricsDelegate: NSObject, URLSessionDataDelegate {
     private let state = Mutex((metrics: false, over: false))
 
@@ -21,7 +21,7 @@ final class MetricsDelegate: NSObject, URLSessionDataDelegate {
     }
 }
 
-/// Answers every challenge with user and password.
+/// Answers every challenge with a user and a password.
 final class CredentialDelegate: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
@@ -32,7 +32,7 @@ final class CredentialDelegate: NSObject, URLSessionTaskDelegate {
     }
 }
 
-/// `openssl s_server` with a certificate that it signed itself.
+/// `openssl s_server` with a self-signed certificate.
 final class SelfSignedServer: Sendable {
     let port: Int
     private let identifier: Int32

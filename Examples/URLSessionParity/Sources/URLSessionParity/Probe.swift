@@ -1,14 +1,14 @@
 import LATNetworking
 
-/// One question, and how each side answers it in a word or two.
+/// One question with the answer of each side in a few words.
 struct Probe: Sendable {
-    /// The row of Documentation/urlsession-parity.md.
+    /// The row in Documentation/urlsession-parity.md.
     let row: Int
     let question: String
     let ours: @Sendable () async throws -> String
     let theirs: @Sendable () async throws -> String
 
-    /// What came of it; an error is an answer too. A side that does not answer within 15 s hangs.
+    /// Runs a side and returns its answer; an error is an answer too. After 15 s the side counts as hanging.
     static func answer(_ body: @escaping @Sendable () async throws -> String) async -> String {
         await withTaskGroup(of: String.self) { group in
             group.addTask {
@@ -20,7 +20,7 @@ struct Probe: Sendable {
             }
             group.addTask {
                 try? await Task.sleep(for: .seconds(15))
-                return "no answer in 15 s"
+                return "no response in 15 s"
             }
             let first = await group.next() ?? ""
             group.cancelAll()

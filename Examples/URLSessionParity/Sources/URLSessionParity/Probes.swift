@@ -3,7 +3,7 @@ import FoundationNetworking
 import LATNetworking
 import LATTesting
 
-/// The probes, each with servers of its own.
+/// The probes. Each starts its own servers.
 enum Probes {
     static func manager(
         _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
@@ -19,7 +19,7 @@ enum Probes {
         metrics, tlsFaults, proxySetting, digest,
     ]
 
-    /// Runs one side against two servers of which the first redirects to the second.
+    /// Runs one side against two servers. The first redirects to the second.
     private static func redirected(
         _ send: @Sendable (String) async throws -> Void
     ) async throws -> String {
@@ -87,7 +87,7 @@ enum Probes {
         return server
     }
 
-    static let subSecondTimeout = Probe(row: 4, question: "a timeout of 0.9 s, the answer comes after 0.3 s") {
+    static let subSecondTimeout = Probe(row: 4, question: "a timeout of 0.9 s, the response comes after 0.3 s") {
         let server = try slow(.milliseconds(300))
         return await timed(.milliseconds(300)) {
             _ = try await manager().startRequest("GET", server.url(), timeout: .milliseconds(900))
@@ -155,16 +155,16 @@ enum Probes {
         return value.contains("a=1") && value.contains("b=2") ? "1 value, joined by a comma" : "1 value"
     }
 
-    static let metrics = Probe(row: 10, question: "how long the stages took") {
+    static let metrics = Probe(row: 10, question: "the durations of the stages") {
         let server = try slow(.milliseconds(50))
         let timings = try await manager().startRequest("GET", server.url()).timings
-        return timings.connect != nil && timings.firstByte != nil && timings.total != nil ? "told" : "not told"
+        return timings.connect != nil && timings.firstByte != nil && timings.total != nil ? "reported" : "not reported"
     } theirs: {
         let server = try slow(.milliseconds(50))
         let delegate = MetricsDelegate()
         let session = URLSession(configuration: .ephemeral, delegate: delegate, delegateQueue: nil)
         session.dataTask(with: try Theirs.request(server.url())).resume()
-        return await delegate.hasMetrics() ? "told" : "not told"
+        return await delegate.hasMetrics() ? "reported" : "not reported"
     }
 
     private static func faults(_ kind: @Sendable (String) async -> String) async throws -> String {
@@ -176,13 +176,13 @@ enum Probes {
         return answers.joined(separator: " / ")
     }
 
-    static let tlsFaults = Probe(row: 11, question: "a self-signed certificate / nobody there") {
+    static let tlsFaults = Probe(row: 11, question: "a self-signed certificate / a closed port") {
         try await faults { url in
-            do { _ = try await manager().startRequest("GET", url); return "an answer" } catch { return brief(error) }
+            do { _ = try await manager().startRequest("GET", url); return "a response" } catch { return brief(error) }
         }
     } theirs: {
         try await faults { url in
-            do { _ = try await Theirs.send(Theirs.request(url)); return "an answer" } catch { return brief(error) }
+            do { _ = try await Theirs.send(Theirs.request(url)); return "a response" } catch { return brief(error) }
         }
     }
 

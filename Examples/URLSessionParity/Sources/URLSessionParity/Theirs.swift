@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import LATNetworking
 
-/// URLSession, with what these probes need of it.
+/// The parts of URLSession that the probes use.
 enum Theirs {
     static func session(_ change: (URLSessionConfiguration) -> Void = { _ in }) -> URLSession {
         let configuration = URLSessionConfiguration.ephemeral
@@ -31,10 +31,10 @@ func brief(_ error: any Error) -> String {
     return "\(type(of: error))"
 }
 
-/// How long something took, in words that do not change from run to run.
+/// Runs an operation and describes its duration in words that are the same in every run.
 func timed(_ limit: Duration, _ body: () async throws -> Void) async -> String {
     let start = ContinuousClock.now
-    var end = "an answer"
+    var end = "a response"
     do { try await body() } catch { end = brief(error) }
     let taken = ContinuousClock.now - start
     let when = taken < limit * 0.8 ? "early" : taken > limit * 2 ? "late" : "in time"

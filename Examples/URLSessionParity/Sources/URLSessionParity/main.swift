@@ -1,4 +1,4 @@
-// Prints the table of Documentation/urlsession-parity.md, measured now and here.
+// Prints the table of Documentation/urlsession-parity.md, measured now on this machine.
 
 print("| row | question | LATNetworking | URLSession |")
 print("|--|--|--|--|")
