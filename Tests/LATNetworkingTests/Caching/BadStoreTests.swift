@@ -175,7 +175,7 @@ import Testing
         #expect(try await good.usage().entryCount == 6)
     }
 
-    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamDoesNotWaitForABlockedStore(policy: CachePolicy) async throws {
+    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamOutrunsABlockedStore(policy: CachePolicy) async throws {
         let byteCount: Int64 = 40 << 20
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }

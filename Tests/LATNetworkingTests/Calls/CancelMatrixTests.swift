@@ -186,7 +186,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test(arguments: Way.allCases, [true, false]) func everySelectionCancelsTheUpload(_ way: Way, isUnderWay: Bool) async throws {
+    @Test(arguments: Way.allCases, [true, false]) func selectionCancelsUpload(_ way: Way, isUnderWay: Bool) async throws {
         let server = try MockServer()
         server.bodyReadRate = 20_000
         server.fallback { _ in .json("{}") }

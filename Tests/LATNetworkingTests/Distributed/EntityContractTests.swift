@@ -82,7 +82,7 @@ private actor Session: RequestEntity {
     nonisolated var parameters: Parameters? { ["isolated": true] }
 }
 
-/// The contract of the distributed interface, line by line. It uses the shared manager, so it is compiled but never run.
+/// The contract of the distributed interface. It uses the shared manager, so it is compiled but never run.
 private func contract(token: String) async throws {
     var c = CentralRequestManager.Configuration()
     c.domains = try DomainTable(contentsOf: "Config/domains.json5")

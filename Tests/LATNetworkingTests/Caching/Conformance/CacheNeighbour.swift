@@ -7,7 +7,7 @@ import Testing
 
 /// A second process that sends requests through its own manager on a shared folder.
 ///
-/// It runs this test program again (``NeighbourRole``), exchanges lines of JSON over a socket, and ends with this value.
+/// It runs this test program again (``NeighbourRole``), exchanges JSON lines over a socket, and ends with this value.
 final class CacheNeighbour: Sendable {
     /// A command to the process.
     enum Order: Codable, Sendable {
@@ -150,7 +150,7 @@ final class LineSocket: Sendable {
 @Suite struct NeighbourRole {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesOrdersUntilTheSocketCloses() async throws {
+    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesOrdersUntilTheEnd() async throws {
         let folder = try #require(Self.environment[CacheNeighbour.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {
