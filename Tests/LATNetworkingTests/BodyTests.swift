@@ -74,7 +74,7 @@ import Testing
         #expect(type?.hasPrefix("multipart/form-data; boundary=") == true, "\(type ?? "none")")
     }
 
-    @Test func parametersBecomeFieldsBesideFiles() async throws {
+    @Test func parametersBecomeFormFieldsWithFiles() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         _ = try await manager.startRequest(
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "get"])
-    func filesWithGETOrHEADAreRefused(_ method: String) async throws {
+    func filesWithGetOrHeadAreRefused(_ method: String) async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let error = await failure {
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(arguments: ["HEAD", "TRACE"])
-    func bodyWithHEADOrTRACEIsRefused(_ method: String) async throws {
+    func bodyWithHeadOrTraceIsRefused(_ method: String) async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest(method, server.url("/"), body: .text("x")) }

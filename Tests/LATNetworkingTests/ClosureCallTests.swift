@@ -99,7 +99,7 @@ import Testing
         #expect(places.elements == [String?](repeating: nil, count: 50))
     }
 
-    /// The executor only collects closures, so any closure that runs bypassed it.
+    /// The executor only collects closures until the test runs them, so none may run before the call returns.
     @Test func noClosureRunsBeforeTheCallReturns() async throws {
         let (closures, handOver) = AsyncStream<@Sendable () -> Void>.makeStream()
         let manager = try CentralRequestManager.make {

@@ -277,7 +277,7 @@ private struct Signing: Interceptor {
 /// The call sites that need TLS, against nginx.
 @Suite(
     .timeLimit(.minutes(1)),
-    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not there"))
+    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
 struct TLSContractTests {
     @Test func configuredAuthorityIsTrusted() async throws {
         let base = try #require(TestServers.nginxHTTPS)

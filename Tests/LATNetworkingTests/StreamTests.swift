@@ -54,7 +54,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func linesSpanChunks() async throws {
+    @Test func linesAreWholeAcrossChunks() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let text = "one\ntwo\r\n\r\n\nfünf 🎉\r\nsechs\rsieben\nlast"

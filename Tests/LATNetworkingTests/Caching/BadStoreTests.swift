@@ -55,7 +55,7 @@ import Testing
     /// The body for a user: a small one is part of the entry, a large one is read separately.
     private static func answer(_ user: String) -> String { String(repeating: user, count: user == "bob" ? 10_000 : 2) }
 
-    @Test(arguments: rows) private func responsesAreCorrect(_ row: Row) async throws {
+    @Test(arguments: rows) private func faultyStoreYieldsCorrectResponses(_ row: Row) async throws {
         let server = try MockServer()
         server.fallback { request in
             .text(Self.answer(request.headers["Authorization"] ?? "nobody")).header("Cache-Control", "max-age=60")
@@ -175,7 +175,7 @@ import Testing
         #expect(try await good.usage().entryCount == 6)
     }
 
-    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamOutrunsABlockedStore(policy: CachePolicy) async throws {
+    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamIgnoresABlockedStore(policy: CachePolicy) async throws {
         let byteCount: Int64 = 40 << 20
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }

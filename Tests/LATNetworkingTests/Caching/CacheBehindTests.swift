@@ -97,7 +97,7 @@ import Testing
         for call in calls { _ = await call.result }
     }
 
-    @Test func storedResponseMakesTheKeySharedAgain() async throws {
+    @Test func keyIsSharedAgainAfterAStoredResponse() async throws {
         let table = FlightTable()
         try await lead(table, isStored: false)
         #expect(isLone(table))

@@ -57,7 +57,7 @@ import Testing
         #expect(try await get(manager, server.url()).text == "2")
     }
 
-    @Test func foreverNeverExpires() async throws {
+    @Test func foreverTimeToLiveNeverExpires() async throws {
         let server = try MockServer.counting()
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever), clock)

@@ -65,7 +65,7 @@ import Testing
         try await scene.waitForArrival()
         #expect(call.endings.isEmpty && scene.manager.runningRequests(.tag(WaitingScene.tag)) == 1)
         item.way.cancel(call, scene)
-        // Only the cancellation ends the wait. A closure needs its executor in addition.
+        // Only the cancellation ends the wait. A closure also needs its executor to be released.
         if item.place == .callbacks, item.form.hasClosures { scene.release() }
         #expect(await call.ending(in: scene) == item.way.ending)
         #expect(scene.manager.runningRequests(.tag(WaitingScene.tag)) == 0)
@@ -84,7 +84,7 @@ import Testing
     }
 
     /// The call is cancelled at about the moment when its wait ends by itself.
-    @Test(arguments: Case.all) func callCancelledAsItsWaitEndsEndsOnce(_ item: Case) async throws {
+    @Test(arguments: Case.all) func raceWithTheWaitsEndEndsTheCallOnce(_ item: Case) async throws {
         let scene = try await WaitingScene(item.place, .init(isBrief: true))
         let call = scene.start(item.form)
         let releasing = Task {
@@ -186,7 +186,8 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test(arguments: Way.allCases, [true, false]) func selectionCancelsUpload(_ way: Way, isUnderWay: Bool) async throws {
+    @Test(arguments: Way.allCases, [true, false])
+    func everySelectionCancelsTheUpload(_ way: Way, isUnderWay: Bool) async throws {
         let server = try MockServer()
         server.bodyReadRate = 20_000
         server.fallback { _ in .json("{}") }

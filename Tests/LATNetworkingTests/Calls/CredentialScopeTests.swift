@@ -110,7 +110,7 @@ import Testing
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
             ) async throws -> HTTPResponse { try await next(request) }
         }
-        /// Diverts requests for the own origin to another.
+        /// Sends every request to another URL instead.
         struct Diverting: Interceptor {
             let url: String
 

@@ -119,7 +119,7 @@ final class CountingSession: Authenticator {
         let manager = try CentralRequestManager.make { $0.retries = 3 }
         #expect(await failure { try await manager.startRequest("POST", first.url("/order")) }?.kind == .connectionLost)
         #expect(first.requestCount == 1)
-        // With an idempotency key it may be sent again.
+        // An idempotency key allows the repetition.
         var request = HTTPRequest("POST", first.url("/order"))
         request.idempotencyKey = "k"
         #expect(await failure { try await manager.send(request) }?.kind == .connectionLost)

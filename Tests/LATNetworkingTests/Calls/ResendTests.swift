@@ -70,21 +70,21 @@ private struct Save: RequestEntity, Encodable {
 
     // MARK: After each kind of failure
 
-    @Test func timedOutRequestIsResent() async throws {
+    @Test func timedOutRequestCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let error = await failure { try await Search().timeout(.seconds(1)).startRequest(on: manager) }
         try await check(error, manager, kind: .timeout(.total))
     }
 
-    @Test func requestPastItsDeadlineIsResent() async throws {
+    @Test func requestPastItsDeadlineCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let error = await failure { try await Search().deadline(.seconds(1)).startRequest(on: manager) }
         try await check(error, manager, kind: .timeout(.deadline))
     }
 
-    @Test func cancelledRequestIsResent() async throws {
+    @Test func cancelledRequestCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let call = Task { await failure { try await Search().startRequest(on: manager) } }
@@ -93,7 +93,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(await call.value, manager, kind: .cancelled)
     }
 
-    @Test func requestOfACancelledHandleIsResent() async throws {
+    @Test func requestOfACancelledHandleCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let errors = Log<NetworkError?>()
@@ -108,7 +108,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(errors.elements[0], manager, kind: .cancelled)
     }
 
-    @Test func requestOfARefusedConnectionIsResent() async throws {
+    @Test func requestOfARefusedConnectionCanBeResent() async throws {
         let port = server.port
         server.stop()
         let manager = try manager()
@@ -122,35 +122,35 @@ private struct Save: RequestEntity, Encodable {
         #expect(sent.headers["X-Row"] == "row" && sent.headers["X-Nonce"] == "2")
     }
 
-    @Test func requestOfALostConnectionIsResent() async throws {
+    @Test func requestOfALostConnectionCanBeResent() async throws {
         server.fallback { _ in .noReply }
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .connectionLost)
     }
 
-    @Test(arguments: [401, 404, 503]) func requestWithErrorStatusIsResent(_ status: Int) async throws {
+    @Test(arguments: [401, 404, 503]) func requestWithErrorStatusCanBeResent(_ status: Int) async throws {
         server.fallback { _ in .status(status) }
         let manager = try manager { $0.retries = 1 }
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .httpStatus)
     }
 
-    @Test func requestWithBusinessFailureIsResent() async throws {
+    @Test func requestWithBusinessFailureCanBeResent() async throws {
         server.fallback { _ in .json(#"{"status": 7, "message": "no"}"#) }
         let manager = try manager(domain: #"envelope: { code: "status", message: "message", success: [1] }"#)
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .business(code: "7"))
     }
 
-    @Test func requestWithDecodingFailureIsResent() async throws {
+    @Test func requestWithDecodingFailureCanBeResent() async throws {
         server.fallback { _ in .json(#"{"count": "many"}"#) }
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .decoding(path: "count"))
     }
 
-    @Test func requestOfAThrowingProviderIsResent() async throws {
+    @Test func requestOfAThrowingProviderCanBeResent() async throws {
         struct NoToken: Error {}
         let isReady = Atomic(false)
         let manager = try manager { [nonces] in
@@ -164,7 +164,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(error, manager, kind: .provider)
     }
 
-    @Test func requestOfAFailedRenewalIsResent() async throws {
+    @Test func requestOfAFailedRenewalCanBeResent() async throws {
         struct Session: Authenticator {
             struct Refused: Error {}
 
@@ -179,7 +179,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(server.requests.last?.headers["Authorization"] == "t")
     }
 
-    @Test func requestOfAFailedRedirectIsResent() async throws {
+    @Test func requestOfAFailedRedirectCanBeResent() async throws {
         let closed = try ClosedPort()
         server.fallback { _ in .redirect(to: closed.url("/x"), status: 307) }
         let manager = try manager()
@@ -190,8 +190,8 @@ private struct Save: RequestEntity, Encodable {
 
     @Test(
         .enabled(
-            if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not there"))
-    func requestOfAFailedHandshakeIsResent() async throws {
+            if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
+    func requestOfAFailedHandshakeCanBeResent() async throws {
         let base = try #require(TestServers.nginxHTTPS)
         let wary = try CentralRequestManager.make()
         let error = await failure { try await wary.startRequest("GET", base + "/1k.bin", parameters: ["q": 1]) }

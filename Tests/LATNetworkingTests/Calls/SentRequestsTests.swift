@@ -118,7 +118,7 @@ import Testing
         NetworkError.Kind.connectionLost, .timeout(.total), .timeout(.idle), .protocolViolation, .bodyTooLarge,
         .cancelled, .proxy, .other,
     ])
-    func postWithUnknownFateIsNotRepeated(_ kind: NetworkError.Kind) throws {
+    func postWithUnknownEffectIsNotRepeated(_ kind: NetworkError.Kind) throws {
         try expect([.post(kind)], [])
         try expect([.keyed(kind)], .retry)
     }
@@ -156,7 +156,8 @@ import Testing
         ([.get(302), .get(401, hop: 1)], [.token, .retry]), ([.get(302), .get(401, hop: 1, token: false)], .retry),
     ]
 
-    @Test(arguments: Self.redirected) func laterHopAllowsNoMirror(_ steps: [Step], _ expected: Repetitions) throws {
+    @Test(arguments: Self.redirected)
+    func failedLaterHopAllowsNoMirror(_ steps: [Step], _ expected: Repetitions) throws {
         try expect(steps, expected)
     }
 

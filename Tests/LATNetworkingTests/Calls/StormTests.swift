@@ -18,7 +18,7 @@ private struct SaveItem: RequestEntity, Encodable {
 
 /// Calls of every form, cancelled in every way, while the table changes.
 ///
-/// Run them under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
+/// Run this under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
 @Suite(.timeLimit(.minutes(5))) struct StormTests {
     private static let callCount = 2_000
 

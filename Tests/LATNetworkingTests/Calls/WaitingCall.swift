@@ -108,7 +108,6 @@ final class WaitingCall: Sendable {
         }
     }
 
-    /// All endings so far.
     var endings: [CallEnding] { log.elements }
 
     /// Returns the first ending. After 20 seconds without one, releases the scene and returns `nil`.

@@ -148,7 +148,7 @@ private struct Signing: Interceptor {
         #expect(server.requests.first?.headers["User-Agent"] == "Demo/1")
     }
 
-    @Test func repliesAreASequence() async throws {
+    @Test func repliesSequenceYieldsTheReply() async throws {
         let (server, manager) = try start()
         var sources: [HTTPResponse.Source] = []
         for try await reply in FetchUser(id: 42).cache(.cacheThenNetwork).replies(on: manager) {
@@ -253,7 +253,7 @@ private struct Signing: Interceptor {
         #expect(server.requests[1].json == ["title": "new"])
     }
 
-    @Test func classesEnumsAndActorsAreEntities() async throws {
+    @Test func classesEnumsAndActorsMayBeEntities() async throws {
         let (server, manager) = try start()
         _ = try await Search(text: "a b").startRequest(on: manager)
         _ = try await Orders.page(3).startRequest(on: manager)

@@ -28,7 +28,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
 
     private func wrapped(_ data: String) -> MockReply { .json(#"{"status": 1, "body": {"data": \#(data)}}"#) }
 
-    @Test func structsArraysAndScalarsAreModels() async throws {
+    @Test func structsArraysAndScalarsAreDecoded() async throws {
         let item = Item(name: "tea", price: 2.5)
         #expect(try await answer(Item.self, .json(#"{"name": "tea", "price": 2.5}"#)) == item)
         #expect(try await answer([Item].self, .json(#"[{"name": "tea", "price": 2.5}]"#)) == [item])
@@ -77,7 +77,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(try await answer(Empty?.self, .status(204)) == nil)
     }
 
-    @Test func headHasNoModel() async throws {
+    @Test func headResponseHasNoModel() async throws {
         let server = try MockServer.answering(#"{"name": "tea", "price": 1}"#)
         let manager = try CentralRequestManager.make(.make(server.url()))
         let reply = try await Head<Item?>().reply(on: manager)
@@ -96,7 +96,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(inEnvelope?.message.contains("optional") == true)
     }
 
-    @Test func emptyTakesAnyContent() async throws {
+    @Test func emptyModelAcceptsAnyContent() async throws {
         #expect(try await answer(Empty.self, .json("[1]")) == Empty())
         #expect(try await answer(Empty.self, .json("5")) == Empty())
         #expect(try await answer(Empty.self, .text("OK")) == Empty())

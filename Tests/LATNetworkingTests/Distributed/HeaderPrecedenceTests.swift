@@ -4,7 +4,6 @@ import LATTesting
 import Testing
 
 /// A number of levels, each of which sets a field, removes it or leaves it alone.
-///
 /// Every combination is tested at once, with a field of its own: 729 fields for six levels.
 private struct Levels {
     let count: Int

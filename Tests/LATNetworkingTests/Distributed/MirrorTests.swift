@@ -38,7 +38,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.last?.json == ["a": "b"])
     }
 
-    @Test func unsentPOSTGoesToTheNextAddress() async throws {
+    @Test func unsentPostGoesToTheNextAddress() async throws {
         let closed = try ClosedPort()
         let second = try MockServer.answering()
         let manager = try manager(closed.url("/a"), second.url("/b"))

@@ -306,7 +306,7 @@ import Platform
         #expect(session.refreshes == 1)
     }
 
-    @Test func callMayOptOut() async throws {
+    @Test func callMayOptOutOfAuthentication() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in "token-1" }
         let manager = try CentralRequestManager.make { $0.authenticator = session }

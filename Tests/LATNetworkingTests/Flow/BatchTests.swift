@@ -112,7 +112,7 @@ import Testing
         #expect(gauge.count == 30)
     }
 
-    @Test func batchesNest() async throws {
+    @Test func batchesMayBeNested() async throws {
         let inner = RequestBatch<Int>([step(1), step(2)])
         let outer = RequestBatch<[Int]>([.init { try await inner.values() }, .init { try await inner.values() }])
         #expect(try await outer.values() == [[1, 2], [1, 2]])

@@ -209,7 +209,7 @@ import Testing
         #expect(ContinuousClock.now - start >= .milliseconds(200))
     }
 
-    @Test func callMayOptOut() async throws {
+    @Test func callMayOptOutOfWaiting() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
             $0.reachability.waitsForConnectivity = true

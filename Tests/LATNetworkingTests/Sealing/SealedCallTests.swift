@@ -76,7 +76,7 @@ import Testing
         #expect(message.keyID == "k1" && message.method == "POST")
     }
 
-    @Test func sealedMessageWithoutContentIsAHeader() async throws {
+    @Test func requestWithoutContentIsSealedInAHeader() async throws {
         serve(try peer()) { ($0.method == "DELETE" ? 204 : 200, $0.method == "GET" ? "[1]" : "") }
         let manager = try manager()
         let get = try await manager.startRequest("GET", server.url("/a b/ü"), parameters: ["q": "x y"])
@@ -139,7 +139,7 @@ import Testing
             sourceLocation: sourceLocation)
         #expect(error?.kind == .integrity, "\(String(describing: error))", sourceLocation: sourceLocation)
         #expect(error?.message.contains(word) == true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
-        #expect(error?.response?.data.isEmpty == true, "a refused reply must stay hidden", sourceLocation: sourceLocation)
+        #expect(error?.response?.data.isEmpty == true, "the refused reply is exposed", sourceLocation: sourceLocation)
         #expect(error.map { "\($0)".contains("secret") } == false, sourceLocation: sourceLocation)
     }
 

@@ -18,7 +18,6 @@ final class CallRecorder: Sendable {
 
     private let state = Mutex(State())
 
-    /// The events so far, in order.
     var events: [Event] { state.withLock { $0.events } }
 
     var terminalEvents: [Event] {

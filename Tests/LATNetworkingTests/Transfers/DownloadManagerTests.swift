@@ -107,7 +107,7 @@ import Testing
         let id = try manager.add(server.url, to: directory.path(of: "f"))
         #expect(await failure { try await manager.value(of: id) }?.response?.status == 500)
         guard case .failed(let message)? = manager.item(id)?.state else {
-            Issue.record("not failed")
+            Issue.record("the download did not fail")
             return
         }
         #expect(message.contains("500"))

@@ -77,7 +77,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func spaceIsReserved() async throws {
+    @Test func downloadWithReservedSpaceIsWhole() async throws {
         let file = try await manager.download(server.url, to: target, options: options { $0.reservesSpace = true })
             .value
         #expect(file.byteCount == 700_000 && directory.read("f") == Self.bytes)

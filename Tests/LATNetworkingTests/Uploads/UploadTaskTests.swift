@@ -34,7 +34,7 @@ import Testing
                 #expect(before.completed <= after.completed, sourceLocation: sourceLocation)
                 #expect(order(before.state) <= order(after.state), sourceLocation: sourceLocation)
             }
-            #expect(!earlier.isFinal, "nothing comes after the end", sourceLocation: sourceLocation)
+            #expect(!earlier.isFinal, "an event follows the final one", sourceLocation: sourceLocation)
         }
         #expect(events.last?.isFinal == true, sourceLocation: sourceLocation)
     }

@@ -6,7 +6,6 @@ import ResponseCache
 import Testing
 
 /// A second process that sends requests through its own manager on a shared folder.
-///
 /// It runs this test program again (``NeighbourRole``), exchanges JSON lines over a socket, and ends with this value.
 final class CacheNeighbour: Sendable {
     /// A command to the process.
@@ -146,7 +145,7 @@ final class LineSocket: Sendable {
     }
 }
 
-/// The second process's side. It does nothing in the main test process.
+/// The second process's part. Its test is disabled in the main test process.
 @Suite struct NeighbourRole {
     private static let environment = ProcessInfo.processInfo.environment
 

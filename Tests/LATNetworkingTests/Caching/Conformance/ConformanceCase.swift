@@ -3,7 +3,6 @@ import LATNetworking
 import Testing
 
 /// One conformance case: a sequence of exchanges, each with the server's response and what is expected of the cache.
-///
 /// The cases are adapted from the public HTTP caching tests for browsers.
 struct ConformanceCase: Sendable, CustomTestStringConvertible {
     enum Kind: String, Sendable {

@@ -210,7 +210,7 @@ struct ConformanceRun {
         where response.headers[values: name].joined(separator: ", ") != value {
             return "\(name) is \(response.headers[values: name]), not \(value)"
         }
-        for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is there" }
+        for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is present" }
         for (name, value) in exchange.expectedRequestFields where seen?.headers[name] != value {
             return "the request's \(name) is \(seen?.headers[name] ?? "nil"), not \(value)"
         }
