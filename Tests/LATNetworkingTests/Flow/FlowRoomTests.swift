@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func waitingForTheLimitTakesNoTimeout() async throws {
+    @Test func timeoutDoesNotRunWhileWaitingForALimit() async throws {
         let server = try MockServer()
         let transport = Counting(try CurlTransport())
         let manager = try CentralRequestManager.make {
