@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct AddressTests {
     @Test(arguments: [
-        // base × path: exactly one slash, the base's path and query kept.
+        // Base URL and path: exactly one slash between them; the base's path and query are kept.
         ("http://h", "x", "http://h/x"), ("http://h", "/x", "http://h/x"), ("http://h/", "x", "http://h/x"),
         ("http://h/", "/x", "http://h/x"), ("http://h//", "//x", "http://h/x"),
         ("http://h/api", "x", "http://h/api/x"), ("http://h/api", "/x", "http://h/api/x"),
@@ -20,18 +20,18 @@ import Testing
         ("http://h/api?k=v#base", "x?q=1#f", "http://h/api/x?k=v&q=1#f"),
         ("http://h/api", "a b/é/%20", "http://h/api/a b/é/%20"),
         ("http://h/api", "redirect?to=http://other/", "http://h/api/redirect?to=http://other/"),
-        // A reference with an authority of its own is a path here, never another host.
+        // A network-path reference (`//host`) is a path here, never another host.
         ("http://h/api", "//evil/x", "http://h/api/evil/x"),
         ("http://h/api", "../x", "http://h/api/../x"),
-        // Absolute ones are taken as they are, in any case.
+        // An absolute URL is used unchanged, whatever the case of its scheme.
         ("http://h/api", "http://other/x", "http://other/x"), ("http://h/api", "HTTPS://other/x", "HTTPS://other/x"),
         ("http://h/api", "ftp://other/x", "ftp://other/x"),
     ])
-    func aPathIsJoinedToTheBase(_ base: String, _ path: String, _ url: String) {
+    func pathIsJoinedToTheBase(_ base: String, _ path: String, _ url: String) {
         #expect(RequestBuilder.absoluteURL(path, base: base) == url)
     }
 
-    @Test func joiningWorksOverTheWire() async throws {
+    @Test func joinedURLIsSent() async throws {
         let server = try MockServer()
         server.fallback { .text($0.target) }
         let manager = try CentralRequestManager.make { $0.baseURL = server.url("/api/v1/?key=k") }
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func theBaseChangesForTheNextCall() async throws {
+    @Test func newBaseURLAppliesToTheNextCall() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.fallback { _ in .text("first").delayed(by: .milliseconds(50)) }
@@ -62,7 +62,7 @@ import Testing
         #expect(await failure { try await manager.startRequest("GET", "x") }?.kind == .invalidRequest)
     }
 
-    @Test func theSchemeMayBeInCapitals() async throws {
+    @Test func uppercaseSchemeIsAccepted() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "") }
         let manager = try CentralRequestManager.make { $0.baseURL = "http://127.0.0.1:1/api" }
@@ -70,7 +70,7 @@ import Testing
         #expect(text == "127.0.0.1:\(server.port)")
     }
 
-    @Test func aHostOutsideOfASCIIGoesByIDNA() async throws {
+    @Test func nonASCIIHostIsSentAsIDNA() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "") }
         let manager = try CentralRequestManager.make {
@@ -81,7 +81,7 @@ import Testing
         #expect(server.requests.first?.target == "/gr%C3%B6%C3%9Fe")
     }
 
-    @Test func anAddressOverrideOfTheEngineIsHonoured() async throws {
+    @Test func resolveSettingOverridesDNS() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["Host"] ?? "") }
         let manager = try CentralRequestManager.make { $0.resolve = ["api.test:\(server.port)": "127.0.0.1"] }
@@ -93,7 +93,7 @@ import Testing
         "", "x", "/x", "//h/x", "ftp://h/x", "file:///etc/passwd", "http://", "http://h:99999/",
         "http://h:port/", "http://[::1/", "http://h/\r\nX: 1", "http://h/\u{0}", "javascript:alert(1)", "http://h h/",
     ])
-    func whatIsNoHTTPAddressIsRefused(_ url: String) async throws {
+    func nonHTTPAddressIsRefused(_ url: String) async throws {
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest("GET", url) }
         #expect(error?.kind == .invalidRequest)
@@ -103,7 +103,7 @@ import Testing
         #expect(recorder.error?.kind == .invalidRequest)
     }
 
-    @Test func aFragmentIsNotSent() async throws {
+    @Test func fragmentIsNotSent() async throws {
         let server = try MockServer()
         server.fallback { .text($0.target) }
         let manager = try CentralRequestManager.make()
@@ -111,13 +111,13 @@ import Testing
         #expect(response.text == "/x?a=1")
     }
 
-    @Test func escapesStayAsTheyAre() async throws {
+    @Test func percentEscapesAreKept() async throws {
         let server = try MockServer()
         server.fallback { .text($0.target) }
         let manager = try CentralRequestManager.make()
         for path in ["/%20%2F%2e", "/a%20b?c=%25&d=%zz", "/a%"] {
             let expected = path.hasSuffix("%") ? path + "25" : path.replacing("%zz", with: "%25zz")
-            // libcurl 8 writes the digits of an escape as capitals, which means the same (RFC 3986 §2.1).
+            // libcurl 8 writes the hex digits of an escape in uppercase, which is equivalent (RFC 3986 §2.1).
             let sent = try await manager.startRequest("GET", server.url(path)).text
             #expect(sent?.uppercased() == expected.uppercased())
         }

@@ -16,7 +16,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func cancellingInTheMiddleOfABodyThrowsCancellationError() async throws {
+    @Test func cancellingMidBodyThrowsCancellationError() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(100_000)) }
         let manager = try CentralRequestManager.make()
@@ -29,7 +29,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func aTaskThatIsCancelledAlreadySendsNothing() async throws {
+    @Test func cancelledTaskSendsNothing() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let url = server.url("/")
@@ -42,8 +42,8 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    /// The cancellation overtakes the start of the transfer: both race to the engine's thread.
-    @Test func callsOfCancelledTasksAllEndWhileTheEngineIsBusy() async throws {
+    /// Start and cancellation of each transfer race to the engine's thread.
+    @Test func cancelledCallsEndWhileTheEngineIsBusy() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { _ in .text("ok") }
@@ -51,7 +51,7 @@ import Testing
         let url = server.url("/")
         let isDone = Signal()
         let ended = try await withThrowingTaskGroup(of: Int.self) { group in
-            // Keeps the engine's thread awake, so that it takes commands the moment they are posted.
+            // Keeps the engine's thread awake, so that it takes each command as soon as it is posted.
             group.addTask {
                 while !isDone.isRaised { _ = try await manager.startRequest("GET", url) }
                 return 0
@@ -73,7 +73,7 @@ import Testing
         #expect(ended == 5_000)
     }
 
-    @Test func aFailingTaskGroupCancelsItsOtherCalls() async throws {
+    @Test func failingTaskGroupCancelsItsOtherCalls() async throws {
         let server = try MockServer()
         server.route("GET", "/stall") { _ in .text("").stalling(.start) }
         server.route("GET", "/fail") { _ in .status(500) }
@@ -92,7 +92,7 @@ import Testing
         try await server.waitForClosedConnections(4)
     }
 
-    @Test func aThousandCallsAtOnceKeepTheirOwnHeadersTimeoutsAndParameters() async throws {
+    @Test func thousandConcurrentCallsDoNotMixSettings() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.route("POST", "/mirror") { request in
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func actorsCallAndStream() async throws {
+    @Test func actorCanCallAndStream() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("a\nb") }
         let client = Client(manager: try .make())
@@ -165,7 +165,7 @@ import Testing
         #expect(await client.texts == ["a\nb", "a", "b"])
     }
 
-    @MainActor @Test func theMainActorCallsAndKeepsItsState() async throws {
+    @MainActor @Test func mainActorCanCallAndStream() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("hello") }
         let manager = try CentralRequestManager.make()
@@ -177,7 +177,7 @@ import Testing
         #expect(texts == ["hello", "hello"])
     }
 
-    @Test func aCallKeepsTheEngineOfADroppedManagerAlive() async throws {
+    @Test func callOutlivesItsReleasedManager() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("late").delayed(by: .milliseconds(100)) }
         var manager: CentralRequestManager? = try .make()
@@ -188,7 +188,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func aShutDownManagerSaysSo() async throws {
+    @Test func callsFailAfterShutdown() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }
         let manager = try CentralRequestManager.make()
@@ -205,7 +205,7 @@ import Testing
         await manager.shutdown()
     }
 
-    @Test func manyManagersAreIndependent() async throws {
+    @Test func managersAreIndependent() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.route("GET", "/agent") { .text($0.headers["User-Agent"] ?? "") }

@@ -5,10 +5,10 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// The app's closures run where callbacks run, never on the engine's thread.
+/// The app's progress closures run on the callback executor, never on the engine's thread.
 @Suite(.timeLimit(.minutes(1))) struct BlockingProgressTests {
     @Test(arguments: ["GET", "POST"], [false, true])
-    func otherCallsGoOnMeanwhile(method: String, isAsync: Bool) async throws {
+    func blockedProgressClosureDelaysNoOtherCall(method: String, isAsync: Bool) async throws {
         let server = try MockServer()
         server.fallback { $0.path == "/small" ? .text("x") : .pattern(byteCount: 1 << 20) }
         let manager = try CentralRequestManager.make()

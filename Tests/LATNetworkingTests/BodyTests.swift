@@ -19,7 +19,7 @@ import Testing
         return server
     }
 
-    @Test func theCallersContentTypeWins() async throws {
+    @Test func callersContentTypeWins() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let url = server.url("/")
@@ -35,7 +35,7 @@ import Testing
         #expect(server.requestCount == 5)
     }
 
-    @Test func aContentTypeOfNilIsLeftOut() async throws {
+    @Test func nilContentTypeIsNotSent() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         _ = try await manager.startRequest(
@@ -46,7 +46,7 @@ import Testing
     @Test(arguments: [
         nil, "multipart/form-data", "multipart/form-data; boundary=mine", "multipart/related; boundary=\"mine\"",
     ])
-    func theBoundaryOfAMultipartBodyIsKeptWhateverTheCallerNames(_ contentType: String?) async throws {
+    func multipartBoundaryMatchesTheBody(_ contentType: String?) async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let headers: HTTPHeaders = contentType.map { ["Content-Type": $0] } ?? [:]
@@ -57,7 +57,7 @@ import Testing
         #expect(types.count == 1)
         let type = try #require(types.first)
         #expect(type.hasPrefix(contentType?.split(separator: ";").first.map(String.init) ?? "multipart/form-data"))
-        // With two of them a server takes the first.
+        // Given two boundaries, a server uses the first.
         let boundaries = type.split(separator: ";").filter { $0.contains("boundary=") }
         #expect(boundaries.count == 1, "\(type)")
         let boundary = boundaries.last?.split(separator: "=").last.map { $0.filter { $0 != "\"" } } ?? ""
@@ -65,8 +65,8 @@ import Testing
         #expect(request.text.hasSuffix("--\(boundary)--\r\n"), "\(type)")
     }
 
-    /// A default that suits every other call must not make uploads unreadable.
-    @Test func aContentTypeAmongTheManagersHeadersDoesNotBreakAnUpload() async throws {
+    /// A default `Content-Type` of the manager must not replace the one that names the boundary.
+    @Test func managersContentTypeDoesNotBreakUploads() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make { $0.headers = ["Content-Type": "application/json"] }
         _ = try await manager.startRequest("POST", server.url(), files: [UploadFile(name: "a", value: "1")])
@@ -74,7 +74,7 @@ import Testing
         #expect(type?.hasPrefix("multipart/form-data; boundary=") == true, "\(type ?? "none")")
     }
 
-    @Test func parametersBecomeFieldsBesideFiles() async throws {
+    @Test func parametersBecomeFormFieldsWithFiles() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         _ = try await manager.startRequest(
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "get"])
-    func filesWithGetAreRefused(_ method: String) async throws {
+    func filesWithGetOrHeadAreRefused(_ method: String) async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let error = await failure {
@@ -115,7 +115,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func filesAndAnotherBodyAreRefused() async throws {
+    @Test func filesBesideAnotherBodyAreRefused() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         for body in [HTTPBody.text("x"), .json(["a": 1]), .file("/dev/null")] {
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(arguments: ["HEAD", "TRACE"])
-    func aBodyWhereNoneMayBeIsRefused(_ method: String) async throws {
+    func bodyWithHeadOrTraceIsRefused(_ method: String) async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest(method, server.url("/"), body: .text("x")) }
@@ -137,7 +137,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aFileThatIsMissingFailsBeforeAnythingIsSent() async throws {
+    @Test func missingFileFailsBeforeSending() async throws {
         let server = try server()
         let directory = try TemporaryDirectory()
         let manager = try CentralRequestManager.make()
@@ -152,7 +152,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aValueThatDoesNotEncodeIsNamedButNotShown() async throws {
+    @Test func encodingErrorDoesNotShowTheValue() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest("POST", server.url("/"), body: .json(Secret())) }
@@ -162,7 +162,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func namesOfPartsAreEscaped() async throws {
+    @Test func partNamesAreEscaped() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make()
         _ = try await manager.startRequest(
@@ -173,7 +173,7 @@ import Testing
         #expect(text.contains("name=\"a%22%0D%0AX: 1\"; filename=\"naïve %22q%22%0D%0A.txt\""))
     }
 
-    @Test func aLargeBodyOfEveryKindArrivesWhole() async throws {
+    @Test func largeBodyOfEveryKindArrivesWhole() async throws {
         let server = try server()
         let directory = try TemporaryDirectory()
         let size: Int64 = 3_000_000
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(.enabled(if: TestServers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
-    func httpbinAcceptsTheCredentials() async throws {
+    func httpbinAcceptsCredentials() async throws {
         let base = try #require(TestServers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
         for (path, authentication) in [

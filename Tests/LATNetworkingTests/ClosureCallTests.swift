@@ -18,7 +18,7 @@ import Testing
         return queue
     }
 
-    @Test func thereIsExactlyOneTerminalEventAndNoProgressAfterIt() async throws {
+    @Test func oneTerminalEventEndsEachCall() async throws {
         let server = try MockServer()
         server.route("GET", "/ok") { _ in .pattern(byteCount: 2_000_000) }
         server.route("GET", "/no") { _ in .pattern(byteCount: 100_000).announcingLength(200_000) }
@@ -51,7 +51,7 @@ import Testing
             ])
     }
 
-    @Test func closuresRunWhereTheExecutorSays() async throws {
+    @Test func closuresRunOnTheExecutor() async throws {
         let server = try MockServer()
         server.fallback { $0.path == "/no" ? .status(500) : .pattern(byteCount: 500_000) }
         let manager = try CentralRequestManager.make { $0.callbackExecutor = .queue(markedQueue("mine")) }
@@ -74,7 +74,7 @@ import Testing
         #expect(Set(places.elements) == ["mine"])
     }
 
-    @Test func byDefaultClosuresRunOneAtATimeAndNeverOnTheMainQueue() async throws {
+    @Test func defaultExecutorIsSerialAndNotTheMainQueue() async throws {
         DispatchQueue.main.setSpecific(key: Self.mark, value: "main")
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
@@ -99,9 +99,8 @@ import Testing
         #expect(places.elements == [String?](repeating: nil, count: 50))
     }
 
-    /// With an executor that only collects, nothing can be called that was not handed to it; and calls that fail at
-    /// once do so after the call has returned.
-    @Test func nothingIsCalledOnTheStackOfTheCaller() async throws {
+    /// The executor only collects closures until the test runs them, so none may run before the call returns.
+    @Test func noClosureRunsBeforeTheCallReturns() async throws {
         let (closures, handOver) = AsyncStream<@Sendable () -> Void>.makeStream()
         let manager = try CentralRequestManager.make {
             $0.callbackExecutor = CallbackExecutor { handOver.yield($0) }
@@ -122,13 +121,13 @@ import Testing
         #expect(recorders.map(\.terminalEvents.count) == [1, 1, 1])
     }
 
-    @Test func anExecutorThatRunsClosuresInPlaceStillRunsThemLater() async throws {
+    @Test func inlineExecutorNeverRunsInsideTheCall() async throws {
         let manager = try CentralRequestManager.make { $0.callbackExecutor = CallbackExecutor { $0() } }
         let closed = try ClosedPort()
         for url in ["", closed.url()] {
             let lock = CallLock()
             let recorder = CallRecorder()
-            // A closure called inside would find the lock held by its own thread and stop the test for good.
+            // A closure called inside would deadlock on the lock that its own thread holds.
             lock.mutex.withLock { _ in
                 _ = manager.startRequest(
                     "GET", url, success: recorder.onSuccess,
@@ -142,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func callsMayBeStartedFromInsideEveryClosure() async throws {
+    @Test func callsMayStartInsideEveryClosure() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.route("GET", "/ok") { _ in .pattern(byteCount: 200_000) }
@@ -175,7 +174,7 @@ import Testing
         #expect(inner.error?.kind == .invalidRequest)
     }
 
-    @Test func aChainOfClosuresGoesOnForLong() async throws {
+    @Test func nestedClosureCallsAllRun() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { _ in .text("ok") }
@@ -192,7 +191,7 @@ import Testing
         #expect(server.requestCount == 500)
     }
 
-    @Test func aThrowingInterceptorAndProviderFailOnce() async throws {
+    @Test func throwingInterceptorFailsTheCallOnce() async throws {
         struct Refusal: Error {}
         struct Refusing: Interceptor {
             func intercept(
@@ -207,7 +206,7 @@ import Testing
         #expect(recorder.error?.underlying is Refusal)
     }
 
-    @Test func everyTaskHasAKeyOfItsOwn() async throws {
+    @Test func everyTaskHasItsOwnKey() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
@@ -219,7 +218,7 @@ import Testing
         #expect(tasks.allSatisfy { $0.isFinished && !$0.isCancelled })
     }
 
-    @Test func anUploadReportsWhatWasSent() async throws {
+    @Test func uploadReportsSentBytes() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("thanks") }
         let manager = try CentralRequestManager.make()
@@ -235,7 +234,7 @@ import Testing
         #expect(progress.map(\.completed) == progress.map(\.completed).sorted())
     }
 
-    @Test func progressOfAnUnknownTotalSaysSo() async throws {
+    @Test func unknownTotalIsNilInProgress() async throws {
         let server = try MockServer()
         server.fallback { _ in
             .pattern(byteCount: 400_000).inChunks().delayed(by: .milliseconds(120), at: .afterBodyBytes(200_000))
@@ -250,7 +249,7 @@ import Testing
         #expect(recorder.progress.last?.total == 400_000)
     }
 
-    @Test func theAsyncFormReportsProgressBeforeItReturns() async throws {
+    @Test func asyncCallReportsProgressBeforeItReturns() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1_000_000) }
         let manager = try CentralRequestManager.make()

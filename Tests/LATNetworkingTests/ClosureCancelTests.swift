@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct ClosureCancelTests {
-    @Test func cancellingAtOnceFailsOnceAndSendsNothing() async throws {
+    @Test func cancellingAtOnceFailsOnce() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("").stalling(.start) }
         let queue = DispatchQueue(label: "events")
@@ -23,7 +23,7 @@ import Testing
         #expect(recorders.allSatisfy { $0.terminalEvents.count == 1 && $0.error?.kind == .cancelled })
     }
 
-    @Test func cancellingInTheQueueEndsTheCallAtOnce() async throws {
+    @Test func cancellingInTheQueueEndsTheCall() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("").stalling(.start) }
         let manager = try CentralRequestManager.make { $0.maxConnectionsPerHost = 1 }
@@ -43,7 +43,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func cancellingInTheMiddleOfABodyClosesTheConnection() async throws {
+    @Test func cancellingMidBodyClosesTheConnection() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1 << 30).throttled(bytesPerSecond: 4 << 20) }
         let manager = try CentralRequestManager.make()
@@ -77,7 +77,7 @@ import Testing
         #expect(server.acceptedConnections == 1)
     }
 
-    @Test func cancellingFromInsideItsOwnClosuresIsHarmless() async throws {
+    @Test func cancellingInOwnClosureEndsTheCallOnce() async throws {
         let server = try MockServer()
         server.route("GET", "/big") { _ in .pattern(byteCount: 50_000_000) }
         server.route("GET", "/no") { _ in .status(500) }
@@ -110,7 +110,7 @@ import Testing
         #expect(other.error?.kind == .httpStatus)
     }
 
-    @Test func theSameCallMayBeRestartedRightAfterCancelling() async throws {
+    @Test func callMayBeRestartedAfterCancelling() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok").delayed(by: .milliseconds(5)) }
         let manager = try CentralRequestManager.make()
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func aThousandCallsCancelledAtRandomEndOnceEach() async throws {
+    @Test func callsCancelledAtRandomEndOnceEach() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.route("GET", "/fast") { _ in .text("ok") }
@@ -168,13 +168,13 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func aCallSuspendedBeforeItsTransferDoesNotStartUntilItIsResumed() async throws {
+    @Test func callSuspendedEarlyStartsWhenResumed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let gate = Signal()
         let manager = try CentralRequestManager.make {
             $0.maxConnectionsPerHost = 1
-            // Holds the call up until it has been suspended.
+            // Delays the call until it has been suspended.
             $0.headerProvider = { request in
                 if request.url.hasSuffix("held") { await gate.wait() }
                 return [:]
@@ -184,7 +184,7 @@ import Testing
         let task = manager.startRequest("GET", server.url("/held"), timeout: .milliseconds(300), into: held)
         task.suspend()
         gate.raise()
-        // It stands in nobody's way, and its timeout does not run.
+        // The suspended call blocks no other call, and its timeout does not run.
         for _ in 0..<3 { #expect(try await manager.startRequest("GET", server.url("/other")).text == "ok") }
         try await Task.sleep(for: .milliseconds(400))
         #expect(held.events.isEmpty)
@@ -194,7 +194,7 @@ import Testing
         #expect(held.response?.text == "ok")
     }
 
-    @Test func aTransferSuspendedInTheMiddleStandsStillAndGoesOn() async throws {
+    @Test func transferSuspendedMidBodyContinuesOnResume() async throws {
         let server = try MockServer()
         let size: Int64 = 64 << 20
         server.fallback { _ in .pattern(byteCount: size) }
@@ -214,11 +214,11 @@ import Testing
         tasks.append(task)
         isSet.raise()
         await isSuspended.wait()
-        // Longer than the idle timeout, which does not count while the caller holds the transfer.
+        // Both sleeps together exceed the idle timeout, which does not run while the transfer is suspended.
         try await Task.sleep(for: .milliseconds(150))
         let before = recorder.progress.count
         try await Task.sleep(for: .milliseconds(500))
-        // One may tell of bytes that had come before.
+        // One more progress event may report bytes that arrived before the suspension.
         #expect(recorder.progress.count <= before + 1)
         #expect(recorder.terminalEvents.isEmpty)
         task.resume()
@@ -228,7 +228,7 @@ import Testing
         #expect(MockPattern.firstMismatch(in: data, at: 0) == nil)
     }
 
-    @Test func aSuspendedCallCanBeCancelled() async throws {
+    @Test func suspendedCallCanBeCancelled() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1 << 30) }
         let manager = try CentralRequestManager.make()
@@ -251,7 +251,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func suspendingAndResumingInAStormLosesNoCall() async throws {
+    @Test func rapidSuspendAndResumeLosesNoCall() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { _ in .pattern(byteCount: 30_000) }

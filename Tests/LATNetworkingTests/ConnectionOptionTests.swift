@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// Settings of connections and bodies, as a manager, rows and calls carry them to the engine.
+/// Connection and body settings of managers, rows and calls, as they reach the engine.
 @Suite(.timeLimit(.minutes(1))) struct ConnectionOptionTests {
     private let server: MockServer
 
@@ -13,7 +13,7 @@ import Testing
         server.fallback { _ in .text("{}") }
     }
 
-    @Test func aManagerRefusesWhatIsNotThere() {
+    @Test func invalidOptionsAreRefusedByName() {
         let changes: [(String, (inout CentralRequestManager.Configuration) -> Void)] = [
             ("connectionSource", { $0.connectionSource = .interface("eth99") }),
             ("nameResolver", { $0.nameResolver = .https("http://dns.example/") }),
@@ -28,7 +28,7 @@ import Testing
 
     // MARK: Credentials
 
-    @Test func credentialsOfNetrcStayWithTheirHost() async throws {
+    @Test func netrcCredentialsStayWithTheirHost() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine localhost login ada password pw\n".utf8), to: "netrc")
         server.route("GET", "/away") { [server] _ in .redirect(to: server.url("/there")) }
@@ -36,7 +36,7 @@ import Testing
         let answer = try await manager.startRequest("GET", "http://localhost:\(server.port)/away")
         #expect(answer.redirects.count == 1)
         #expect(server.requests.map { $0.headers["Authorization"] } == ["Basic YWRhOnB3", nil])
-        // A hop to the host that the file names has its credentials.
+        // A redirect to the host named in the file carries its credentials.
         server.route("GET", "/home") { [server] _ in .redirect(to: "http://localhost:\(server.port)/there") }
         _ = try await manager.startRequest("GET", server.url("/home"))
         #expect(server.requests.suffix(2).map { $0.headers["Authorization"] } == [nil, "Basic YWRhOnB3"])
@@ -44,7 +44,7 @@ import Testing
 
     // MARK: HSTS
 
-    @Test func aHopToASecureHostIsMadeOverTLS() throws {
+    @Test func redirectToAnHSTSHostUsesTLS() throws {
         var rule = RedirectRule(secretHeaders: .standard)
         rule.effectiveURL = { $0.replacing("http://safe.example", with: "https://safe.example") }
         var request = HTTPRequest("GET", "https://safe.example/a", headers: ["Authorization": "x"])
@@ -53,7 +53,7 @@ import Testing
         let next = try #require(try rule.next(after: response, to: request))
         #expect(next.url == "https://safe.example/b")
         #expect(next.headers["Authorization"] == "x")
-        // Without the list it is a way out of TLS.
+        // Without HSTS, the redirect would leave TLS, so it is refused.
         rule.effectiveURL = { $0 }
         request.headers = [:]
         #expect(throws: NetworkError.self) { try rule.next(after: response, to: request) }
@@ -63,7 +63,7 @@ import Testing
     private static let authority = ProcessInfo.processInfo.environment["LAT_TEST_CA"]
 
     @Test(.enabled(if: nginx != nil && authority != nil))
-    func aPreloadedHostIsAskedOverTLSAfterARedirect() async throws {
+    func redirectToAPreloadedHostUsesTLS() async throws {
         let port = try #require(Self.nginx?.split(separator: ":").last)
         server.route("GET", "/go") { _ in .redirect(to: "http://localhost:\(port)/1k.bin") }
         let manager = try CentralRequestManager.make {
@@ -77,7 +77,7 @@ import Testing
 
     // MARK: Prewarming
 
-    @Test func aDomainIsPrewarmed() async throws {
+    @Test func prewarmingOpensConnections() async throws {
         let (other, table) = (
             try MockServer(), try DomainTable(json5: #"{ domains: { shop: { baseURL: "\#(server.url("/api"))" } } }"#)
         )
@@ -91,7 +91,7 @@ import Testing
         #expect((server.acceptedConnections, other.acceptedConnections) == (2, 1))
     }
 
-    @Test func aDomainThatIsUnknownIsNotPrewarmed() async throws {
+    @Test func unknownDomainIsNotPrewarmed() async throws {
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(json5: #"{ domains: { shop: { baseURL: "http://127.0.0.1" } } }"#)
         }
@@ -106,7 +106,7 @@ import Testing
 
     private static let text = String(repeating: "compressible ", count: 400)
 
-    @Test func aRowCompressesBodies() async throws {
+    @Test func rowCompressesBodies() async throws {
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(
                 json5: """
@@ -139,7 +139,7 @@ import Testing
         var text: String
     }
 
-    @Test func aSignerSeesTheCompressedBody() async throws {
+    @Test func signerSeesTheCompressedBody() async throws {
         let digests = Log<String?>()
         let manager = try CentralRequestManager.make { $0.signer = DigestSigner(digests: digests) }
         var request = HTTPRequest("POST", server.url(), body: .text(Self.text))
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func aCompressedBodyFollowsARedirect() async throws {
+    @Test func redirectKeepsTheCompressedBody() async throws {
         server.route("POST", "/old") { [server] _ in .redirect(to: server.url("/new"), status: 307) }
         let manager = try CentralRequestManager.make()
         var request = HTTPRequest("POST", server.url("/old"), body: .text(Self.text))
@@ -175,7 +175,7 @@ import Testing
 
     // MARK: Calls
 
-    @Test func aCallHasTrailersAndRates() async throws {
+    @Test func callSetsTrailersAndRates() async throws {
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(
                 json5: """

@@ -4,7 +4,7 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// The call sites of the centralized face as its contract spells them, compiled and run.
+/// The call sites of the central interface, spelled as in its contract, compiled and run.
 @Suite(.timeLimit(.minutes(1))) struct ContractTests {
     private struct Page: Decodable {
         let args: [String: String]
@@ -21,7 +21,7 @@ import Testing
         return server
     }
 
-    @Test func aShortCallAnswersWithAllThatIsKnown() async throws {
+    @Test func shortCallReturnsTheWholeResponse() async throws {
         let server = try echoServer()
         let central = try CentralRequestManager.make()
 
@@ -51,12 +51,12 @@ import Testing
         #expect(response.redirects.isEmpty)
     }
 
-    @Test func theSourcesAreNamed() {
+    @Test func sourcesAreDistinct() {
         let all: [HTTPResponse.Source] = [.network, .memoryCache, .diskCache, .revalidated, .stale, .simulated]
         #expect(Set(all).count == 6)
     }
 
-    @Test func theClosureFormReportsProgressAndOneEnd() async throws {
+    @Test func closureCallEndsOnce() async throws {
         let server = try echoServer()
         let url = server.url("/post")
         let central = try CentralRequestManager.make()
@@ -86,7 +86,7 @@ import Testing
         #expect(server.requests.map(\.method) == ["POST"])
     }
 
-    @Test func theLongFormTakesEverything() async throws {
+    @Test func longFormTakesEveryArgument() async throws {
         let server = try echoServer()
         let url = server.url("/put")
         let directory = try TemporaryDirectory()
@@ -121,7 +121,7 @@ import Testing
         #expect(text.contains("%PDF"))
     }
 
-    @Test func headersOfACallMayBeNil() async throws {
+    @Test func nilHeaderIsRemoved() async throws {
         let server = try echoServer()
         let central = try CentralRequestManager.make { $0.headers = ["X-Global": "g"] }
         let trace: String? = nil
@@ -167,7 +167,7 @@ import Testing
         #expect(requests[5].text.contains("name=\"field\"\r\n\r\nplain\r\n"))
     }
 
-    @Test func aStreamIsReadChunkByChunkAndLineByLine() async throws {
+    @Test func streamIsReadByChunkAndByLine() async throws {
         let server = try MockServer()
         server.route("GET", "/stream") { _ in .pattern(byteCount: 300_000) }
         server.route("GET", "/lines") { _ in .text("one\ntwo\r\nthree") }
@@ -186,7 +186,7 @@ import Testing
         #expect(lines == ["one", "two", "three"])
     }
 
-    @Test func theFullFormGoesTheSameCorridorWithoutAVerdict() async throws {
+    @Test func sendReturnsErrorStatusAsResponse() async throws {
         let server = try MockServer()
         server.route("*", "/raw") { _ in
             MockReply(
@@ -227,7 +227,7 @@ import Testing
         #expect(sent.headers["Accept-Encoding"] == nil)
     }
 
-    @Test func theOtherCredentialsAreSpelledSo() {
+    @Test func otherCredentialsCompile() {
         var request = HTTPRequest("GET", "http://127.0.0.1/")
         request.authentication = .basic(user: "u", password: "p")
         request.authentication = .bearer(token: "t")
@@ -235,7 +235,7 @@ import Testing
         #expect(request.authentication == .any(user: "u", password: "p"))
     }
 
-    @Test func redirectsOfNoneIsTheResponseItself() async throws {
+    @Test func redirectIsReturnedWhenNoneAreFollowed() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in .redirect(to: "/b", status: 302) }
         server.route("GET", "/b") { _ in .text("b") }
@@ -251,7 +251,7 @@ import Testing
         #expect(try await central.send(request).text == "b")
     }
 
-    @Test func aStatusThatIsNoSuccessIsThrownWithItsResponse() async throws {
+    @Test func errorStatusIsThrownWithItsResponse() async throws {
         let server = try MockServer()
         server.enqueue(.json(#"{"why": "full"}"#, status: 503))
         let central = try CentralRequestManager.make()
@@ -274,12 +274,12 @@ private struct Signing: Interceptor {
     ) async throws -> HTTPResponse { try await next(request) }
 }
 
-/// The lines that need TLS, against nginx.
+/// The call sites that need TLS, against nginx.
 @Suite(
     .timeLimit(.minutes(1)),
-    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not there"))
+    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
 struct TLSContractTests {
-    @Test func theNamedAuthorityIsTrustedAndTheHandshakeIsTimed() async throws {
+    @Test func configuredAuthorityIsTrusted() async throws {
         let base = try #require(TestServers.nginxHTTPS)
         var c = CentralRequestManager.Configuration()
         c.tls.caFile = TestServers.certificateAuthority
@@ -295,7 +295,7 @@ struct TLSContractTests {
         #expect(try await central.startRequest("GET", "1k.bin").timings.tls == nil)
     }
 
-    @Test func withoutItNobodyIsTrusted() async throws {
+    @Test func unknownAuthorityIsRefused() async throws {
         let base = try #require(TestServers.nginxHTTPS)
         let central = try CentralRequestManager.make()
         let error = await failure { try await central.startRequest("GET", base + "/1k.bin") }
@@ -306,7 +306,7 @@ struct TLSContractTests {
         #expect([.untrusted, .selfSigned].contains(reason))
     }
 
-    @Test func aHundredCallsShareOneConnection() async throws {
+    @Test func hundredCallsShareOneConnection() async throws {
         let base = try #require(TestServers.nginxHTTPS)
         let central = try CentralRequestManager.make {
             $0.tls.caFile = TestServers.certificateAuthority
@@ -322,9 +322,9 @@ struct TLSContractTests {
     }
 }
 
-/// The lines that set a manager up. One test, because ``CentralRequestManager/shared`` is one for the process.
+/// The lines that configure a manager. One test configures ``CentralRequestManager/shared``, which can be done once.
 @Suite(.timeLimit(.minutes(1))) struct SetupContractTests {
-    @Test func theSharedManagerIsSetUpBeforeItsFirstUse() async throws {
+    @Test func sharedManagerIsConfiguredOnce() async throws {
         let server = try MockServer()
         server.echo(path: "/get")
         var c = CentralRequestManager.Configuration()
@@ -348,14 +348,14 @@ struct TLSContractTests {
         #expect(CentralRequestManager.shared === central)
     }
 
-    @Test func theSettingsAreSpelledSo() throws {
+    @Test func missingCAFileIsRefusedAtOnce() throws {
         var c = CentralRequestManager.Configuration()
         c.tls.caFile = "ca.pem"
         c.proxy = "socks5h://127.0.0.1:1080"
         #expect(c.engine.tls.caFile == "ca.pem")
         #expect(c.proxy == .url("socks5h://127.0.0.1:1080"))
         c.proxy = .environment
-        // A file that is not there is refused when configured and not at the first request.
+        // A missing file is refused by the initializer, not at the first request.
         let error = #expect(throws: NetworkError.self) { try CentralRequestManager(configuration: c) }
         #expect(error?.kind == .invalidRequest)
         #expect(error?.message.contains("ca.pem") == true)

@@ -12,7 +12,7 @@ import Testing
         return server
     }
 
-    @Test func laterWinsFromDefaultsOverTheProviderToTheCall() async throws {
+    @Test func callWinsOverProviderAndProviderOverDefaults() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make {
             $0.headers = ["A": "default", "B": "default", "C": "default", "D": "default"]
@@ -31,7 +31,7 @@ import Testing
         #expect(headers[values: "F"] == ["call"])
     }
 
-    @Test func nilRemovesAtEveryLevel() async throws {
+    @Test func nilRemovesAFieldAtEveryLevel() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make {
             $0.headers = ["A": "default", "B": "default", "C": "default", "User-Agent": nil]
@@ -50,7 +50,7 @@ import Testing
         #expect(headers["Host"] == "named.example")
     }
 
-    @Test func itAppliesToEveryWayOfCalling() async throws {
+    @Test func providerAppliesToEveryFormOfCall() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make { $0.headerProvider = { _ in ["X-P": "1"] } }
         _ = try await manager.startRequest("GET", server.url())
@@ -62,7 +62,7 @@ import Testing
         #expect(server.requests.map { $0.headers["X-P"] } == ["1", "1", "1", "1"])
     }
 
-    @Test func itSeesTheRequest() async throws {
+    @Test func providerSeesTheRequest() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make {
             $0.baseURL = server.url("/api")
@@ -74,7 +74,7 @@ import Testing
         #expect(server.requests.first?.headers["X-Seen"] == "GET \(server.url("/api/x?q=1")) own")
     }
 
-    @Test func whatItThrowsFailsTheRequestAndNothingIsSent() async throws {
+    @Test func throwingProviderFailsTheCallUnsent() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make { $0.headerProvider = { _ in throw NoToken() } }
         let error = await failure { try await manager.startRequest("GET", server.url()) }
@@ -91,7 +91,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func itIsAskedOnceForEachAttemptAndNotForEachHop() async throws {
+    @Test func providerIsAskedPerAttemptNotPerHop() async throws {
         let server = try server()
         server.enqueue(.noReply, .noReply)
         server.route("GET", "/hop") { _ in .redirect(to: "/end") }
@@ -109,7 +109,7 @@ import Testing
         #expect(server.requests.map { $0.headers["X-Attempt"] } == ["1", "2", "3", "3"])
     }
 
-    @Test func aSlowProviderOfOneCallHoldsUpNoOther() async throws {
+    @Test func slowProviderDelaysNoOtherCall() async throws {
         let server = try server()
         let gate = Signal()
         let manager = try CentralRequestManager.make {
@@ -126,7 +126,7 @@ import Testing
         #expect(server.requests.map(\.path) == ["/fast", "/slow"])
     }
 
-    @Test func cancellingWhileItIsAskedEndsTheCall() async throws {
+    @Test func cancellingDuringTheProviderEndsTheCall() async throws {
         let server = try server()
         let isAsked = Signal()
         let manager = try CentralRequestManager.make {
@@ -149,7 +149,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func itMayUseTheSameManager() async throws {
+    @Test func providerMayUseTheSameManager() async throws {
         let server = try server()
         server.route("GET", "/token") { _ in .text("t1") }
         let managers = Log<CentralRequestManager>()
@@ -166,7 +166,7 @@ import Testing
         #expect(server.requests.last?.headers["Authorization"] == "Bearer t1")
     }
 
-    @Test func brokenHeadersAreRefusedWhereverTheyComeFrom() async throws {
+    @Test func invalidHeadersFromAnySourceAreRefused() async throws {
         let server = try server()
         for (name, value) in [("X-A", "b\r\nX-Injected: 1"), ("X\r\nB", "b"), ("", "b"), ("X A", "b"), ("X", "a\0b")] {
             let byCall = try CentralRequestManager.make()

@@ -2,13 +2,13 @@ import Testing
 
 @testable import CurlTransport
 
-/// What libcurl passes on after a pause. The lines it kept in the meantime come as one piece.
+/// After a pause, libcurl delivers all the header lines that it held back in one piece.
 @Suite struct HeldHeadTests {
     private func append(_ text: String, to head: inout ResponseHead) -> Bool {
         Array(text.utf8).withUnsafeBufferPointer { head.append($0) }
     }
 
-    @Test func linesThatComeTogetherAreTakenApart() {
+    @Test func headInOnePieceIsSplitIntoLines() {
         var head = ResponseHead()
         #expect(append("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\n", to: &head))
         #expect(head.status == 200)
@@ -18,7 +18,7 @@ import Testing
         #expect(head.headers["X-A"] == "1")
     }
 
-    @Test func theRestOfAHeadMayComeTogether() {
+    @Test func remainingLinesMayComeInOnePiece() {
         var head = ResponseHead()
         #expect(append("HTTP/1.1 200 OK\r\n", to: &head))
         #expect(append("X-A: 1\r\nContent-Length: 5\r\n\r\n", to: &head))

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Does what a closure says.
+/// An interceptor that calls a closure.
 private struct Room: Interceptor {
     typealias Next = @Sendable (HTTPRequest) async throws -> HTTPResponse
     let handle: @Sendable (HTTPRequest, Next) async throws -> HTTPResponse
@@ -18,7 +18,7 @@ private struct Room: Interceptor {
 @Suite(.timeLimit(.minutes(1))) struct InterceptorTests {
     private struct Refusal: Error {}
 
-    @Test func theFirstIsOutermost() async throws {
+    @Test func firstInterceptorIsOutermost() async throws {
         let server = try MockServer()
         server.fallback { .text($0.headers["X-Way"] ?? "") }
         let way = Log<String>()
@@ -37,7 +37,7 @@ private struct Room: Interceptor {
         #expect(way.elements == ["a in", "b in", "c in", "c out", "b out", "a out"])
     }
 
-    @Test func oneMayAnswerByItself() async throws {
+    @Test func interceptorMayRespondItself() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make {
             $0.interceptors = [
@@ -59,7 +59,7 @@ private struct Room: Interceptor {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func oneMayCallNextTwice() async throws {
+    @Test func interceptorMayCallNextTwice() async throws {
         let server = try MockServer()
         server.enqueue(.status(401), .text("welcome"))
         let manager = try CentralRequestManager.make {
@@ -79,7 +79,7 @@ private struct Room: Interceptor {
         #expect(server.requests.map { $0.headers["Authorization"] } == [nil, "Bearer fresh"])
     }
 
-    @Test func oneMayCallNextSeveralTimesAtOnce() async throws {
+    @Test func interceptorMayCallNextConcurrently() async throws {
         let server = try MockServer()
         server.fallback { .text($0.path) }
         let manager = try CentralRequestManager.make {
@@ -96,14 +96,14 @@ private struct Room: Interceptor {
         #expect(server.requestCount == 2)
     }
 
-    @Test func whatOneThrowsReachesTheCaller() async throws {
+    @Test func throwingInterceptorFailsTheCall() async throws {
         let manager = try CentralRequestManager.make { $0.interceptors = [Room { _, _ in throw Refusal() }] }
         let error = await failure { try await manager.startRequest("GET", "http://127.0.0.1:1/") }
         #expect(error?.kind == .provider)
         #expect(error?.underlying is Refusal)
     }
 
-    @Test func oneSeesRedirectsAndRetriesAsOneAnswer() async throws {
+    @Test func interceptorSeesOnlyTheFinalResponse() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .redirect(to: "/end"))
         server.route("GET", "/end") { _ in .text("end") }
@@ -123,7 +123,7 @@ private struct Room: Interceptor {
         #expect(server.requestCount == 3)
     }
 
-    @Test func theManagersHeadersAreThereForThemToSee() async throws {
+    @Test func interceptorSeesTheManagersHeaders() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("") }
         let seen = Log<String?>()
@@ -147,7 +147,7 @@ private struct Room: Interceptor {
         }
     }
 
-    @Test func aTransportOfTheAppTakesTheEnginesPlace() async throws {
+    @Test func customTransportReplacesTheEngine() async throws {
         let manager = try CentralRequestManager.make {
             $0.transport = Canned()
             $0.baseURL = "http://h/api"

@@ -4,7 +4,7 @@ import LATTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct LifetimeTests {
-    @Test func aManagerDroppedRightAfterACallFinishesItAndThenEnds() async throws {
+    @Test func releasedManagerFinishesItsCall() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("late").delayed(by: .milliseconds(50)) }
         let recorder = CallRecorder()
@@ -25,7 +25,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func aManagerWithoutCallsEndsWhenItIsDropped() async throws {
+    @Test func idleManagerEndsWhenReleased() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         for _ in 0..<20 { _ = try await CentralRequestManager.make().startRequest("GET", server.url()) }
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: ["/ok", "/no", "/stall"])
-    func closuresAreReleasedAfterTheEnd(_ path: String) async throws {
+    func closuresAreReleasedAfterTheCall(_ path: String) async throws {
         let server = try MockServer()
         server.route("GET", "/ok") { _ in .pattern(byteCount: 100_000) }
         server.route("GET", "/no") { _ in .status(500) }
@@ -45,7 +45,7 @@ import Testing
         do {
             let sentinels = releases.map { signal in Sentinel { signal.raise() } }
             let tasks = Log<RequestTask>()
-            // The closures hold the task too: a cycle until the call is over.
+            // The closures retain the task, too: a retain cycle until the call ends.
             let task = manager.startRequest(
                 "GET", server.url(path), progress: { [sentinel = sentinels[0]] _ in _ = (sentinel, tasks) },
                 success: { [sentinel = sentinels[1]] _, _ in _ = (sentinel, tasks) },
@@ -60,7 +60,7 @@ import Testing
         try await eventually { leftTask == nil }
     }
 
-    @Test func aTaskThatIsNotKeptGoesOn() async throws {
+    @Test func callContinuesWithoutItsTask() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok").delayed(by: .milliseconds(30)) }
         let manager = try CentralRequestManager.make()
@@ -70,7 +70,7 @@ import Testing
         #expect(recorder.response?.text == "ok")
     }
 
-    @Test func nothingOfAManagerIsLeftAfterManyKindsOfEnds() async throws {
+    @Test func managerIsReleasedAfterCallsOfAllKinds() async throws {
         let server = try MockServer()
         server.route("GET", "/ok") { _ in .text("ok") }
         server.route("GET", "/stall") { _ in .text("").stalling(.start) }
@@ -96,7 +96,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func aStreamKeepsTheEngineAliveUntilItIsRead() async throws {
+    @Test func streamKeepsTheEngineAlive() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 3_000_000) }
         let response: HTTPResponse
@@ -109,7 +109,7 @@ import Testing
         #expect(count == 3_000_000)
     }
 
-    @Test func manyManagersDroppedInFlightLeaveNothingOpen() async throws {
+    @Test func managersReleasedInFlightLeaveNothingOpen() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("").stalling(.start) }
         let recorders = (0..<20).map { _ in CallRecorder() }

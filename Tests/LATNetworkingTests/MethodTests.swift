@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct MethodTests {
     @Test(arguments: ["get", "Get", "GET", "gEt"])
-    func aKnownMethodIsTakenInAnyCase(_ text: String) async throws {
+    func getIsAcceptedInAnyCase(_ text: String) async throws {
         let server = try MockServer()
         server.echo(path: "/x")
         _ = try await CentralRequestManager.make().startRequest(text, server.url("/x"))
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: ["post", "Put", "patch", "delete", "options", "trace", "Head"])
-    func everyKnownMethodIsSentInCapitals(_ text: String) async throws {
+    func knownMethodIsSentInUppercase(_ text: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .status(204) }
         _ = try await CentralRequestManager.make().startRequest(text, server.url("/x"))
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: ["PROPFIND", "propfind", "M-SEARCH", "Purge", "x!#$%&'*+-.^_`|~9"])
-    func otherTokensAreSentAsGiven(_ text: String) async throws {
+    func otherMethodIsSentUnchanged(_ text: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: ["", " ", " GeT ", "GET\r\nX-Injected: 1", "GE T", "GET\0", "MÉTHODE", "GET/1", "(GET)"])
-    func whatIsNoTokenIsRefusedAndNothingIsSent(_ text: String) async throws {
+    func invalidMethodIsRefused(_ text: String) async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest(text, server.url("/x")) }
@@ -45,7 +45,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func connectIsNotForCallers() async throws {
+    @Test func connectIsRefused() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let error = await failure { try await manager.startRequest("CONNECT", server.url("/")) }
@@ -53,7 +53,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func methodsTakeTurnsOnOneConnectionWithoutLeavingTraces() async throws {
+    @Test func methodsOnOneConnectionDoNotInterfere() async throws {
         let server = try MockServer()
         server.recordsRequests = true
         server.fallback { request in .text("\(request.method):\(request.text)") }

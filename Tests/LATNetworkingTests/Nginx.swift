@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import LATTesting
 
-/// An nginx of a test's own on a loopback port, that answers everything with one JSON document. Ends with this value.
+/// An nginx on a loopback port that responds to every request with one JSON document. It ends with this value.
 final class Nginx: Sendable {
     let port: Int
     private let process: Process
@@ -15,7 +15,7 @@ final class Nginx: Sendable {
     }
     static var isInstalled: Bool { program != nil }
 
-    /// Starts one; without a port, on one that was free a moment ago.
+    /// Starts nginx, by default on a port that was free a moment ago.
     init(answering document: String, port: Int? = nil) throws {
         self.port = try port ?? ClosedPort().port
         folder = try TemporaryDirectory()
@@ -42,14 +42,14 @@ final class Nginx: Sendable {
 
     deinit { kill(process.processIdentifier, SIGKILL) }
 
-    /// Ends it, and returns when it has ended. Other signals may be blocked in the thread it was started from.
+    /// Kills nginx and waits for its end. The starting thread may have blocked every signal but SIGKILL.
     func stop() async throws {
         kill(process.processIdentifier, SIGKILL)
         let deadline = ContinuousClock.now + .seconds(30)
         while process.isRunning, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
     }
 
-    /// Returns when a connection comes about.
+    /// Returns when nginx accepts a connection.
     func waitUntilReady() async throws {
         let deadline = ContinuousClock.now + .seconds(30)
         while !isReady {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct OutcomeTests {
     @Test(arguments: [300, 301, 305, 400, 401, 403, 404, 405, 409, 410, 418, 422, 429, 500, 502, 503, 504, 599, 999])
-    func everyOtherStatusIsThrownWithAllThatCame(_ status: Int) async throws {
+    func errorStatusIsThrownWithItsResponse(_ status: Int) async throws {
         let server = try MockServer()
         let reply = MockReply(
             status: status, reason: "Told So", headers: ["Content-Type": "text/plain", "X-Why": "because"],
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: [200, 201, 202, 203, 206, 226, 299])
-    func everyStatus2xxIsASuccess(_ status: Int) async throws {
+    func every2xxIsASuccess(_ status: Int) async throws {
         let server = try MockServer()
         server.fallback { _ in .text("yes", status: status) }
         let response = try await CentralRequestManager.make().startRequest("GET", server.url())
@@ -66,7 +66,7 @@ import Testing
         #expect(server.acceptedConnections == 1)
     }
 
-    @Test func aSingleSpaceIsASuccess() async throws {
+    @Test func whitespaceBodyIsASuccess() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(" ") }
         let response = try await CentralRequestManager.make().startRequest("GET", server.url())
@@ -78,7 +78,7 @@ import Testing
         let items: [Item]
     }
 
-    @Test func decodingErrorsNameThePathInTheDocument() async throws {
+    @Test func decodingErrorNamesThePath() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"items": [{"price": 1}, {"price": "two"}]}"#) }
         let response = try await CentralRequestManager.make().startRequest("GET", server.url())
@@ -92,7 +92,7 @@ import Testing
         (Data("<html>".utf8), "text/html"), (Data(#"{"a": "#.utf8), "application/json"), (Data(), "application/json"),
         (Data([0xFF, 0xFE, 0x00]), "application/octet-stream"),
     ])
-    func aBodyThatIsNoJSONIsADecodingError(_ body: Data, _ type: String) async throws {
+    func nonJSONBodyIsADecodingError(_ body: Data, _ type: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .data(body, contentType: type) }
         let response = try await CentralRequestManager.make().startRequest("GET", server.url())
@@ -102,7 +102,7 @@ import Testing
         #expect(throws: NetworkError.self) { try response.decode(Order.self) }
     }
 
-    @Test func theContentTypeDoesNotDecideWhatJSONIs() async throws {
+    @Test func jsonIsDecodedWhateverTheContentType() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("[1, true, null]") }
         let response = try await CentralRequestManager.make().startRequest("GET", server.url())
@@ -111,7 +111,7 @@ import Testing
         #expect(try response.decode([JSONValue].self).count == 3)
     }
 
-    @Test func descriptionsOfErrorsHoldNoSecrets() async throws {
+    @Test func errorDescriptionsContainNoSecrets() async throws {
         let server = try MockServer()
         server.route("GET", "/status") { _ in .status(401) }
         server.route("GET", "/loop") { _ in .redirect(to: "/loop?token=hunter2") }
@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test(arguments: ["pa/hunter2", "pa#hunter2", "pa?hunter2", "hunter2 b"])
-    func aPasswordThatBreaksTheURLIsNotShown(_ password: String) async throws {
+    func passwordInAMalformedURLIsNotShown(_ password: String) async throws {
         let manager = try CentralRequestManager.make()
         let error = await failure {
             try await manager.startRequest("GET", "http://user:\(password)@127.0.0.1:1/x", timeout: .milliseconds(200))
@@ -156,7 +156,7 @@ import Testing
         #expect(error.map { "\($0)" }?.contains("hunter2") == false, "\(error.map { "\($0)" } ?? "")")
     }
 
-    @Test func theFailuresOfANetworkAreToldApart() async throws {
+    @Test func networkFailuresHaveTheirOwnKinds() async throws {
         let server = try MockServer()
         server.route("GET", "/head") { _ in .text("x").stalling(.beforeHead) }
         server.route("GET", "/body") { _ in .text("hello").stalling(.afterBodyBytes(2)) }
@@ -164,7 +164,7 @@ import Testing
         server.route("GET", "/short") { _ in .text("hello").announcingLength(10) }
         server.route("GET", "/garbage") { _ in .raw("what is this\r\n\r\n") }
         server.route("GET", "/big") { _ in .pattern(byteCount: 100_000) }
-        // A label of more than 63 bytes is refused by the resolver itself; nobody is asked.
+        // The resolver itself refuses a label of more than 63 bytes, without a DNS query.
         let longName = "http://" + String(repeating: "a", count: 64) + ".invalid/"
         let closed = try ClosedPort()
         let full = try FullBacklogListener()
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func whatCameOfABrokenBodyIsKept() async throws {
+    @Test func truncatedBodyIsKeptInTheError() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("hello").announcingLength(10) }
         let manager = try CentralRequestManager.make()
@@ -199,7 +199,7 @@ import Testing
         #expect(error?.response?.text == "hello")
     }
 
-    @Test func theCacheOnlyPolicyFailsWithNothingStoredAndSendsNothing() async throws {
+    @Test func cacheOnlyMissFailsUnsent() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make { $0.cacheStorage = .memory }
         let error = await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }
@@ -215,7 +215,7 @@ import Testing
         }
     }
 
-    @Test func textComesInTheDeclaredCharset() async throws {
+    @Test func textIsDecodedInTheDeclaredCharset() async throws {
         let server = try MockServer()
         let bodies: [(String, [UInt8], String?)] = [
             ("text/plain; charset=GBK", [0xC4, 0xE3, 0xBA, 0xC3], "你好"),

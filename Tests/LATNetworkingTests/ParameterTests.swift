@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "DELETE"])
-    func theyAreTheQuery(_ method: String) async throws {
+    func getHeadAndDeleteSendAQuery(_ method: String) async throws {
         let request = try await sent(method, "/x", parameters: mixed)
         #expect(request.target == "/x?" + mixedQuery)
         #expect(request.body.isEmpty)
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "PROPFIND", "OPTIONS"])
-    func theyAreATypedJSONBody(_ method: String) async throws {
+    func otherMethodsSendATypedJSONBody(_ method: String) async throws {
         let request = try await sent(method, "/x", parameters: mixed)
         #expect(request.target == "/x")
         #expect(request.headers["Content-Type"] == "application/json")
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH"])
-    func theyAreAFormWhereTheCallOrTheManagerSaysSo(_ method: String) async throws {
+    func callOrManagerMaySendAForm(_ method: String) async throws {
         let byCall = try await sent(method, "/x", parameters: mixed, body: .form)
         let byManager = try await sent(method, "/x", parameters: mixed) { $0.parameterEncoding = .form }
         for request in [byCall, byManager] {
@@ -71,20 +71,20 @@ import Testing
         }
     }
 
-    @Test func theCallsChoiceWinsOverTheManagers() async throws {
+    @Test func callsEncodingWinsOverTheManagers() async throws {
         let json = try await sent("POST", "/x", parameters: ["a": 1], body: .json) { $0.parameterEncoding = .form }
         #expect(json.text == #"{"a":1}"#)
         let form = try await sent("POST", "/x", parameters: ["a": 1], body: .form)
         #expect(form.text == "a=1")
     }
 
-    @Test func aGetWithAFormBodyHasABody() async throws {
+    @Test func getMaySendAFormBody() async throws {
         let request = try await sent("GET", "/x", parameters: ["a": 1], body: .form)
         #expect(request.target == "/x")
         #expect(request.text == "a=1")
     }
 
-    @Test func theyJoinTheQueryOfABodyThatIsSpokenFor() async throws {
+    @Test func parametersBesideABodyJoinTheQuery() async throws {
         let request = try await sent("POST", "/x?k=v", parameters: ["a": 1], body: .data(Data("raw".utf8)))
         #expect(request.target == "/x?k=v&a=1")
         #expect(request.text == "raw")
@@ -96,17 +96,17 @@ import Testing
         ("/x y?k=a b", "/x%20y?k=a%20b&a=1"), ("/é?ü=ß", "/%C3%A9?%C3%BC=%C3%9F&a=1"), ("/100%", "/100%25?a=1"),
         ("/a+b?c=d+e", "/a+b?c=d+e&a=1"),
     ])
-    func theyJoinAnExistingQueryBeforeTheFragment(_ path: String, _ target: String) async throws {
+    func parametersExtendAnExistingQuery(_ path: String, _ target: String) async throws {
         #expect(try await sent("GET", path, parameters: ["a": 1]).target == target)
     }
 
-    @Test func noneOfThemLeaveTheURLAlone() async throws {
+    @Test func noParametersLeaveTheURLUnchanged() async throws {
         #expect(try await sent("GET", "/x?k=v", parameters: nil).target == "/x?k=v")
         #expect(try await sent("GET", "/x?k=v", parameters: [:]).target == "/x?k=v")
         #expect(try await sent("GET", "/x", parameters: ["gone": nil, "empty": [Int]()]).target == "/x")
     }
 
-    @Test func noParametersAndEmptyParametersDifferInABody() async throws {
+    @Test func emptyParametersSendAnEmptyObject() async throws {
         let none = try await sent("POST", "/x", parameters: nil)
         #expect(none.body.isEmpty)
         #expect(none.headers["Content-Length"] == "0")
@@ -119,7 +119,7 @@ import Testing
         #expect(form.headers["Content-Type"] == "application/x-www-form-urlencoded")
     }
 
-    @Test func whatDoesNotEncodeIsRefusedByNameAndNothingIsSent() async throws {
+    @Test func unencodableParameterIsRefusedByName() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         for body in [nil, HTTPBody.json, .form] {
@@ -142,13 +142,13 @@ import Testing
         enum Kind: String, Encodable { case book }
     }
 
-    @Test func typesOfTheAppEncode() async throws {
+    @Test func encodableParameterIsNestedInTheQuery() async throws {
         let request = try await sent("GET", "/x", parameters: ["filter": Filter(year: 2025, tag: nil, kind: .book)])
         #expect(request.target == "/x?filter%5Bkind%5D=book&filter%5Byear%5D=2025")
     }
 
     @Test(.enabled(if: TestServers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
-    func httpbinReadsThemAsMeant() async throws {
+    func httpbinDecodesTheParameters() async throws {
         let base = try #require(TestServers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
         let get = try await manager.startRequest("GET", "/get", parameters: ["q": "a b+c", "tags": ["x", "y"]])

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// The bodies of redirects: what is short serves to keep the connection, what is not is not waited for.
+/// Bodies of redirects: a short one is read to keep the connection, a long one is not waited for.
 @Suite(.timeLimit(.minutes(1))) struct RedirectBodyTests {
     enum Body: CaseIterable, CustomTestStringConvertible {
         case endless, stalled, huge, stalledBeforeItsFirstByte
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    /// A call as both forms make it.
+    /// Returns the text of a response that is collected or streamed.
     private func text(of request: HTTPRequest, _ manager: CentralRequestManager, streams: Bool) async throws -> String {
         var request = request
         request.streamsBody = streams
@@ -36,12 +36,12 @@ import Testing
     }
 
     @Test(arguments: Body.allCases, [false, true])
-    func longBodyCostsItsConnectionOnly(_ body: Body, streams: Bool) async throws {
+    func longBodyIsNotWaitedFor(_ body: Body, streams: Bool) async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("GET", "/a") { _ in body.reply(to: second.url("/b")) }
         second.route("GET", "/b") { _ in
-            // The connection of the redirect is given up before the next answer is there.
+            // The redirect's connection is closed before the next response arrives.
             for _ in 0..<2000 where first.closedConnections == 0 { usleep(5000) }
             return .text("end \(first.closedConnections)")
         }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 65_536], [false, true])
-    func shortBodyKeepsItsConnection(byteCount: Int64, streams: Bool) async throws {
+    func shortBodyKeepsTheConnection(byteCount: Int64, streams: Bool) async throws {
         for isChunked in [false, true] {
             let server = try MockServer()
             server.route("GET", "/a") { _ in
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: Body.allCases)
-    func postGoesOnWithGetAfter303(_ body: Body) async throws {
+    func postBecomesGetAfter303(_ body: Body) async throws {
         let server = try MockServer()
         server.route("POST", "/a") { _ in body.reply(to: "/b", status: 303) }
         server.route("GET", "/b") { _ in .text("end") }
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: Body.allCases)
-    func uploadUnderWayIsGivenUp(_ body: Body) async throws {
+    func redirectEndsAnUnfinishedUpload(_ body: Body) async throws {
         let server = try MockServer()
         server.enqueue(body.reply(to: "/b", status: 303).beforeRequestBody())
         server.route("GET", "/b") { _ in .text("end") }
@@ -91,12 +91,12 @@ import Testing
     }
 
     @Test(arguments: [false, true], [false, true])
-    func redirectThatIsTheAnswerHasItsWholeBody(isStopped: Bool, streams: Bool) async throws {
+    func unfollowedRedirectKeepsItsWholeBody(isStopped: Bool, streams: Bool) async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in
             var reply = MockReply.pattern(byteCount: 400_000).header("Location", "/b")
             reply.status = 302
-            // Longer than the body of a redirect is waited for.
+            // Longer than the client waits for the body of a redirect.
             return reply.delayed(by: .milliseconds(400), at: .afterBodyBytes(10))
         }
         let manager = try CentralRequestManager.make {
@@ -113,7 +113,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func redirectThatIsTheAnswerKeepsTheLimit() async throws {
+    @Test func unfollowedRedirectObeysTheBodyLimit() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in Body.huge.reply(to: "/b") }
         let manager = try CentralRequestManager.make { $0.redirectHandler = { _ in .stop } }
@@ -121,14 +121,14 @@ import Testing
         request.maxBodySize = 1 << 20
         let error = await failure { [request] in try await manager.send(request) }
         #expect(error?.kind == .bodyTooLarge)
-        // A limit for the answer is none for the redirect before it.
+        // The limit applies to the final response, not to the redirects before it.
         let going = try CentralRequestManager.make()
         server.route("GET", "/b") { _ in .text("end") }
         #expect(try await going.send(request).text == "end")
     }
 
     @Test(arguments: Body.allCases)
-    func refusedRedirectLeavesNothingOpen(_ body: Body) async throws {
+    func refusedRedirectClosesItsConnection(_ body: Body) async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in body.reply(to: "ftp://127.0.0.1/b") }
         let manager = try CentralRequestManager.make()
@@ -138,7 +138,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func cancelledCallEndsWhileTheBodyIsAwaited() async throws {
+    @Test func cancelledCallEndsDuringTheBody() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in Body.stalled.reply(to: "/b") }
         server.route("GET", "/b") { _ in .noReply }
@@ -150,9 +150,9 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    /// A head without any of its body nginx keeps to itself.
+    /// Without `stalledBeforeItsFirstByte`: nginx holds back a head that has no body yet.
     @Test(.enabled(if: TestServers.nginxHTTPS != nil), arguments: [Body.endless, .stalled, .huge])
-    func http2KeepsItsConnection(_ body: Body) async throws {
+    func http2KeepsTheConnection(_ body: Body) async throws {
         let server = try MockServer()
         let base = "\(try #require(TestServers.nginxHTTPS))/to/\(server.port)"
         server.route("GET", "/a") { _ in body.reply(to: "\(base)/b") }

@@ -24,7 +24,7 @@ import Testing
             for (name, value) in secrets where name != "Proxy-Authorization" {
                 #expect(request.headers[name] == value, "\(path) \(name)")
             }
-            #expect(request.headers["Proxy-Authorization"] == nil, "no server has to know it, only proxies")
+            #expect(request.headers["Proxy-Authorization"] == nil, "only a proxy may get this field")
         }
         let there = try #require(second.requests.first)
         let back = try #require(first.requests.last)
@@ -37,7 +37,7 @@ import Testing
         #expect(there.headers["Host"] == "127.0.0.1:\(second.port)")
     }
 
-    @Test func secretsOfTheManagerStayToo() async throws {
+    @Test func managersSecretsStayWithTheirOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("GET", "/a") { _ in .redirect(to: second.url("/b")) }
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [Authentication.basic(user: "u", password: "p"), .bearer(token: "t")])
-    func theRequestsCredentialsStayToo(_ authentication: Authentication) async throws {
+    func authenticationStaysWithItsOrigin(_ authentication: Authentication) async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("GET", "/a") { _ in .redirect(to: "/same") }
@@ -70,7 +70,7 @@ import Testing
         #expect(second.requests.first?.headers["Authorization"] == nil)
     }
 
-    @Test func digestIsChallengedOnceOverHops() async throws {
+    @Test func digestIsChallengedOncePerOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.fallback { request in
@@ -95,7 +95,7 @@ import Testing
         #expect(second.requests.map { $0.headers["Authorization"] } == [nil, nil])
     }
 
-    @Test func theUserInformationOfTheURLStaysToo() async throws {
+    @Test func userInfoStaysWithItsOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("GET", "/a") { _ in .redirect(to: "/same") }
@@ -107,7 +107,7 @@ import Testing
         #expect(second.requests.first?.headers["Authorization"] == nil)
     }
 
-    @Test func aNamedHostFieldStaysToo() async throws {
+    @Test func ownHostFieldStaysWithItsOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("GET", "/a") { _ in .redirect(to: second.url("/b")) }
@@ -118,7 +118,7 @@ import Testing
         #expect(second.requests.first?.headers["Host"] == "127.0.0.1:\(second.port)")
     }
 
-    // MARK: The rule alone
+    // MARK: The rule as a pure value
 
     private func next(
         _ status: Int, from url: String, to location: String, _ change: (inout HTTPRequest) -> Void = { _ in }
@@ -135,7 +135,7 @@ import Testing
         ("https://h/a", "http://h/b"), ("https://h/a", "http://other/b"), ("HTTPS://h/a", "HTTP://h/b"),
         ("https://h/a", "http://h:443/b"),
     ])
-    func fromHTTPSToHTTPIsRefused(_ url: String, _ location: String) {
+    func redirectFromHTTPSToHTTPIsRefused(_ url: String, _ location: String) {
         let error = #expect(throws: NetworkError.self) { try next(302, from: url, to: location) }
         #expect(error?.kind == .redirect)
         #expect(error?.message.contains("https") == true)
@@ -148,7 +148,7 @@ import Testing
         ("http://h/a", "http://h.evil/b", false), ("http://h/a", "//g/b", false), ("http://h/a", "http://h@g/b", false),
         ("http://h/a", "http://sub.h/b", false), ("http://h/a", "http://h./b", false),
     ])
-    func theOriginIsSchemeHostAndPort(_ url: String, _ location: String, _ isSame: Bool) throws {
+    func originIsSchemeHostAndPort(_ url: String, _ location: String, _ isSame: Bool) throws {
         let request = try #require(try next(302, from: url, to: location))
         #expect((request.headers["Authorization"] != nil) == isSame)
         #expect((request.authentication != nil) == isSame)
@@ -156,11 +156,11 @@ import Testing
     }
 
     @Test(arguments: [200, 204, 300, 304, 305, 306, 400])
-    func otherStatusesHaveNoNext(_ status: Int) throws {
+    func otherStatusesAreNotFollowed(_ status: Int) throws {
         #expect(try next(status, from: "http://h/a", to: "/b").map(\.url) == nil)
     }
 
-    @Test func fieldsOfTheBodyGoWithIt() throws {
+    @Test func contentFieldsAreRemovedWithTheBody() throws {
         let request = try next(303, from: "http://h/a", to: "/b") {
             $0.method = .put
             $0.body = .text("x")

@@ -10,7 +10,7 @@ import Testing
         let all = Mutex<[String]>([])
     }
 
-    @Test func itIsAskedBeforeEachHopAndSeesTheHistory() async throws {
+    @Test func handlerSeesEachHopAndItsHistory() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.route("POST", "/a") { _ in .redirect(to: "/b", status: 303) }
@@ -35,7 +35,7 @@ import Testing
         #expect(response.redirects.map(\.url) == [first.url("/a"), first.url("/b")])
     }
 
-    @Test func itMayStopRefuseOrThrow() async throws {
+    @Test func handlerMayStopRefuseOrThrow() async throws {
         struct Odd: Error {}
         let server = try MockServer()
         server.route("GET", "/a") { _ in .redirect(to: "/b") }
@@ -77,7 +77,7 @@ import Testing
         #expect(try await manager.send(request).text == "end")
     }
 
-    @Test func itMayChangeTheHopAndGiveTheNewOriginItsOwnSecrets() async throws {
+    @Test func handlerMayAddSecretsForTheNewOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.fallback { _ in .redirect(to: second.url("/b")) }
@@ -95,7 +95,7 @@ import Testing
         #expect(second.requests.first?.headers["X-Trace"] == "1")
     }
 
-    @Test func anAddressOfItsOwnGetsNoSecretsOfAnother() async throws {
+    @Test func handlersURLGetsNoForeignSecrets() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.fallback { _ in .redirect(to: "/b") }
@@ -111,7 +111,7 @@ import Testing
         #expect(response.text == "-")
     }
 
-    @Test func anAddressOfItsOwnIsHeldToTLSToo() async throws {
+    @Test func handlersURLMustKeepTLS() async throws {
         let rule = RedirectRule(secretHeaders: .standard)
         let request = HTTPRequest("GET", "https://h/a")
         let response = HTTPResponse(status: 302, url: "https://h/a")
@@ -123,7 +123,7 @@ import Testing
         open.allowsInsecure = true
         var next = HTTPRequest("GET", "http://h/x", headers: ["Authorization": "t"])
         try open.restrict(&next, from: "https://h/a", request, response)
-        #expect(next.headers["Authorization"] == nil, "the origin is another all the same")
+        #expect(next.headers["Authorization"] == nil, "http and https are different origins")
     }
 
     // MARK: Odd Locations
@@ -136,14 +136,14 @@ import Testing
         return try RedirectRule(secretHeaders: .standard).next(after: response, to: HTTPRequest("GET", url))?.url
     }
 
-    @Test func theFragmentThatWasAskedForIsKept() throws {
+    @Test func redirectKeepsTheFragment() throws {
         #expect(try next("/x") == "http://h/x#f")
         #expect(try next("/x#g") == "http://h/x#g")
         #expect(try next("?y") == "http://h/a/b?y#f")
         #expect(try next("/x", from: "http://h/a") == "http://h/x")
     }
 
-    @Test func oddOnesLeadWhereBrowsersGoOrNowhere() throws {
+    @Test func oddLocationsAreResolvedOrRefused() throws {
         #expect(try next("//other/x") == "http://other/x#f")
         #expect(try next("http://u:p@other/x") == "http://u:p@other/x#f")
         #expect(try next("/\\other/x").flatMap { URLReference.host(of: $0) } == "h")
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func firstLocationCounts() throws {
+    @Test func firstNonEmptyLocationIsUsed() throws {
         #expect(try next("/x", "/y") == "http://h/x#f")
         #expect(try next("", "/y") == "http://h/y#f")
         #expect(try next("/x", "") == "http://h/x#f")
@@ -164,14 +164,14 @@ import Testing
         #expect(try next("") == nil)
     }
 
-    /// What the curl program does with the same heads.
+    /// Compares with the behaviour of the `curl` program for the same heads.
     @Test(arguments: [
         ("Location: /x\r\nLocation: /y\r\n", "\r\n", "/x"), ("Location: \r\nLocation: /y\r\n", "\r\n", "/y"),
         ("Location: /x\n", "\n", "/x"), ("Location:    /x   \r\n", "\r\n", "/x"),
         ("Location: /a b c\r\n", "\r\n", "/a%20b%20c"), ("Location: /x?y#z\r\n", "\r\n", "/x?y"),
         ("Location: ../x\r\n", "\r\n", "/x"),
     ])
-    func oddHeadsAreFollowedAsByCurl(fields: String, end: String, target: String) async throws {
+    func oddHeadsAreHandledAsByCurl(fields: String, end: String, target: String) async throws {
         let server = try MockServer()
         server.route("GET", "/t/odd") { _ in .raw("HTTP/1.1 302 Found\(end)\(fields)Content-Length: 0\(end)\(end)") }
         server.fallback { .text($0.target) }
@@ -180,7 +180,7 @@ import Testing
         #expect(response.redirects.count == 1)
     }
 
-    @Test func emptyLocationIsTheAnswer() async throws {
+    @Test func emptyLocationIsNotFollowed() async throws {
         let server = try MockServer()
         server.fallback { _ in .raw("HTTP/1.1 302 Found\r\nLocation: \r\nContent-Length: 0\r\n\r\n") }
         let response = try await CentralRequestManager.make().send(HTTPRequest("GET", server.url()))
@@ -188,9 +188,9 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    // MARK: With the rest of the engine
+    // MARK: With cookies, private addresses and Digest
 
-    @Test func eachHopGetsTheCookiesOfItsHost() async throws {
+    @Test func hopGetsTheCookiesOfItsHost() async throws {
         let server = try MockServer()
         let port = server.port
         server.route("GET", "/login") { _ in
@@ -210,7 +210,7 @@ import Testing
         #expect(Set(try await manager.cookies?.all().map(\.name) ?? []) == ["a", "b"])
     }
 
-    @Test func aRedirectToAPrivateAddressIsRefused() async throws {
+    @Test func redirectToAPrivateAddressIsRefused() async throws {
         let server = try MockServer()
         let inner = try MockServer()
         let port = server.port
@@ -250,7 +250,7 @@ import Testing
         let response = try await CentralRequestManager.make().send(request)
         #expect(response.status == 401)
         #expect(second.requests.map { $0.headers["Authorization"] } == [nil])
-        // Two to the first: its challenge, and the answer to that.
+        // The first server gets the challenged request and the one that answers the challenge.
         #expect(first.requestCount == 2)
     }
 }

@@ -67,7 +67,7 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
-    @Test func aStreamThatCanBeReadOnceIsNotReplayed() async throws {
+    @Test func oneShotStreamIsNotReplayed() async throws {
         let server = try MockServer()
         server.route("*", "/307") { _ in .redirect(to: "/end", status: 307) }
         server.route("*", "/303") { _ in .redirect(to: "/end", status: 303) }
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: [300, 304, 305, 306, 399])
-    func otherStatusesAreNoRedirects(_ status: Int) async throws {
+    func otherStatusesAreNotFollowed(_ status: Int) async throws {
         let server = try MockServer()
         server.fallback { _ in .redirect(to: "/end", status: status) }
         let response = try await CentralRequestManager.make().send(HTTPRequest("GET", server.url()))
@@ -96,7 +96,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func aRedirectWithoutLocationIsTheAnswer() async throws {
+    @Test func redirectWithoutLocationIsNotFollowed() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(302) }
         let manager = try CentralRequestManager.make()
@@ -107,7 +107,7 @@ import Testing
     @Test(arguments: [
         "ftp://h/x", "file:///etc/passwd", "javascript:alert(1)", "http://", "http://h:99999/", "mailto:a@b",
     ])
-    func aLocationThatIsNoHTTPAddressIsRefused(_ location: String) async throws {
+    func nonHTTPLocationIsRefused(_ location: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .redirect(to: location) }
         let error = await failure { try await CentralRequestManager.make().send(HTTPRequest("GET", server.url())) }
@@ -116,7 +116,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func theLimitIsKeptAndALoopIsNamed() async throws {
+    @Test func hopLimitEndsRedirectsAndLoops() async throws {
         let server = try MockServer()
         server.route("GET", "/count/{n}") { request in
             .redirect(to: "/count/\((Int(request.pathParameters["n"] ?? "") ?? 0) + 1)")
@@ -151,7 +151,7 @@ import Testing
         #expect(await failure { try await none.send(request) }?.kind == .redirect)
     }
 
-    @Test func byDefaultTwentyHopsAreFollowed() async throws {
+    @Test func twentyHopsAreFollowedByDefault() async throws {
         let server = try MockServer()
         server.route("GET", "/{n}") { request in
             let left = Int(request.pathParameters["n"] ?? "") ?? 0
@@ -165,7 +165,7 @@ import Testing
         #expect(await failure { try await manager.startRequest("GET", server.url("/21")) }?.kind == .redirect)
     }
 
-    @Test func theTimeoutOfACallSpansAllHops() async throws {
+    @Test func callTimeoutSpansAllHops() async throws {
         let server = try MockServer()
         server.route("GET", "/{n}") { request in
             let left = Int(request.pathParameters["n"] ?? "") ?? 0
@@ -181,7 +181,7 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url("/2"), timeout: .seconds(20)).text == "end")
     }
 
-    @Test func theTimeoutOfTheManagerSpansAllHopsToo() async throws {
+    @Test func managerTimeoutSpansAllHops() async throws {
         let server = try MockServer()
         server.route("GET", "/{n}") { request in
             let left = Int(request.pathParameters["n"] ?? "") ?? 0
@@ -210,7 +210,7 @@ import Testing
             ])
     }
 
-    @Test func aStreamFollowsThem() async throws {
+    @Test func streamFollowsRedirects() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in .pattern(byteCount: 10_000).header("Location", "/b").status(302) }
         server.route("GET", "/b") { _ in .text("x\ny") }

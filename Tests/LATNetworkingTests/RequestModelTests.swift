@@ -10,7 +10,7 @@ private struct User: Codable, Hashable, Sendable {
     var name: String
 }
 
-/// Says its parameters itself, and makes names end in an exclamation mark.
+/// A model with explicit parameters and a hook that appends an exclamation mark to names.
 private final class FetchUser: RequestModel<User> {
     var id: Int
 
@@ -32,7 +32,7 @@ private final class FetchUser: RequestModel<User> {
     struct Rejected: Error {}
 }
 
-/// Sends its properties.
+/// A model whose properties are its parameters.
 private final class SaveUser: RequestModel<JSONValue>, Encodable {
     let name: String
     let nickname: String?
@@ -53,10 +53,10 @@ private final class Broken: RequestModel<JSONValue> {
     override var parameters: Parameters? { ["x": Unencodable()] }
 }
 
-/// Another outcome than the one the test is about.
+/// Thrown for an outcome that a test does not expect.
 private struct Unexpected: Error {}
 
-/// Notes what it is told, in order with the closures.
+/// A delegate that logs its callbacks in order with the closures.
 private final class Listener: RequestModelDelegate {
     let log: Log<String>
     private let onEvent: @Sendable () -> Void
@@ -76,7 +76,7 @@ private final class Listener: RequestModelDelegate {
     }
 }
 
-/// What a closure is told, waited for.
+/// Collects the outcomes passed to a closure, so that a test can wait for them.
 private final class Outcomes<Model: Decodable & Sendable>: Sendable {
     let log = Log<RequestModelOutcome<Model>>()
     private let stream = AsyncStream<RequestModelOutcome<Model>>.makeStream()
@@ -132,7 +132,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         }
     }
 
-    @Test func aSuccessGoesToTheClosureThenToTheDelegateOnTheExecutor() async throws {
+    @Test func closureIsCalledBeforeTheDelegate() async throws {
         let log = Log<String>()
         let told = Signal()
         let listener = Listener(log) { told.raise() }
@@ -150,7 +150,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         withExtendedLifetime(listener) {}
     }
 
-    @Test func propertiesAreTheParametersWhereNoneAreSaid() async throws {
+    @Test func propertiesAreSentAsParameters() async throws {
         let outcomes = Outcomes<JSONValue>()
         SaveUser(name: "Ada").start(on: manager, outcomes.closure)
         guard case .success(let reply)? = await outcomes.next() else { throw Unexpected() }
@@ -158,7 +158,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(server.requests[0].method == "POST")
     }
 
-    @Test func theThreeOutcomesAreNotMixed() async throws {
+    @Test func eachReplyHasItsOutcome() async throws {
         server.enqueue(
             .json(#"{"status": 10000, "message": "", "datas": 5}"#),
             .json(#"{"status": "10001", "message": "nope", "datas": null}"#), .text("gone", status: 410))
@@ -180,7 +180,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(refused.kind == .connect)
     }
 
-    @Test func whatIsWrongWithTheRequestIsAnOutcomeOfItsOwn() async throws {
+    @Test func invalidRequestEndsWithANetworkError() async throws {
         let outcomes = Outcomes<JSONValue>()
         Broken(Route("GET", url: server.url("/"))).start(on: manager, outcomes.closure)
         guard case .networkError(let error)? = await outcomes.next() else { throw Unexpected() }
@@ -191,7 +191,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(server.requestCount == 0)
     }
 
-    @Test func whatTheHookThrowsIsAnOutcomeWithTheResponse() async throws {
+    @Test func throwingModelHookKeepsTheResponse() async throws {
         let outcomes = Outcomes<User>()
         FetchUser(id: 1_000).start(on: manager, outcomes.closure)
         guard case .networkError(let error)? = await outcomes.next() else { throw Unexpected() }
@@ -199,7 +199,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(error.message.contains("FetchUser") && error.response?.status == 200)
     }
 
-    @Test func aCallIsStartedAgainFromInsideItsClosure() async throws {
+    @Test func callMayRestartInsideItsClosure() async throws {
         server.enqueue(.status(503), .status(503))
         let log = Log<String>()
         let keys = Log<String>()
@@ -222,7 +222,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(Set(keys.elements).count == 3)
     }
 
-    @Test func whatIsChangedAfterTheStartCountsForTheNext() async throws {
+    @Test func changeAfterStartAppliesToTheNextCall() async throws {
         let model = FetchUser(id: 1)
         let outcomes = Outcomes<User>()
         model.start(on: manager, outcomes.closure)
@@ -233,7 +233,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(first.model.id == 1 && second.model.id == 2)
     }
 
-    @Test func cancellingTheModelEndsEachOfItsCallsOnce() async throws {
+    @Test func cancellingTheModelEndsEachCallOnce() async throws {
         server.enqueue(.text("never").stalling(.beforeHead), .text("never").stalling(.beforeHead))
         let model = FetchUser(id: 1)
         let outcomes = Outcomes<User>()
@@ -250,7 +250,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(outcomes.log.count == 2)
     }
 
-    @Test func oneCallIsCancelledWithoutTheOther() async throws {
+    @Test func cancellingOneCallLeavesTheOther() async throws {
         server.enqueue(.text("never").stalling(.beforeHead))
         let model = FetchUser(id: 1)
         let outcomes = Outcomes<User>()
@@ -263,7 +263,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(error.kind == .cancelled && outcomes.log.count == 2)
     }
 
-    @Test func aCallGoesOnWithoutItsModelAndItsDelegate() async throws {
+    @Test func callOutlivesModelAndDelegate() async throws {
         server.enqueue(.json(#"{"id": 1, "name": "Ada"}"#).delayed(by: .milliseconds(50)))
         let log = Log<String>()
         weak var model: FetchUser?
@@ -281,7 +281,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(log.elements.isEmpty)
     }
 
-    @Test func whatTheClosureHoldsIsLetGoOfWhenTheCallIsOver() async throws {
+    @Test func closureIsReleasedAfterTheCall() async throws {
         let isReleased = Signal()
         var model: FetchUser? = FetchUser(id: 1)
         do {
@@ -304,7 +304,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         manager = try CentralRequestManager.make { $0.domains = table }
     }
 
-    @Test func aRowIsStartedByItsNameAlone() async throws {
+    @Test func rowIsCalledByName() async throws {
         server.enqueue(.json(#"{"id": 42, "name": "Ada"}"#), .json(#"{"id": 43, "name": "Ada"}"#))
         let reply = try await manager.startRequest(
             server: "user.detail", parameters: ["id": 42, "q": "a b"], headers: ["X-App": nil, "X-Two": "2"])
@@ -315,7 +315,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(user == User(id: 43, name: "Ada"))
     }
 
-    @Test func theEnvelopeOfItsDomainJudges() async throws {
+    @Test func domainsEnvelopeIsApplied() async throws {
         server.enqueue(
             .json(#"{"status": 10000, "datas": [1, 2]}"#), .json(#"{"status": 7, "message": "sold out"}"#))
         let reply = try await manager.startRequest(server: "shop.order", parameters: ["item": "tea", "count": 3])
@@ -325,7 +325,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(error?.kind == .business(code: "7") && error?.businessFailure?.message == "sold out")
     }
 
-    @Test func nothingIsSentForWhatCannotBe() async throws {
+    @Test func invalidCallIsNotSent() async throws {
         let unknown = await failure { try await manager.startRequest(server: "user.detial", parameters: ["id": 1]) }
         #expect(unknown?.kind == .unknownName)
         let unset = await failure { try await manager.startRequest(server: "user.detail") }
@@ -340,7 +340,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
         #expect(server.requestCount == 0)
     }
 
-    @Test func theTimeoutOfTheCallWinsOverTheRow() async throws {
+    @Test func callsTimeoutWinsOverTheRows() async throws {
         server.enqueue(.text("never").stalling(.beforeHead))
         let error = await failure {
             try await manager.startRequest(server: "shop.order", timeout: .milliseconds(100))

@@ -14,14 +14,14 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
-    func anIdempotentRequestIsRepeatedAsOftenAsAllowed(_ method: String) async throws {
+    func idempotentRequestIsRetried(_ method: String) async throws {
         let server = try server(failing: 2)
         let manager = try CentralRequestManager.make { $0.retries = 2 }
         #expect(try await manager.startRequest(method, server.url()).status == 200)
         #expect(server.requestCount == 3)
     }
 
-    @Test func theLastFailureIsThrownWithTheNumberOfAttempts() async throws {
+    @Test func lastFailureCountsTheAttempts() async throws {
         let server = try server(failing: 5)
         let manager = try CentralRequestManager.make { $0.retries = 2 }
         let error = await failure { try await manager.startRequest("GET", server.url()) }
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PATCH", "LOCK"])
-    func aRequestThatIsNotIdempotentIsSentOnce(_ method: String) async throws {
+    func nonIdempotentRequestIsSentOnce(_ method: String) async throws {
         let server = try server(failing: 1)
         let manager = try CentralRequestManager.make { $0.retries = 3 }
         let error = await failure { try await manager.startRequest(method, server.url(), body: .text("x")) }
@@ -40,7 +40,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func theRequestsNumberWinsOverTheManagers() async throws {
+    @Test func requestsRetriesWinOverTheManagers() async throws {
         let server = try server(failing: 10)
         let eager = try CentralRequestManager.make { $0.retries = 3 }
         var request = HTTPRequest("GET", server.url())
@@ -52,7 +52,7 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
-    @Test func statusesAndBrokenBodiesOfAnswersAreToldApart() async throws {
+    @Test func statusWithoutRetryAfterIsNotRetried() async throws {
         let server = try MockServer()
         server.enqueue(.status(503), .text("no"))
         let manager = try CentralRequestManager.make { $0.retries = 3 }
@@ -60,7 +60,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func aBodyThatCanBeReadOnceIsSentOnce() async throws {
+    @Test func oneShotStreamIsSentOnce() async throws {
         let server = try server(failing: 5)
         let manager = try CentralRequestManager.make { $0.retries = 3 }
         let once = AsyncStream<Data> {
@@ -71,7 +71,7 @@ import Testing
         #expect(server.requestCount + server.abandonedRequests.count == 1)
     }
 
-    @Test func aReplayableBodyIsSentWholeEachTime() async throws {
+    @Test func replayableBodyIsSentWholeEachTime() async throws {
         let server = try server(failing: 2)
         let manager = try CentralRequestManager.make { $0.retries = 2 }
         _ = try await manager.startRequest(
@@ -84,7 +84,7 @@ import Testing
         #expect(server.requests.map(\.text) == ["again", "again", "again"])
     }
 
-    @Test func aServerThatComesUpIsReached() async throws {
+    @Test func refusedConnectionIsRetried() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make { $0.retries = 2 }
         let error = await failure { try await manager.startRequest("GET", closed.url()) }
@@ -113,14 +113,14 @@ import Testing
         (.cancelled, false), (.invalidRequest, false), (.bodyTooLarge, false), (.protocolViolation, false),
         (.provider, false), (.shutDown, false), (.redirect, false),
     ])
-    func onlyFailuresOfTheNetworkAreWorthRepeating(_ kind: NetworkError.Kind, _ isWorth: Bool) {
+    func onlyConnectionFailuresAreRetried(_ kind: NetworkError.Kind, _ isWorth: Bool) {
         let error = NetworkError(kind, message: "")
         let state = RetryState(policy: RetryPolicy(), retries: 1)
         #expect(state.isWorthRepeating(.failure(error), HTTPRequest("GET", "http://h/")) == isWorth)
         #expect(!state.isWorthRepeating(.failure(error), HTTPRequest("POST", "http://h/")))
     }
 
-    @Test func theWaitStaysUnderItsRange() async throws {
+    @Test func waitStaysWithinTheLongest() async throws {
         let waits = Log<Duration>()
         let room = RetryRoom(
             policy: RetryPolicy(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4)),
@@ -134,7 +134,7 @@ import Testing
         }
         #expect(attempts.count == 41)
         #expect(error?.attempts == 41)
-        // Without a longest wait they would come to years.
+        // Without `longestWait`, doubling 40 times would reach years.
         #expect(waits.elements.allSatisfy { $0 <= .milliseconds(4) })
     }
 }

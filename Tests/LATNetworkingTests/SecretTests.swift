@@ -4,9 +4,9 @@ import Testing
 
 @testable import LATNetworking
 
-/// Plants secrets in every place that takes one and looks for them in everything the SDK says.
+/// Plants secrets in every place that takes one, and searches all descriptions and errors for them.
 @Suite(.timeLimit(.minutes(1))) struct SecretTests {
-    /// None of them occurs in anything else.
+    /// The secrets. None occurs in any other text.
     private static let planted = [
         "hunter-authorization", "hunter-key", "hunter-cookie", "hunter-mine", "hunter-query", "hunter-password",
         "hunter-user", "hunter-token", "hunter-body", "hunter-proxy", "hunter-file", "hunter-location", "hunter-answer",
@@ -38,10 +38,10 @@ import Testing
         return request
     }
 
-    @Test func valuesDoNotShowThem() {
+    @Test func valuesDoNotShowSecrets() {
         let request = request("http://hunter-user:hunter-password@127.0.0.1:1/p?token=hunter-query#hunter-query")
         checkAll(request)
-        #expect("\(request)".contains("Authorization"), "the name of a field is no secret")
+        #expect("\(request)".contains("Authorization"), "a field name is not secret")
         for authentication in [
             Authentication.basic(user: "hunter-user", password: "hunter-password"),
             .digest(user: "hunter-user", password: "hunter-password"), .bearer(token: "hunter-token"),
@@ -60,7 +60,7 @@ import Testing
         checkAll(NetworkError(.redirect, message: "m", request: request, response: response))
     }
 
-    @Test func settingsDoNotShowThem() {
+    @Test func settingsDoNotShowSecrets() {
         var configuration = CentralRequestManager.Configuration()
         configuration.headers = ["Authorization": "hunter-authorization"]
         configuration.proxy = .url("http://u:hunter-proxy@h:1")
@@ -69,7 +69,7 @@ import Testing
         checkAll(configuration.engine)
     }
 
-    @Test func errorsDoNotShowThem() async throws {
+    @Test func errorsDoNotShowSecrets() async throws {
         let server = try MockServer()
         let closed = try ClosedPort()
         server.route("*", "/status") { _ in .text("hunter-answer", status: 500).header("Set-Cookie", "a=hunter-jar") }
@@ -95,7 +95,7 @@ import Testing
                 let response = try await manager.send(sent)
                 checkAll(response)
                 _ = try response.decode([String: Int].self)
-                Issue.record("\(url) went well")
+                Issue.record("\(url) succeeded")
             } catch {
                 checkAll(error)
             }
@@ -109,7 +109,7 @@ import Testing
         checkAll(try #require(await failure { try await manager.send(self.request(server.url("/json"))) }))
     }
 
-    @Test func declaredOnesStayWithTheirOriginAndOutOfTheErrors() async throws {
+    @Test func declaredSecretHeaderStaysWithItsOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
         first.fallback { _ in .redirect(to: second.url("/x")) }

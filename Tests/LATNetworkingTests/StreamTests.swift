@@ -10,8 +10,8 @@ import Testing
         return lines
     }
 
-    /// A frame of 320 zstd blocks that each say "131,072 times this byte" (RFC 8878 §3.1.1.2): 40 MiB.
-    @Test func compressedErrorIsKeptToOneMebibyte() async throws {
+    /// Uses a zstd frame of 320 blocks that each repeat one byte 131,072 times (RFC 8878 §3.1.1.2): 40 MiB.
+    @Test func compressedErrorBodyIsLimitedToOneMebibyte() async throws {
         var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]
         for block in 0..<320 { frame += [block == 319 ? 0x03 : 0x02, 0x00, 0x10, 0] }
         let reply = MockReply.data(Data(frame), status: 500).header("Content-Encoding", "zstd")
@@ -34,7 +34,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func anErrorStatusThrowsWithTheBodyKept() async throws {
+    @Test func errorStatusIsThrownWithItsBody() async throws {
         let server = try MockServer()
         server.route("GET", "/no") { _ in .json(#"{"why": "gone"}"#, status: 410) }
         server.route("GET", "/huge") { _ in .pattern(byteCount: 5_000_000).inChunks().failing() }
@@ -54,7 +54,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func linesAreWholeWhereverTheChunksBreak() async throws {
+    @Test func linesAreWholeAcrossChunks() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let text = "one\ntwo\r\n\r\n\nfünf 🎉\r\nsechs\rsieben\nlast"
@@ -67,7 +67,7 @@ import Testing
             server.enqueue(.chunked(chunks))
             #expect(try await lines(manager, server.url()) == expected, "\(size)")
         }
-        // Each byte in a write of its own.
+        // The server sends each byte in its own write.
         server.enqueue(.text(text).throttled(bytesPerSecond: 2_000))
         #expect(try await lines(manager, server.url()) == expected)
         server.enqueue(.text("a\nb\n"), .text(""), .text("\n"), .text("\r\n"))
@@ -77,7 +77,7 @@ import Testing
         #expect(try await lines(manager, server.url()) == [""])
     }
 
-    @Test func aLineThatIsTooLongThrows() async throws {
+    @Test func tooLongLineThrows() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("short\n" + String(repeating: "x", count: 2_000_000) + "\nafter") }
         let manager = try CentralRequestManager.make()
@@ -93,7 +93,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func breakingOffClosesTheConnection() async throws {
+    @Test func leavingTheStreamClosesTheConnection() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1 << 30) }
         let manager = try CentralRequestManager.make()
@@ -125,8 +125,8 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    /// The reply stalls for ever after each event, so an event arrives at once or never.
-    @Test(arguments: 1...4) func eventsArriveAsTheyAreSent(_ count: Int) async throws {
+    /// The reply stalls for ever after the last event, so each event arrives at once or never.
+    @Test(arguments: 1...4) func eventsArriveWithoutBuffering(_ count: Int) async throws {
         let server = try MockServer()
         let events = (1...4).map { Data("data: \($0)\n\n".utf8) }
         server.enqueue(
@@ -142,8 +142,8 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    /// A reader who takes nothing keeps the server from sending: what is held is bounded.
-    @Test func aSlowReaderHoldsTheServerUp() async throws {
+    /// A reader that does not read stops the server from sending, so the buffer stays bounded.
+    @Test func slowReaderBoundsTheBuffer() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 256 << 20) }
         let manager = try CentralRequestManager.make()
@@ -160,7 +160,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func theHeadComesBeforeTheBody() async throws {
+    @Test func headIsReturnedBeforeTheBody() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never whole").header("X-A", "1").stalling(.afterHead) }
         let manager = try CentralRequestManager.make()
@@ -170,7 +170,7 @@ import Testing
         #expect(response.data.isEmpty)
     }
 
-    @Test func aBrokenBodyThrowsAfterWhatCame() async throws {
+    @Test func truncatedBodyThrowsAfterItsBytes() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("hello").announcingLength(10) }
         let manager = try CentralRequestManager.make()
@@ -184,7 +184,7 @@ import Testing
         #expect(error?.kind == .connectionLost)
     }
 
-    @Test func thereIsNoTotalTimeoutUnlessTheCallGivesOne() async throws {
+    @Test func totalTimeoutAppliesOnlyIfTheCallSetsIt() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("0123456789").delayed(by: .milliseconds(300), at: .afterBodyBytes(5)) }
         let manager = try CentralRequestManager.make { $0.timeout = .milliseconds(150) }
@@ -197,7 +197,7 @@ import Testing
         #expect(error?.kind == .timeout(.total))
     }
 
-    @Test func collectingStopsAtTheLimit() async throws {
+    @Test func collectingThrowsBeyondTheLimit() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 1_000_000) }
         let manager = try CentralRequestManager.make()
@@ -208,7 +208,7 @@ import Testing
         #expect(error?.kind == .bodyTooLarge)
     }
 
-    @Test func manyStreamsAtOnceDoNotMix() async throws {
+    @Test func concurrentStreamsDoNotMix() async throws {
         let server = try MockServer()
         server.recordsRequests = false
         server.route("GET", "/{n}") { request in
@@ -229,7 +229,7 @@ import Testing
         }
     }
 
-    @Test func itTakesParametersHeadersAndABody() async throws {
+    @Test func streamSendsParametersHeadersAndBody() async throws {
         let server = try MockServer()
         server.fallback { .text("\($0.method) \($0.target) \($0.text) \($0.headers["X-A"] ?? "")") }
         let manager = try CentralRequestManager.make()
@@ -239,12 +239,12 @@ import Testing
         #expect(String(decoding: try await posted.body.collect(upTo: 100), as: UTF8.self) == "POST /x body ")
     }
 
-    @Test func anEmptyBodyEndsAtOnce() async throws {
+    @Test func emptyBodyYieldsNoChunks() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(204) }
         let manager = try CentralRequestManager.make()
-        for try await _ in try await manager.stream("GET", server.url()).body { Issue.record("a chunk") }
-        for try await _ in try await manager.stream("HEAD", server.url()).body { Issue.record("a chunk") }
+        for try await _ in try await manager.stream("GET", server.url()).body { Issue.record("unexpected chunk") }
+        for try await _ in try await manager.stream("HEAD", server.url()).body { Issue.record("unexpected chunk") }
     }
 }
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// RFC 3986 §5.4, base `http://a/b/c/d;p?q`. What differs is what RFC 3986 leaves to http: an empty path is `/`.
+/// The examples of RFC 3986 §5.4, with the base `http://a/b/c/d;p?q`. As usual for http, an empty path becomes `/`.
 @Suite struct URLReferenceTests {
     @Test(arguments: [
         ("g", "http://a/b/c/g"), ("./g", "http://a/b/c/g"), ("g/", "http://a/b/c/g/"), ("/g", "http://a/g"),
@@ -13,7 +13,7 @@ import Testing
         ("../", "http://a/b/"), ("../g", "http://a/b/g"), ("../..", "http://a/"), ("../../", "http://a/"),
         ("../../g", "http://a/g"),
     ])
-    func normalExamples(_ reference: String, _ url: String) {
+    func normalExamplesAreResolved(_ reference: String, _ url: String) {
         #expect(URLReference.resolve(reference, against: "http://a/b/c/d;p?q") == url)
     }
 
@@ -25,7 +25,7 @@ import Testing
         ("g?y/./x", "http://a/b/c/g?y/./x"), ("g?y/../x", "http://a/b/c/g?y/../x"),
         ("g#s/./x", "http://a/b/c/g#s/./x"), ("g#s/../x", "http://a/b/c/g#s/../x"),
     ])
-    func abnormalExamples(_ reference: String, _ url: String) {
+    func abnormalExamplesAreResolved(_ reference: String, _ url: String) {
         #expect(URLReference.resolve(reference, against: "http://a/b/c/d;p?q") == url)
     }
 
@@ -36,16 +36,16 @@ import Testing
         ("x", "http://a", "http://a/x"), ("x", "http://u:p@a/b", "http://u:p@a/x"),
         ("http://[::1]:8080/x", "http://a/", "http://[::1]:8080/x"),
     ])
-    func addressesAsServersSendThem(_ reference: String, _ base: String, _ url: String) {
+    func realisticLocationsAreResolved(_ reference: String, _ base: String, _ url: String) {
         #expect(URLReference.resolve(reference, against: base) == url)
     }
 
     @Test(arguments: ["http://", "http://h:99999/", "http://[::1/"])
-    func malformedOnesAreNone(_ reference: String) {
+    func malformedReferenceIsNil(_ reference: String) {
         #expect(URLReference.resolve(reference, against: "http://a/b") == nil)
     }
 
-    @Test func theFragmentOfTheBaseIsKeptUnlessTheReferenceHasOne() {
+    @Test func fragmentOfTheReferenceWinsOverTheBases() {
         // RFC 9110 §10.2.2.
         #expect(URLReference.resolve("/x", against: "http://a/b#f") == "http://a/x#f")
         #expect(URLReference.resolve("/x#g", against: "http://a/b#f") == "http://a/x#g")

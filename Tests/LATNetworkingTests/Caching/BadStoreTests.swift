@@ -6,10 +6,10 @@ import ResponseCache
 import Synchronization
 import Testing
 
-/// A store of the app's own that does nothing, throws or lies: requests go on, and get the right answer.
+/// An app's store that blocks, throws or returns wrong data: requests continue and get the right response.
 @Suite(.timeLimit(.minutes(5))) struct BadStoreTests {
     private enum Way: Sendable, CustomTestStringConvertible {
-        /// Nothing is done until the test is over: an answer that comes at all has not waited for the store.
+        /// Every operation blocks until the end of the test, so any response proves that it did not wait for the store.
         case held
         case throwing
         case lying(FaultyCacheStore.Lie)
@@ -25,7 +25,7 @@ import Testing
         let way: Way
         var testDescription: String { "\(policy) \(face) \(way)" }
 
-        /// Whether each request is a look-up.
+        /// Whether each request looks up the store.
         var looks: Bool {
             switch policy {
             case .cacheOnly, .cacheElseNetwork, .http: true
@@ -33,12 +33,12 @@ import Testing
             }
         }
 
-        /// Whether the store comes to an end with what it does.
+        /// Whether the store finishes its operations.
         var isDoing: Bool { if case .held = way { false } else { true } }
 
         var stores: Bool { policy != .networkOnly && policy != .cacheOnly }
 
-        /// Whether what is stored is delivered before the network is asked.
+        /// Whether a stored response is delivered before the network request.
         var delivers: Bool { policy == .cacheThenNetwork && face == .closure }
     }
 
@@ -52,10 +52,10 @@ import Testing
         }
     }
 
-    /// A user's answer: small ones come with the look-up, others are asked for.
+    /// The body for a user: a small one is part of the entry, a large one is read separately.
     private static func answer(_ user: String) -> String { String(repeating: user, count: user == "bob" ? 10_000 : 2) }
 
-    @Test(arguments: rows) private func answersAreRight(_ row: Row) async throws {
+    @Test(arguments: rows) private func faultyStoreYieldsCorrectResponses(_ row: Row) async throws {
         let server = try MockServer()
         server.fallback { request in
             .text(Self.answer(request.headers["Authorization"] ?? "nobody")).header("Cache-Control", "max-age=60")
@@ -80,7 +80,7 @@ import Testing
         func request(_ user: String, _ policy: CachePolicy) async throws -> HTTPResponse {
             try await manager.startRequest("GET", server.url("/me"), cache: policy, headers: ["Authorization": user])
         }
-        // Of eve nothing is stored.
+        // Nothing is stored for eve.
         for user in ["ada", "bob"] { _ = try await request(user, .writeOnly) }
         try await manager.cache.flush()
         store.use(bad)
@@ -95,7 +95,7 @@ import Testing
                 } catch let error as NetworkError {
                     #expect(row.policy == .cacheOnly && error.kind == .cache, "\(error)")
                 }
-                // Else the next one may find what waits to be written.
+                // Otherwise the next request may find a pending write.
                 if row.isDoing { try await manager.cache.flush() }
             }
             clock.advance(by: 61)
@@ -107,7 +107,7 @@ import Testing
         }
         held.release()
         try await manager.cache.flush()
-        // Once for each kind of operation.
+        // Each kind of operation is reported once.
         let told = faults.elements.map(\.message)
         if case .throwing = row.way {
             let statistics = manager.cache.statistics
@@ -118,15 +118,15 @@ import Testing
             #expect(Set(told).count == told.count, "\(told)")
         }
 
-        // Once it does what it should, everybody finds their own.
+        // With a working store, each user finds their own response.
         store.use(good)
         for user in ["ada", "bob"] { #expect(try await request(user, .cacheOnly).text == Self.answer(user)) }
     }
 
-    // MARK: Torn bodies
+    // MARK: Truncated bodies
 
     @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
-    func tornStreamBreaksOff(policy: CachePolicy) async throws {
+    func truncatedCachedStreamFails(policy: CachePolicy) async throws {
         let byteCount: Int64 = 3 << 20
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
@@ -142,7 +142,7 @@ import Testing
         let stream = try await manager.stream("GET", server.url())
         #expect(stream.source == .diskCache)
         #expect(await failure { _ = try await stream.body.collect(upTo: .max) }?.kind == .cache)
-        // Who wants all of it at once gets it from the server.
+        // A collected body is fetched from the server instead.
         let collected = try await manager.startRequest("GET", server.url())
         #expect(collected.source == .network && collected.data.count == byteCount && server.requestCount == 2)
         #expect(faults.elements.count == 1 && faults.elements.first?.message.contains("bytes") == true)
@@ -151,7 +151,7 @@ import Testing
     // MARK: Slow writes
 
     @Test(arguments: [CachePolicy.writeOnly, .http, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache])
-    func fullQueueSkipsWrites(policy: CachePolicy) async throws {
+    func fullWriteQueueSkipsWrites(policy: CachePolicy) async throws {
         let byteCount: Int64 = 5 << 20
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
@@ -162,7 +162,7 @@ import Testing
             $0.cacheLookUpTimeout = .milliseconds(5)
             $0.cacheObserver = { _ in }
         }
-        // 32 MiB wait at most.
+        // At most 32 MiB of writes may be pending.
         for number in 0..<8 {
             let response = try await manager.startRequest("GET", server.url("/\(number)"))
             #expect(response.data.count == byteCount)
@@ -175,7 +175,7 @@ import Testing
         #expect(try await good.usage().entryCount == 6)
     }
 
-    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamOutrunsAHeldStore(policy: CachePolicy) async throws {
+    @Test(arguments: [CachePolicy.http, .writeOnly]) func streamIgnoresABlockedStore(policy: CachePolicy) async throws {
         let byteCount: Int64 = 40 << 20
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: byteCount).header("Cache-Control", "max-age=60") }
@@ -195,7 +195,7 @@ import Testing
     }
 }
 
-/// One store, then another.
+/// A store that a test can replace.
 private final class SwitchedStore: ForwardingStore {
     private let current: Mutex<any CacheStore>
 
@@ -206,12 +206,12 @@ private final class SwitchedStore: ForwardingStore {
     var store: any CacheStore { current.withLock { $0 } }
 }
 
-/// A store of an app that does not do what it is to do.
+/// A misbehaving store.
 final class AwkwardStore: CacheStore {
     enum Way: Sendable {
-        /// Nothing is done before it is released.
+        /// Every operation waits for `release()`.
         case hangs
-        /// It has an entry for everything, of another request, and no body.
+        /// Every look-up returns entries of another request, without a body.
         case lies
     }
 

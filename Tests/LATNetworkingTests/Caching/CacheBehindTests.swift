@@ -7,13 +7,13 @@ import Testing
 
 @testable import LATNetworking
 
-/// Keeping answers never delays requests, whatever the store does.
+/// Storing responses never delays requests, whatever the store does.
 @Suite(.timeLimit(.minutes(2))) struct CacheBehindTests {
     private static let policies: [CachePolicy] = [
         .http, .cacheElseNetwork(.forever), .cacheElseNetwork(.sliding(.seconds(60))), .networkElseCache,
     ]
 
-    @Test(arguments: policies) func aStoreThatHangsDelaysNoRequest(_ policy: CachePolicy) async throws {
+    @Test(arguments: policies) func blockedStoreDelaysNoRequest(_ policy: CachePolicy) async throws {
         let store = AwkwardStore(.hangs)
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let faults = Log<NetworkError>()
@@ -22,13 +22,13 @@ import Testing
             $0.cacheLookUpTimeout = .milliseconds(5)
             $0.cacheObserver = { faults.append($0) }
         }
-        // The store holds each of its calls until the end of the test: that these come at all is what counts.
+        // The store blocks every operation until the end of the test, so any response proves that it did not wait.
         for number in 0..<20 {
             let response = try await manager.startRequest("GET", server.url("/\(number)"))
             #expect(response.source == .network)
         }
         _ = try await manager.startRequest("POST", server.url("/0"))
-        // What waits to be stored is found, what was invalidated is not.
+        // A pending write is found, an invalidated response is not.
         if policy != .networkElseCache {
             #expect(try await manager.startRequest("GET", server.url("/1")).source == .memoryCache)
         }
@@ -38,7 +38,7 @@ import Testing
         try await manager.cache.flush()
     }
 
-    @Test(arguments: policies) func aStoreThatLiesIsNotBelieved(_ policy: CachePolicy) async throws {
+    @Test(arguments: policies) func wrongEntriesAreNotUsed(_ policy: CachePolicy) async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let manager = try CentralRequestManager.caching(policy) { $0.cacheStore = AwkwardStore(.lies) }
         for _ in 0..<3 {
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func cacheOnlyWaitsLongerThanALookUp() async throws {
+    @Test func cacheOnlyIgnoresTheLookUpTimeout() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
@@ -66,7 +66,7 @@ import Testing
         #expect(try await impatient.startRequest("GET", server.url()).text == "1")
     }
 
-    @Test func shutdownWritesWhatWaits() async throws {
+    @Test func shutdownFlushesPendingWrites() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         func manager() throws -> CentralRequestManager {
@@ -82,28 +82,28 @@ import Testing
     }
 
     @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
-    func whatIsNotStorableIsNotWaitedFor(_ policy: CachePolicy) async throws {
+    func unstorableResponseIsNotWaitedFor(_ policy: CachePolicy) async throws {
         let server = try MockServer()
-        // Neither a success nor storable by its fields.
+        // Neither the status nor the header fields allow it to be stored.
         server.enqueue(MockReply.text("own", status: 404).header("Cache-Control", "no-store"))
         server.fallback { _ in .text("never").stalling(.start) }
         let manager = try CentralRequestManager.caching(policy)
         let url = server.url()
         _ = await failure { try await manager.startRequest("GET", url) }
         let calls = (0..<5).map { _ in Task { try await manager.startRequest("GET", url) } }
-        // Each has gone for itself, while none has an answer.
+        // Each call sends its own request before any has a response.
         try await server.waitForRequests(6)
         for call in calls { call.cancel() }
         for call in calls { _ = await call.result }
     }
 
-    @Test func whatIsNotStorableIsForgottenAgain() async throws {
+    @Test func keyIsSharedAgainAfterAStoredResponse() async throws {
         let table = FlightTable()
         try await lead(table, isStored: false)
         #expect(isLone(table))
         try await lead(table, isStored: true)
         #expect(!isLone(table))
-        // An error of the server says nothing of what comes after it.
+        // A server error says nothing about whether later responses can be stored.
         try await lead(table, isStored: false, status: 503)
         #expect(!isLone(table))
     }

@@ -5,9 +5,9 @@ import LATTesting
 import ResponseCache
 import Testing
 
-/// `manager.cache.explain` says what then happens.
+/// `manager.cache.explain` predicts what the request does.
 @Suite(.timeLimit(.minutes(2))) struct CacheExplainTests {
-    /// Draws requests and answers.
+    /// Generates random requests and responses.
     private struct Draw {
         var generator: SeededGenerator
 
@@ -54,7 +54,7 @@ import Testing
     }
 
     /// Each request of a random run is explained, then sent.
-    @Test(arguments: 1...8) func verdictsAgreeWithWhatHappens(seed: Int) async throws {
+    @Test(arguments: 1...8) func verdictMatchesTheActualRequest(seed: Int) async throws {
         var draw = Draw(generator: SeededGenerator(seed: UInt64(seed)))
         let server = try MockServer()
         let clock = TestClock()
@@ -91,7 +91,7 @@ import Testing
                 #expect(sent >= 1, context)
                 #expect(response?.source == .network || explanation.standsIn, context)
             }
-            // What was refused is told afterwards, and what was stored is found.
+            // Afterwards `explain` reports a refusal and finds a stored response.
             let after = try await manager.cache.explain(request)
             let statistics = manager.cache.statistics
             if statistics.notStored > before.notStored {
@@ -105,7 +105,7 @@ import Testing
         #expect(seen.isSuperset(of: ["answers", "bypasses", "fails", "fetches", "revalidates"]))
     }
 
-    @Test func aRefreshMeanwhileIsTold() async throws {
+    @Test func backgroundRefreshIsReported() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=10, stale-while-revalidate=30"])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock)
@@ -117,7 +117,7 @@ import Testing
         _ = try await server.waitForRequests(2)
     }
 
-    @Test func policyAndItsSourceAreTold() async throws {
+    @Test func policyAndItsSourceAreReported() async throws {
         struct Cities: RequestEntity {
             typealias Model = String
             static let route = Route("GET", server: "cities")
@@ -142,7 +142,7 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    @Test func providersAndInterceptorsCount() async throws {
+    @Test func providersAndHeadersAreApplied() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60", "Vary": "X-A"])
         let manager = try CentralRequestManager.caching(.http) {
             $0.headers = ["X-A": "1"]
@@ -195,12 +195,12 @@ import Testing
         clock.advance(by: 1)
         #expect(try await manager.cache.explain(server.url()).verdict == .fetches(.expired(seconds: 0)))
         clock.advance(by: -1)
-        // It was not marked as expired, nor was its use noted.
+        // `explain` neither marked the entry as expired nor counted as a use.
         #expect(try await manager.startRequest("GET", server.url()).source == .memoryCache)
         #expect(manager.cache.statistics.lookups == 2)
     }
 
-    @Test func streamsAndVerdictsThatAreNotKeptAreTold() async throws {
+    @Test func lastRefusalNamesItsReason() async throws {
         struct Order: RequestEntity {
             typealias Model = JSONValue
             static let route = Route("GET", server: "order")
@@ -229,7 +229,7 @@ import Testing
         #expect(try await manager.cache.explain(bare).verdict == .bypasses(.method("PUT")))
     }
 
-    @Test func anInterceptorThatAnswersIsTold() async throws {
+    @Test func respondingInterceptorIsAnError() async throws {
         struct Answering: Interceptor {
             func intercept(
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse

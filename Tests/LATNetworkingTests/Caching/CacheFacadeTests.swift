@@ -5,7 +5,7 @@ import LATTesting
 import ResponseCache
 import Testing
 
-/// What an app does with its cache, and what a broken store does to requests.
+/// The operations of `manager.cache`, and requests with a failing store.
 @Suite(.timeLimit(.minutes(2))) struct CacheFacadeTests {
     @Test func entriesAreFoundPinnedAndCleared() async throws {
         let server = try MockServer.counting()
@@ -31,7 +31,7 @@ import Testing
         #expect(try await manager.cache.removeAll().entryCount == 0)
     }
 
-    @Test func theDirectoryIsMadeAtTheFirstWrite() async throws {
+    @Test func directoryIsCreatedAtTheFirstWrite() async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path + "/cache"
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
@@ -47,11 +47,11 @@ import Testing
         _ = try await first.startRequest("GET", server.url())
         try await first.cache.flush()
         #expect(FileManager.default.fileExists(atPath: path))
-        // Another process, so to speak.
+        // A new manager stands in for another process.
         #expect(try await manager().startRequest("GET", server.url()).source == .diskCache)
     }
 
-    @Test func aFaultIsReportedOnceAndFailsNothing() async throws {
+    @Test func storeFaultIsReportedOnceAndFailsNoCall() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let faults = Log<NetworkError>()
         let manager = try CentralRequestManager.caching(.http) {
@@ -60,18 +60,18 @@ import Testing
         }
         for count in 1...5 {
             #expect(try await manager.startRequest("GET", server.url()).text == "\(count)")
-            // What waits to be written would be found.
+            // Otherwise the next request would find the pending write.
             try await manager.cache.flush()
         }
         #expect(try await manager.startRequest("GET", server.url()).source == .network)
-        // One for looking up, one for writing.
+        // One fault of a look-up and one of a write.
         #expect(faults.count == 2)
         #expect(faults.elements.allSatisfy { $0.kind == .cache })
         #expect(await failure { try await manager.cache.usage() }?.kind == .cache)
     }
 }
 
-/// A store that can do nothing.
+/// A store whose every operation throws.
 private struct BrokenStore: CacheInspecting {
     private let fault = NetworkError(.cache, message: "the disk is gone")
 

@@ -3,12 +3,12 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Two users at the same time, under every policy and through every way to ask: nobody sees the other's answer.
+/// Two users at the same time, under every policy and every form of call.
 @Suite(.timeLimit(.minutes(3))) struct CacheFaceTests {
     enum Face: String, CaseIterable, Sendable {
         case async, closure, send, entity, replies, stream, coalesced
 
-        /// The users whose answers came.
+        /// Returns the users whose responses arrived.
         func ask(_ manager: CentralRequestManager, _ url: String, as user: String) async throws -> [String] {
             let headers: HTTPHeaders = ["Authorization": user]
             switch self {
@@ -58,7 +58,7 @@ import Testing
         .networkOnly, .writeOnly, .cacheElseNetwork(.forever), .cacheThenNetwork, .networkElseCache, .http,
     ]
 
-    /// Fresh answers, and stale ones that are refreshed behind their readers.
+    /// Fresh responses, and stale ones that are refreshed in the background.
     private static let rows = policies.flatMap { policy in
         Face.allCases.flatMap { face in
             ["max-age=3600", "max-age=1, stale-while-revalidate=3600"].map { control in
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test(arguments: rows) private func nobodySeesTheOthersAnswer(_ row: Row) async throws {
+    @Test(arguments: rows) private func noUserSeesAnothersResponse(_ row: Row) async throws {
         let server = try MockServer()
         server.fallback { request in
             .json("\"\(request.headers["Authorization"] ?? "nobody")\"").header("Cache-Control", row.control)
@@ -90,7 +90,7 @@ import Testing
             }
             clock.advance(by: 2)
         }
-        // What was kept, by refreshes too, is its user's and nobody else's.
+        // A stored response, also one from a refresh, is found by its own user only.
         for user in ["ada", "bob", "eve"] {
             let kept = try? await manager.startRequest(
                 "GET", url, cache: .cacheOnly, headers: ["Authorization": user])

@@ -4,10 +4,10 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// Many equal requests at once.
+/// Concurrent equal requests.
 @Suite(.timeLimit(.minutes(2))) struct CacheFlightTests {
     @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
-    func thoseThatMissTogetherMakeOneRequest(_ policy: CachePolicy) async throws {
+    func concurrentMissesMakeOneRequest(_ policy: CachePolicy) async throws {
         let server = try MockServer()
         server.fallback { _ in
             .text("shared").header("Cache-Control", "max-age=60").delayed(by: .milliseconds(100))
@@ -22,7 +22,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func whatCannotBeSharedIsFetchedByEach() async throws {
+    @Test func unstorableResponseIsFetchedByEachCall() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("own").header("Cache-Control", "no-store").delayed(by: .milliseconds(50)) }
         let manager = try CentralRequestManager.caching(.http)
@@ -36,7 +36,7 @@ import Testing
         #expect(server.requestCount == 10)
     }
 
-    @Test func aLeaderThatIsCancelledTakesNobodyAlong() async throws {
+    @Test func cancelledLeaderDoesNotCancelFollowers() async throws {
         let server = try MockServer()
         server.enqueue(MockReply.text("never").stalling(.start))
         server.fallback { _ in .text("later").header("Cache-Control", "max-age=60") }
@@ -51,7 +51,7 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    @Test func aFollowerThatIsCancelledLeavesTheOthers() async throws {
+    @Test func cancelledFollowerDoesNotCancelTheLeader() async throws {
         let transport = HeldTransport()
         let manager = try CentralRequestManager.caching(.http) { $0.transport = transport }
         let leader = Task { try await manager.startRequest("GET", "http://a.example/").text }
@@ -64,7 +64,7 @@ import Testing
         #expect(transport.requests.count == 1)
     }
 
-    @Test func aFollowerWaitsNoLongerThanItsOwnTime() async throws {
+    @Test func followerKeepsItsOwnTimeout() async throws {
         let server = try MockServer()
         server.enqueue(MockReply.text("never").stalling(.start))
         let manager = try CentralRequestManager.caching(.http)
@@ -78,7 +78,7 @@ import Testing
     }
 }
 
-/// Answers when the test lets it.
+/// A transport that responds when the test allows it.
 private struct HeldTransport: Transport {
     let hasBegun = Signal()
     let mayEnd = Signal()

@@ -6,24 +6,24 @@ import Testing
 
 @testable import LATNetworking
 
-/// Of managers that share a store one fetches, where the store gives leases.
+/// Managers that share a store with leases: only one of them fetches.
 @Suite(.timeLimit(.minutes(2))) struct CacheLeaseTests {
     private static let policies: [CachePolicy] = [.http, .cacheElseNetwork(.forever)]
     private let directory: TemporaryDirectory
     private let transport = HeldAnswers()
-    /// Raised when somebody asks for a lease that another has.
+    /// Raised when a lease is refused because another manager holds it.
     private let refused = Signal()
 
     init() throws { directory = try TemporaryDirectory() }
 
     private var folder: String { directory.path(of: "cache") }
 
-    /// A manager with a store of its own on the folder, as another process has.
+    /// Returns a manager with its own store on the shared folder, as in another process.
     private func manager(
         _ policy: CachePolicy, _ clock: TestClock = TestClock(), patience: Duration = .seconds(30)
     ) async throws -> CentralRequestManager {
         let disk = try DiskStore(directory: folder)
-        // The folder is made when something is stored.
+        // The store creates its folder at the first write.
         let entry = CacheEntry(
             key: CacheKey(primary: "first"), method: "GET", url: "http://h/first", status: 200, headers: [:],
             requestTime: clock.now, responseTime: clock.now)
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test(arguments: policies) func twoThatMissMakeOneRequest(_ policy: CachePolicy) async throws {
+    @Test(arguments: policies) func twoMissesMakeOneRequest(_ policy: CachePolicy) async throws {
         let (first, second) = (try await manager(policy), try await manager(policy))
         let one = Task { try await first.startRequest("GET", "http://h/") }
         await transport.begun[0].wait()
@@ -48,13 +48,13 @@ import Testing
         #expect(!transport.begun[1].isRaised)
     }
 
-    @Test(arguments: policies) func aSlowHolderIsNotWaitedFor(_ policy: CachePolicy) async throws {
+    @Test(arguments: policies) func slowLeaseHolderIsNotWaitedFor(_ policy: CachePolicy) async throws {
         let first = try await manager(policy)
         let second = try await manager(policy, patience: .milliseconds(20))
         let one = Task { try await first.startRequest("GET", "http://h/") }
         await transport.begun[0].wait()
         let other = Task { try await second.startRequest("GET", "http://h/") }
-        // The other one is on its way while the first has no answer.
+        // The second request is sent before the first has a response.
         await transport.begun[1].wait()
         transport.mayEnd[0].raise()
         transport.mayEnd[1].raise()
@@ -62,7 +62,7 @@ import Testing
         #expect(try await other.value.source == .network)
     }
 
-    @Test(arguments: policies) func whatIsNotStoredFreesTheLease(_ policy: CachePolicy) async throws {
+    @Test(arguments: policies) func unstoredResponseReleasesTheLease(_ policy: CachePolicy) async throws {
         let (first, second) = (try await manager(policy), try await manager(policy))
         transport.status.withLock { $0 = 500 }
         for (number, manager) in [first, second].enumerated() {
@@ -78,7 +78,7 @@ import Testing
         #expect(await failure { try await second.startRequest("GET", "http://h/") }?.kind == .httpStatus)
     }
 
-    @Test func oneOfTwoRefreshes() async throws {
+    @Test func onlyOneManagerRefreshes() async throws {
         let clock = TestClock()
         let (first, second) = (try await manager(.http, clock), try await manager(.http, clock))
         transport.mayEnd[0].raise()
@@ -86,7 +86,7 @@ import Testing
         try await first.cache.flush()
         clock.advance(by: 70)
         #expect(try await first.startRequest("GET", "http://h/").source == .stale)
-        // The first is at it, and has the lease until it has an answer.
+        // The first manager is refreshing and holds the lease until it has a response.
         await transport.begun[1].wait()
         for _ in 0..<3 { #expect(try await second.startRequest("GET", "http://h/").source == .stale) }
         transport.mayEnd[1].raise()
@@ -100,7 +100,7 @@ import Testing
     }
 }
 
-/// A network whose answers wait for the test. Each says which one it is.
+/// A transport that responds when the test allows it. Each body is the number of its request.
 private final class HeldAnswers: Transport {
     let begun = (0..<5).map { _ in Signal() }
     let mayEnd = (0..<5).map { _ in Signal() }
@@ -125,7 +125,7 @@ private final class HeldAnswers: Transport {
     }
 }
 
-/// A store that tells when a lease was refused.
+/// A store that raises a signal when a lease is refused.
 private final class WatchedLeases: ForwardingStore, CacheLeasing {
     let store: any CacheStore
     private let refused: Signal

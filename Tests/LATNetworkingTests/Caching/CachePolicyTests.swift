@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// The policies of the SDK itself: for how long an answer is good is the app's word.
+/// The SDK's own policies, under which the app decides how long a response is valid.
 @Suite(.timeLimit(.minutes(2))) struct CachePolicyTests {
     private func get(
         _ manager: CentralRequestManager, _ url: String, _ policy: CachePolicy? = nil
@@ -32,7 +32,7 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    @Test func cacheElseNetworkMakesNoRequestUntilItsTimeIsOver() async throws {
+    @Test func cacheElseNetworkSendsNothingUntilExpiry() async throws {
         let server = try MockServer.counting(["Cache-Control": "no-cache"])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.fixed(.seconds(60))), clock)
@@ -41,11 +41,11 @@ import Testing
         #expect(try await get(manager, server.url()).source == .memoryCache)
         #expect(server.requestCount == 1)
         clock.advance(by: 0.001)
-        // At the very moment of its expiry an entry is expired.
+        // An entry is expired at exactly its expiry time.
         #expect(try await get(manager, server.url()).text == "2")
     }
 
-    @Test func aSlidingTimeToLiveCountsFromTheLastUse() async throws {
+    @Test func slidingTimeToLiveCountsFromTheLastUse() async throws {
         let server = try MockServer.counting()
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.sliding(.seconds(60))), clock)
@@ -57,7 +57,7 @@ import Testing
         #expect(try await get(manager, server.url()).text == "2")
     }
 
-    @Test func foreverIsWithoutEnd() async throws {
+    @Test func foreverTimeToLiveNeverExpires() async throws {
         let server = try MockServer.counting()
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever), clock)
@@ -66,7 +66,7 @@ import Testing
         #expect(try await get(manager, server.url()).text == "1")
     }
 
-    @Test func aClockThatIsPutBackResurrectsNothing() async throws {
+    @Test func expiredEntryStaysExpiredWhenClockGoesBack() async throws {
         let server = try MockServer.counting()
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.fixed(.seconds(60))), clock)
@@ -79,7 +79,7 @@ import Testing
         let count = server.requestCount
         #expect(try await get(manager, server.url()).source == .network)
         #expect(server.requestCount == count + 1)
-        // Stored in the future: nothing is known of its age.
+        // An entry stored in the future has an unknown age.
         clock.advance(by: -1_000)
         #expect(try await get(manager, server.url()).source == .network)
     }
@@ -99,7 +99,7 @@ import Testing
         #expect(try await get(manager, server.url()).source == .memoryCache)
     }
 
-    @Test func otherMethodsAreStoredOnlyWhenAsked() async throws {
+    @Test func postIsStoredOnlyWhenAllowed() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
         func post(_ body: String, isAsked: Bool) async throws -> String? {
@@ -115,7 +115,7 @@ import Testing
         #expect(try await get(manager, server.url()).text == "5")
     }
 
-    @Test func networkElseCacheIsStaleWhenTheNetworkFails() async throws {
+    @Test func networkElseCacheServesStaleOnFailure() async throws {
         let server = try MockServer.counting()
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.networkElseCache, clock) { $0.retries = 1 }
@@ -134,7 +134,7 @@ import Testing
         #expect(await failure { try await get(manager, url + "other") }?.kind == .connect)
     }
 
-    @Test func theWholeWayIsOneEntry() async throws {
+    @Test func redirectsAndFinalResponseAreOneEntry() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in .redirect(to: "/b") }
         server.route("GET", "/b") { _ in .text("there") }
@@ -146,11 +146,11 @@ import Testing
         #expect(cached.url == server.url("/b"))
         #expect(cached.redirects == [.init(url: server.url("/a"), status: 302)])
         #expect(server.requestCount == 2)
-        // That is no answer of /a itself, by which the RFC's policy goes.
+        // The entry is not the response of `/a` itself, so `.http` does not use it.
         #expect(try await get(manager, server.url("/a"), .http).source == .network)
     }
 
-    @Test func anEqualRequestIsOneWhateverTheOrderOfItsParameters() async throws {
+    @Test func parameterOrderDoesNotChangeTheKey() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
             $0.volatileParameters = ["nonce"]
@@ -162,7 +162,7 @@ import Testing
         #expect(try await get(manager, server.url("/?a=2&a=1")).text == "4")
     }
 
-    @Test func usersHaveTheirOwn() async throws {
+    @Test func partitionsDoNotShareEntries() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachePartition = "ada" }
         #expect(try await get(manager, server.url()).text == "1")

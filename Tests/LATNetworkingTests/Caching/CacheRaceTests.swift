@@ -5,11 +5,11 @@ import ResponseCache
 import Synchronization
 import Testing
 
-/// A body that is gone when it is asked for, since another answer was stored in its place or it is lost.
+/// An entry whose body is gone when it is read, because it was replaced or lost after the look-up.
 @Suite(.timeLimit(.minutes(1))) struct CacheRaceTests {
     private static let policies: [CachePolicy] = [.http, .cacheOnly, .networkElseCache]
 
-    @Test(arguments: policies) func replacedAnswerIsLookedForAgain(policy: CachePolicy) async throws {
+    @Test(arguments: policies) func missingBodyIsLookedUpAgain(policy: CachePolicy) async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
         let store = LosingStore()
         let manager = try CentralRequestManager.caching(.http) { $0.cacheStore = store }
@@ -22,7 +22,7 @@ import Testing
         #expect(store.toLose.withLock { $0 } == 0 && server.requestCount == 1)
     }
 
-    @Test func lostAnswerIsFetchedUnlessForbidden() async throws {
+    @Test func lostBodyIsFetchedUnlessForbidden() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
         let store = LosingStore()
         let manager = try CentralRequestManager.caching(.http) { $0.cacheStore = store }
@@ -34,13 +34,13 @@ import Testing
         #expect(try await manager.send(request).status == 504)
         request.headers = [:]
         #expect(try await manager.send(request).text == "2")
-        // What waits to be written is found before that.
+        // Otherwise the pending write would be found.
         try await manager.cache.flush()
         #expect(await failure { try await manager.startRequest("GET", url, cache: .cacheOnly) }?.kind == .cache)
     }
 }
 
-/// Memory that does not find the next bodies.
+/// A memory store that loses the next `toLose` bodies.
 private final class LosingStore: CacheStore {
     private let memory = MemoryStore()
     let toLose = Mutex(0)

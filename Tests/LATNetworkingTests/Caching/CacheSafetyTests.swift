@@ -4,9 +4,9 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Nobody gets another's answer, and nothing wrong takes the place of what is right.
+/// No user gets another user's response, and no wrong response replaces a right one.
 @Suite(.timeLimit(.minutes(2))) struct CacheSafetyTests {
-    /// Tells each sender its credentials back, and counts.
+    /// Returns a server that responds with the sender's credentials.
     private static func mirror(_ headers: HTTPHeaders) throws -> MockServer {
         let server = try MockServer()
         server.fallback { request in
@@ -25,13 +25,13 @@ import Testing
     ]
 
     @Test(arguments: policies, ["Authorization", "Cookie", "X-Tenant-Key"])
-    func usersAreKeptApart(policy: CachePolicy, field: String) async throws {
+    func usersDoNotShareResponses(policy: CachePolicy, field: String) async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(policy) { $0.secretHeaders.insert("X-Tenant-Key") }
         for user in ["ada", "bob", "ada", "bob"] {
             #expect(try await manager.startRequest("GET", server.url(), headers: [field: user]).text == user)
         }
-        // What is kept is found by the same credentials, and by none else.
+        // Only the same credentials find the stored response.
         for user in ["ada", "bob"] {
             let kept = try await manager.startRequest(
                 "GET", server.url(), cache: .cacheOnly, headers: [field: user])
@@ -45,7 +45,7 @@ import Testing
             await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }?.kind == .cache)
     }
 
-    @Test func credentialsOfTheRequestCountToo() async throws {
+    @Test func requestAuthenticationSeparatesUsers() async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(.http)
         var request = HTTPRequest("GET", server.url())
@@ -58,7 +58,7 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    @Test func publicAnswersAreEverybodys() async throws {
+    @Test func publicResponseIsSharedByUsers() async throws {
         let server = try Self.mirror(["Cache-Control": "public, max-age=3600"])
         let manager = try CentralRequestManager.caching(.http)
         #expect(try await manager.startRequest("GET", server.url(), headers: ["Authorization": "ada"]).text == "ada")
@@ -67,9 +67,9 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    /// A partition says whose answers they are; a token that is renewed does not make them another's.
+    /// A partition identifies the user, so a renewed token still finds the stored response.
     @Test(arguments: ["manager", "request", "entity"])
-    func partitionStandsForCredentials(place: String) async throws {
+    func partitionReplacesCredentialsInTheKey(place: String) async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(.http) { if place == "manager" { $0.cachePartition = "ada" } }
         struct Ask: RequestEntity {
@@ -82,7 +82,7 @@ import Testing
             var request = HTTPRequest("GET", server.url("/me"), headers: ["Authorization": token])
             if place == "request" { request.cachePartition = user }
             if place == "entity" {
-                // What comes back is no JSON; it is kept all the same.
+                // The response is not JSON, but it is stored all the same.
                 _ = try? await Ask().header("Authorization", token).cachePartition(user).startRequest(on: manager)
             } else {
                 #expect(try await manager.send(request).text == (user == "ada" ? "1" : "3"))
@@ -91,7 +91,7 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    @Test func switchOfPartitionInFlightLabelsNothingWrong() async throws {
+    @Test func callInFlightKeepsItsPartition() async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let held = Holding()
         let manager = try CentralRequestManager.caching(.http) { configuration in
@@ -108,9 +108,9 @@ import Testing
             await failure { try await manager.startRequest("GET", server.url(), cache: .cacheOnly) }?.kind == .cache)
     }
 
-    /// The jar's cookies are on the request as sent, and so part of who asks.
+    /// The jar's cookies are sent with the request, so they are part of its credentials.
     @Test(arguments: [false, true])
-    func cookiesOfTheJarCount(isPublic: Bool) async throws {
+    func jarCookiesSeparateUsers(isPublic: Bool) async throws {
         let caching: HTTPHeaders = [
             "Cache-Control": isPublic ? "public, max-age=3600" : "max-age=3600", "Vary": "Cookie",
         ]
@@ -124,8 +124,8 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    /// The secret that credentials are digested with lies beside the entries, for their owner only.
-    @Test func anotherProcessFindsTheSameUsersAnswer() async throws {
+    /// The secret key of the credential digest is stored beside the entries, readable by its owner only.
+    @Test func laterManagerFindsTheSameUsersResponse() async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let directory = try TemporaryDirectory()
         for round in 0..<2 {
@@ -141,8 +141,8 @@ import Testing
         #expect(stat(directory.path(of: "cache/identity.key"), &status) == 0 && status.st_mode & 0o777 == 0o600)
     }
 
-    /// Both have looked for an answer before there was one, each with a secret of its own.
-    @Test func secretOfTheFirstToStoreCounts() async throws {
+    /// Both managers look up an empty cache first, each with a secret of its own.
+    @Test func managersUseTheFirstStoredSecret() async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let directory = try TemporaryDirectory()
         let managers = try (0..<2).map { _ in
@@ -165,10 +165,10 @@ import Testing
         for manager in managers { await manager.shutdown() }
     }
 
-    // MARK: Nothing wrong is kept
+    // MARK: No wrong response is stored
 
     @Test(arguments: [416, 412, 206, 429])
-    func answersToRangesReplaceNothing(status: Int) async throws {
+    func rangeErrorReplacesNoStoredResponse(status: Int) async throws {
         let server = try MockServer()
         server.fallback { request in
             let isPart = request.headers["Range"] != nil
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func barePrivateErrorReplacesNothing() async throws {
+    @Test func serverErrorReplacesNoStoredResponse() async throws {
         let server = try MockServer()
         server.enqueue(
             Self.reply("good", ["Cache-Control": "max-age=0, stale-if-error=600", "ETag": "\"1\""], status: 200))
@@ -196,8 +196,8 @@ import Testing
         }
     }
 
-    /// RFC 9111 §4.3.4: a 304 with another strong tag confirms nothing.
-    @Test func foreignTagConfirmsNothing() async throws {
+    /// RFC 9111 §4.3.4: a 304 with another strong validator selects no stored response.
+    @Test func notModifiedWithOtherTagConfirmsNothing() async throws {
         let server = try MockServer()
         server.enqueue(Self.reply("old", ["Cache-Control": "max-age=0", "ETag": "\"1\""], status: 200))
         server.fallback { request in
@@ -213,7 +213,7 @@ import Testing
 
     @Test(
         arguments: ["PUT", "DELETE", "PATCH", "POST"], [CachePolicy.networkOnly, .http, .cacheElseNetwork(.forever)])
-    func effectsInvalidateUnderEveryPolicy(method: String, policy: CachePolicy) async throws {
+    func unsafeMethodInvalidatesUnderEveryPolicy(method: String, policy: CachePolicy) async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(.networkOnly)
         let url = server.url("/item")
@@ -223,7 +223,7 @@ import Testing
         #expect(try await manager.startRequest("GET", url, cache: .http).text == "3")
     }
 
-    @Test func failedEffectInvalidatesNothing() async throws {
+    @Test func failedUnsafeMethodInvalidatesNothing() async throws {
         let server = try MockServer()
         server.fallback { request in
             request.method == "GET"
@@ -236,7 +236,7 @@ import Testing
     }
 
     @Test(arguments: ["PUT", "DELETE", "PATCH"])
-    func effectsAreNeverAnsweredUnsent(method: String) async throws {
+    func unsafeMethodIsAlwaysSent(method: String) async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachesUnsafeMethods = true }
         for number in 1...3 {
@@ -253,8 +253,8 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url()).text == "3")
     }
 
-    /// The refresh behind a stale answer is judged as the answer itself is.
-    @Test func refreshNeverStoresBusinessFailure() async throws {
+    /// A background refresh is judged like a response that is delivered.
+    @Test func refreshNeverStoresBusinessFailures() async throws {
         let server = try MockServer()
         let caching: HTTPHeaders = [
             "Cache-Control": "max-age=1, stale-while-revalidate=600", "Content-Type": "application/json",
@@ -269,7 +269,7 @@ import Testing
         let manager = try CentralRequestManager.caching(.http, clock) { $0.domains = table }
         #expect(try await manager.startRequest(server: "s.get", as: String.self).model == "good")
         clock.advance(by: 2)
-        // One refresh after the other, and none of them changes what is kept.
+        // Several refreshes run, and none replaces the stored response.
         while server.requestCount < 4 {
             #expect(try await manager.startRequest(server: "s.get", as: String.self).model == "good")
         }

@@ -7,7 +7,7 @@ import Testing
 
 /// What `manager.cache.statistics` counts.
 @Suite(.timeLimit(.minutes(2))) struct CacheStatisticsTests {
-    @Test func nothingIsCountedWithoutACache() async throws {
+    @Test func networkOnlyCountsNothing() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.networkOnly)
         _ = try await manager.startRequest("GET", server.url())
@@ -15,7 +15,7 @@ import Testing
         #expect(manager.cache.statistics.hitRate == nil)
     }
 
-    @Test func everyLookupCountsOnce() async throws {
+    @Test func everyLookUpCountsOnce() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60", "ETag": "\"a\""])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock)
@@ -41,7 +41,7 @@ import Testing
         #expect(statistics.description.hasPrefix("6 look-ups, 67% hits"))
     }
 
-    @Test func ownPoliciesCountTheirLookups() async throws {
+    @Test func everyPolicyCountsItsLookUps() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.networkOnly)
         func get(_ policy: CachePolicy) async {
@@ -62,7 +62,7 @@ import Testing
         #expect(manager.cache.statistics.stored == 2)
     }
 
-    @Test func hitsOnDiskAreToldFromThoseInMemory() async throws {
+    @Test func diskHitsAndMemoryHitsAreSeparate() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let clock = TestClock()
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func theLogOfRefusalsIsBounded() {
+    @Test func refusalLogIsBounded() {
         let log = RefusalLog(limit: 3)
         let time = Date(timeIntervalSince1970: 0)
         for key in ["a", "b", "a", "c", "d"] { log.note(.noStore, of: key, at: time) }

@@ -3,12 +3,12 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Streams through the cache: stored while they are read, given out as streams.
+/// Streams through the cache: stored while they are read, and delivered as streams.
 @Suite(.timeLimit(.minutes(2))) struct CacheStreamTests {
     private static let size: Int64 = 3 << 20
 
     @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
-    func aStreamThatWasReadToItsEndIsStored(_ policy: CachePolicy) async throws {
+    func fullyReadStreamIsStored(_ policy: CachePolicy) async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: Self.size).header("Cache-Control", "max-age=60") }
@@ -30,7 +30,7 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
-    @Test func aStreamThatIsLetGoOfIsNotStored() async throws {
+    @Test func abandonedStreamIsNotStored() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: Self.size).header("Cache-Control", "max-age=60") }
         let manager = try CentralRequestManager.caching(.http)
@@ -42,7 +42,7 @@ import Testing
         #expect(try await manager.cache.usage().entryCount == 0)
     }
 
-    @Test func aStreamThatBreaksOffIsNotStored() async throws {
+    @Test func truncatedStreamIsNotStored() async throws {
         let server = try MockServer()
         server.fallback { _ in
             .pattern(byteCount: 100_000).header("Cache-Control", "max-age=60").announcingLength(200_000)

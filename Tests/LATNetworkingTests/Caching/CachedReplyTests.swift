@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// `.cacheThenNetwork`: what is cached first, flagged, then the network's.
+/// `.cacheThenNetwork` delivers the cached reply first, flagged as such, and then the network's.
 @Suite(.timeLimit(.minutes(2))) struct CachedReplyTests {
     private struct Thing: Decodable, Sendable { var count: Int }
 
@@ -18,7 +18,7 @@ import Testing
         return server
     }
 
-    @Test func closuresGetTheCachedReplyBeforeTheTerminalOne() async throws {
+    @Test func closureGetsCachedReplyBeforeFinalOne() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheThenNetwork)
         let url = server.url()
@@ -39,7 +39,7 @@ import Testing
         #expect(task.hasDeliveredCachedReply)
     }
 
-    @Test func aFailureAfterACachedReplyIsToldApart() async throws {
+    @Test func failureTellsWhetherACachedReplyCame() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheThenNetwork)
         let url = server.url()
@@ -60,7 +60,7 @@ import Testing
         #expect(await failure { try await manager.startRequest("GET", url) }?.kind == .connect)
     }
 
-    @Test func repliesYieldBoth() async throws {
+    @Test func repliesYieldCachedThenNetwork() async throws {
         let server = try Self.server()
         let manager = try CentralRequestManager.make(try .make(server.baseURL)) { $0.cacheStorage = .memory }
         for expected in [["network 1"], ["memoryCache 1", "network 2"]] {
@@ -80,7 +80,7 @@ import Testing
         #expect(sources == [.memoryCache])
     }
 
-    @Test func anEntitysClosureIsCalledTwice() async throws {
+    @Test func entityClosureIsCalledTwice() async throws {
         let server = try Self.server()
         let manager = try CentralRequestManager.make(try .make(server.baseURL)) { $0.cacheStorage = .memory }
         _ = try await Fetch().cache(.writeOnly).startRequest(on: manager)
@@ -108,7 +108,7 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
-    @Test func rowsSayHowLongAndWhatDoesNotCount() async throws {
+    @Test func rowSetsTTLAndVolatileParameters() async throws {
         let server = try Self.server()
         let clock = TestClock()
         let table = try DomainTable.make(

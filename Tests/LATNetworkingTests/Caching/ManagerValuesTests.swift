@@ -5,7 +5,7 @@ import LATTesting
 import ResponseCache
 import Testing
 
-/// Values and responses on one store.
+/// Values and responses in one store.
 @Suite(.timeLimit(.minutes(2))) struct ManagerValuesTests {
     private func manager(_ directory: TemporaryDirectory, _ clock: TestClock) throws -> CentralRequestManager {
         try .caching(.http, clock) {
@@ -29,7 +29,7 @@ import Testing
         #expect(try await manager(directory, clock).values.get(String.self, for: "short") == nil)
     }
 
-    @Test func clearingResponsesClearsNoValues() async throws {
+    @Test func clearingResponsesKeepsValues() async throws {
         let directory = try TemporaryDirectory()
         let clock = TestClock()
         let manager = try manager(directory, clock)
@@ -56,7 +56,7 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url()).source != .network)
     }
 
-    @Test func memoryValuesLeaveNothingOnDisk() async throws {
+    @Test func memoryValuesAreNotWrittenToDisk() async throws {
         let directory = try TemporaryDirectory()
         let manager = try manager(directory, TestClock())
         try await manager.memoryValues.set("secret", for: "token")
@@ -65,7 +65,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: directory.path(of: "cache")))
     }
 
-    @Test func aSeededAnswerIsUsed() async throws {
+    @Test func seededResponseIsUsed() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) { $0.baseURL = server.url("") }
@@ -79,13 +79,13 @@ import Testing
         #expect(try await manager.startRequest("GET", "/cities").text == "bundled")
         clock.advance(by: 60)
         #expect(try await manager.startRequest("GET", "/cities").text == "1")
-        // What came since stays when it is to.
+        // `onlyIfAbsent` keeps the newer response.
         #expect(try await manager.cache.store(body, for: "/cities", onlyIfAbsent: true) == false)
         #expect(try await manager.startRequest("GET", "/cities", cache: .cacheOnly).text == "1")
         #expect(server.requestCount == 1)
     }
 
-    @Test func seedingKeepsSendersApart() async throws {
+    @Test func seededResponseIsFoundByItsUserOnly() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
         var request = HTTPRequest("GET", server.url(), headers: ["Authorization": "1"])
@@ -98,7 +98,7 @@ import Testing
         #expect(try await manager.send(request).text == "2")
     }
 
-    @Test func whatNobodyWouldUseIsNotSeeded() async throws {
+    @Test func unusableResponseIsNotSeeded() async throws {
         let manager = try CentralRequestManager.caching(.http)
         let url = "http://127.0.0.1:1/"
         for (status, headers) in [(500, [:]), (304, [:]), (200, ["Content-Length": "9"])] as [(Int, HTTPHeaders)] {

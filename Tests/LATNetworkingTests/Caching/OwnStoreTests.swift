@@ -6,9 +6,9 @@ import ResponseCache
 import Synchronization
 import Testing
 
-/// A manager on a store of the app's own: what it tells the store, and what a bad one does to requests.
+/// A manager with a store of the app: what the manager passes to it, and what a store without listing can do.
 @Suite(.timeLimit(.minutes(2))) struct OwnStoreTests {
-    @Test func storeIsToldWhatIsReplacedAndForHowLong() async throws {
+    @Test func storeGetsReplacementAndRetention() async throws {
         let server = try MockServer.counting([
             "Cache-Control": "max-age=60", "ETag": "\"1\"", "Cache-Tag": "news, front",
         ])
@@ -19,14 +19,14 @@ import Testing
         try await manager.cache.flush()
         let first = try #require(store.writes.first)
         #expect(first.replacing == .anything && first.entry.tags == ["news", "front"])
-        // Sixty seconds, and a week in which it can be confirmed.
+        // 60 seconds of freshness and a week in which it can be revalidated.
         #expect(first.entry.retainUntil == clock.now.addingTimeInterval(60 + 7 * 86_400))
         let version = try await store.entries(for: first.entry.key.primary).first?.version
         clock.advance(by: 100)
         #expect(try await manager.startRequest("GET", server.url()).text == "2")
         try await manager.cache.flush()
         #expect(store.writes.last?.replacing == .version(try #require(version)))
-        // Another process has stored a newer answer meanwhile: that one stays, and the caller has its own.
+        // Another process stores a newer response first. That one stays, and the caller still gets its own.
         store.beforeCommit = { primary in try await store.put(primary, "newer") }
         clock.advance(by: 100)
         #expect(try await manager.startRequest("GET", server.url()).text == "3")
@@ -35,7 +35,7 @@ import Testing
         _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
     }
 
-    @Test func taggedAnswersGoTogether() async throws {
+    @Test func tagRemovesItsResponses() async throws {
         let server = try MockServer()
         server.fallback { request in
             .text(request.path).header("Cache-Control", "max-age=60")
@@ -49,7 +49,7 @@ import Testing
         #expect(try await manager.cache.remove(.tag("all")).entryCount == 3)
     }
 
-    @Test func storeThatListsNothingIsNamed() async throws {
+    @Test func missingCapabilityIsNamed() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let manager = try CentralRequestManager.caching(.http) {
             $0.cacheStore = FaultyCacheStore(MemoryStore(), .lying(.touch))
@@ -65,7 +65,7 @@ import Testing
             #expect(error?.kind == .cache && error?.underlying as? CacheCapabilityMissing == missing)
             #expect(error?.message.contains("FaultyCacheStore cannot do this") == true)
         }
-        // Removal and invalidation need no list.
+        // Removal and invalidation work without listing.
         _ = try await manager.startRequest("POST", server.url())
         #expect(try await manager.startRequest("GET", server.url()).source == .network)
         try await manager.cache.removeAll()
@@ -73,7 +73,7 @@ import Testing
     }
 }
 
-/// Notes what is written, and lets somebody else write in between.
+/// Records writes and can run another write before a commit.
 private final class RecordingStore: CacheStore {
     private struct State {
         var writes: [(entry: CacheEntry, replacing: CacheReplacement)] = []
@@ -85,7 +85,7 @@ private final class RecordingStore: CacheStore {
 
     var writes: [(entry: CacheEntry, replacing: CacheReplacement)] { state.withLock(\.writes) }
 
-    /// Called with the primary key, once.
+    /// Called once with the primary key, before the next write.
     var beforeCommit: (@Sendable (String) async throws -> Void)? {
         get { state.withLock { state in state.beforeCommit.take() } }
         set { state.withLock { $0.beforeCommit = newValue } }

@@ -6,9 +6,9 @@ import ResponseCache
 import Synchronization
 import Testing
 
-/// Parts of answers over real sockets: kept, joined, used and completed, collected and as streams.
+/// Partial responses over real sockets: stored, joined, served and completed, collected and as streams.
 @Suite(.timeLimit(.minutes(3))) struct PartialContentTests {
-    /// A resource with a strong tag that serves ranges and changes when it is told to.
+    /// A resource with a strong entity tag that serves ranges and changes on demand.
     private final class Resource: Sendable {
         let byteCount: Int64
         private let version = Mutex(1)
@@ -52,7 +52,7 @@ import Testing
         return request
     }
 
-    /// Asks, and compares every byte with what the resource had when it had the answer's tag.
+    /// Sends a request and compares every byte with the version that the response's entity tag names.
     @discardableResult
     private static func ask(
         _ bench: CacheBench, _ resource: Resource, _ range: String?, streams: Bool = false
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases, [false, true])
-    func keptBeginningIsCompleted(kind: StoreKind, streams: Bool) async throws {
+    func storedPrefixIsCompleted(kind: StoreKind, streams: Bool) async throws {
         let resource = Resource(100_000)
         let bench = try Self.bench(kind, resource)
         try await Self.ask(bench, resource, "0-39999")
@@ -114,8 +114,8 @@ import Testing
         #expect(try await Self.ask(bench, resource, "0-99", streams: streams).headers["ETag"] == "\"2\"")
     }
 
-    /// What the server answers to the question for the rest when it cannot be trusted.
-    @Test(arguments: [206, 304, 412, 416, 404]) func unusableRestIsAskedForAnew(status: Int) async throws {
+    /// The server's response to the request for the remainder cannot be joined with the stored part.
+    @Test(arguments: [206, 304, 412, 416, 404]) func unusableRemainderIsFetchedAgain(status: Int) async throws {
         let resource = Resource(1_000)
         let bench = try Self.bench(.memory, resource)
         try await Self.ask(bench, resource, "0-499")
@@ -129,7 +129,7 @@ import Testing
         #expect(bench.server.requestCount == (status == 404 ? 2 : 3))
     }
 
-    @Test func limitOfTheReaderCountsForTheWhole() async throws {
+    @Test func bodyLimitAppliesToTheJoinedBody() async throws {
         let resource = Resource(1_000)
         let bench = try Self.bench(.memory, resource)
         try await Self.ask(bench, resource, "0-799")
@@ -137,13 +137,13 @@ import Testing
         request.maxBodySize = 500
         let limited = request
         #expect(await failure { try await bench.send(limited) }?.kind == .bodyTooLarge)
-        // The parts around the one that is read do not count.
+        // Stored parts outside the requested range do not count towards the limit.
         request = Self.request(bench, "900-949")
         request.maxBodySize = 60
         #expect(try await bench.send(request).body.data == Resource.bytes(900..<950, 1))
     }
 
-    @Test func streamThatIsLetGoOfKeepsWhatWas() async throws {
+    @Test func abandonedStreamKeepsTheStoredPart() async throws {
         let resource = Resource(3 << 20)
         let bench = try Self.bench(.memory, resource)
         try await Self.ask(bench, resource, "0-99999")
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test(arguments: [CachePolicy.cacheElseNetwork(.forever), .networkElseCache, .cacheThenNetwork, .cacheOnly])
-    func otherPoliciesTakeNoPartForTheWhole(policy: CachePolicy) async throws {
+    func otherPoliciesNeverServeAPartAsTheWhole(policy: CachePolicy) async throws {
         let resource = Resource(1_000)
         let bench = try Self.bench(.memory, resource)
         try await Self.ask(bench, resource, "0-499")
@@ -171,9 +171,9 @@ import Testing
         }
     }
 
-    /// A real server, whose answers say nothing of their freshness: what is kept is completed all the same.
+    /// nginx sends no freshness fields; the stored part is completed all the same.
     @Test(.enabled(if: TestServers.nginxHTTP != nil), arguments: ["/1m.bin", "/gzip/1m.bin"])
-    func fileOfNginxIsPutTogether(path: String) async throws {
+    func nginxFileIsJoinedFromRanges(path: String) async throws {
         let url = try #require(TestServers.nginxHTTP) + path
         let whole = try await CentralRequestManager.caching(.networkOnly).startRequest("GET", url).data
         let manager = try CentralRequestManager.caching(.http) { $0.cacheClock = { Date() } }
@@ -188,7 +188,7 @@ import Testing
         #expect(try await manager.cache.entries().map(\.status) == [200])
     }
 
-    /// Random ranges of a resource that changes now and then: never a wrong byte, on any store.
+    /// Random ranges of a resource that changes now and then.
     @Test(arguments: StoreKind.allCases) func randomRangesNeverGiveWrongBytes(kind: StoreKind) async throws {
         let resource = Resource(40_000)
         let bench = try Self.bench(kind, resource)
@@ -197,7 +197,7 @@ import Testing
         for _ in 0..<200 {
             if Int.random(in: 0..<10, using: &random) == 0 { resource.change() }
             if Int.random(in: 0..<30, using: &random) == 0 { bench.clock.advance(by: 61) }
-            // A whole answer stays; parts are what is tried here.
+            // A complete response would stay and serve every range, so the cache is cleared.
             if Int.random(in: 0..<30, using: &random) == 0 { try await bench.cache().removeAll() }
             let first = Int.random(in: 0...40_000, using: &random)
             let range: String? =

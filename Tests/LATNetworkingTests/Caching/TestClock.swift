@@ -18,7 +18,7 @@ final class TestClock: Sendable {
 }
 
 extension CentralRequestManager {
-    /// A manager with a cache in memory and a clock of the test's.
+    /// Returns a manager with a memory cache and a test clock.
     static func caching(
         _ policy: CachePolicy, _ clock: TestClock = TestClock(), _ change: (inout Configuration) -> Void = { _ in }
     ) throws -> CentralRequestManager {
@@ -26,7 +26,7 @@ extension CentralRequestManager {
             $0.cachePolicy = policy
             $0.cacheStorage = .memory
             $0.cacheClock = { clock.now }
-            // A machine under load is not what is tested.
+            // A slow machine must not let look-ups time out.
             $0.cacheLookUpTimeout = .seconds(30)
             change(&$0)
         }
@@ -34,14 +34,14 @@ extension CentralRequestManager {
 }
 
 extension MockServer {
-    /// A server that counts: its body, and the field `Count`, say which request it is.
+    /// Returns a server whose body and `Count` field are the number of the request.
     static func counting(_ headers: HTTPHeaders = [:], status: Int = 200) throws -> MockServer {
         let server = try MockServer()
         server.count(headers, status: status)
         return server
     }
 
-    /// Answers from now on with these fields.
+    /// Responds with the number of the request and these fields from now on.
     func count(_ headers: HTTPHeaders = [:], status: Int = 200) {
         let count = Mutex(requestCount)
         fallback { _ in

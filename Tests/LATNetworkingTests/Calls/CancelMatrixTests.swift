@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// A call is cancelled in every way at every place where it can wait, before it begins, meanwhile, and at its end.
+/// Cancels a call in every way, at every place where it can wait: before the wait, during it and at its end.
 @Suite(.timeLimit(.minutes(5))) struct CancelMatrixTests {
     /// How a call is cancelled.
     enum Way: String, CaseIterable, Sendable {
@@ -36,7 +36,7 @@ import Testing
             }
         }
 
-        /// What the call ends with.
+        /// The expected end of the call.
         var ending: CallEnding { self == .swiftTask ? .cancellationError : .error(.cancelled) }
     }
 
@@ -55,17 +55,17 @@ import Testing
             }
         }
 
-        /// Those of which the test can say that they have not begun.
+        /// The cases in which the call is certain not to have started.
         static let early = all.filter { $0.form.hasClosures || $0.way == .swiftTask }
     }
 
-    @Test(arguments: Case.all) func waitEndsAtOnce(_ item: Case) async throws {
+    @Test(arguments: Case.all) func waitingCallEndsAtOnce(_ item: Case) async throws {
         let scene = try await WaitingScene(item.place)
         let call = scene.start(item.form)
         try await scene.waitForArrival()
         #expect(call.endings.isEmpty && scene.manager.runningRequests(.tag(WaitingScene.tag)) == 1)
         item.way.cancel(call, scene)
-        // Nothing lets the call go but the cancellation; only closures need their executor.
+        // Only the cancellation ends the wait. A closure also needs its executor to be released.
         if item.place == .callbacks, item.form.hasClosures { scene.release() }
         #expect(await call.ending(in: scene) == item.way.ending)
         #expect(scene.manager.runningRequests(.tag(WaitingScene.tag)) == 0)
@@ -73,7 +73,7 @@ import Testing
         #expect(call.endings.count == 1)
     }
 
-    @Test(arguments: Case.early) func callThatHasNotBegunEndsAtOnce(_ item: Case) async throws {
+    @Test(arguments: Case.early) func unstartedCallEndsAtOnce(_ item: Case) async throws {
         let scene = try await WaitingScene(item.place)
         let call = scene.start(item.form, beforehand: item.way == .swiftTask)
         item.way.cancel(call, scene)
@@ -83,8 +83,8 @@ import Testing
         #expect(call.endings.count == 1)
     }
 
-    /// The wait ends by itself, and the call is cancelled at that moment.
-    @Test(arguments: Case.all) func callAtTheEndOfItsWaitEndsOnce(_ item: Case) async throws {
+    /// The call is cancelled at about the moment when its wait ends by itself.
+    @Test(arguments: Case.all) func raceWithTheWaitsEndEndsTheCallOnce(_ item: Case) async throws {
         let scene = try await WaitingScene(item.place, .init(isBrief: true))
         let call = scene.start(item.form)
         let releasing = Task {
@@ -103,7 +103,7 @@ import Testing
         #expect(call.endings.count == 1)
     }
 
-    @Test func cancelledTwiceEndsOnce() async throws {
+    @Test func callCancelledTwiceEndsOnce() async throws {
         let scene = try await WaitingScene(.head)
         let call = scene.start(.closure)
         try await scene.waitForArrival()
@@ -115,7 +115,7 @@ import Testing
         #expect(call.endings.count == 1)
     }
 
-    @Test(arguments: WaitingPlace.allCases) func othersGoOn(_ place: WaitingPlace) async throws {
+    @Test(arguments: WaitingPlace.allCases) func cancellingOneCallLeavesTheOther(_ place: WaitingPlace) async throws {
         let form = CallForm.asynchronous.fits(place) ? CallForm.asynchronous : .stream
         let scene = try await WaitingScene(place, .init(isBrief: true))
         let (leaving, staying) = (scene.start(form), scene.start(form))
@@ -133,7 +133,7 @@ import Testing
     }
 }
 
-/// Uploads are calls like others: every selection finds them.
+/// Every selection finds and cancels an upload, as any other call.
 @Suite(.timeLimit(.minutes(2))) struct CancelledUploadTests {
     private struct SavePhoto: RequestEntity {
         static let route = Route("POST", url: "/photo")
@@ -178,7 +178,7 @@ import Testing
         #expect(await ending(upload) == .error(.cancelled))
         #expect(manager.runningRequests() == 0)
         #expect(cancel(way, upload, manager) == (way == .task ? 1 : 0))
-        // Nothing comes after the end, which progress tells as the last.
+        // The end is the last progress event, and there is only one.
         var finalEvents = 0
         for await progress in upload.progress where progress.isFinal { finalEvents += 1 }
         #expect(finalEvents == 1)
@@ -186,7 +186,8 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test(arguments: Way.allCases, [true, false]) func uploadIsFound(_ way: Way, isUnderWay: Bool) async throws {
+    @Test(arguments: Way.allCases, [true, false])
+    func everySelectionCancelsTheUpload(_ way: Way, isUnderWay: Bool) async throws {
         let server = try MockServer()
         server.bodyReadRate = 20_000
         server.fallback { _ in .json("{}") }
@@ -201,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func uploadInTheQueueIsFound() async throws {
+    @Test func queuedUploadIsCancelledByKey() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try CentralRequestManager.make {

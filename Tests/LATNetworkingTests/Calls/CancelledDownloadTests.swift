@@ -3,12 +3,12 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// A download is a call: a selection finds it, and what has come is kept.
+/// A download is a call: selections cancel it, and its partial file is kept.
 @Suite(.timeLimit(.minutes(1))) struct CancelledDownloadTests {
     enum Way: CaseIterable { case key, keys, tag, url, all }
 
     @Test(arguments: Way.allCases, [1, 3])
-    func downloadsAreFoundAndKept(_ way: Way, segments: Int) async throws {
+    func cancelledDownloadKeepsItsPart(_ way: Way, segments: Int) async throws {
         let directory = try TemporaryDirectory()
         let bytes = content(3_000_000)
         let server = try RangeServer(bytes) { _, _, honest in honest.stalling(.afterBodyBytes(400_000)) }
@@ -34,7 +34,7 @@ import Testing
         #expect(directory.contents.count == 2, "the part and its journal: \(directory.contents)")
     }
 
-    @Test func aDownloadIsOneCallForWatchers() async throws {
+    @Test func downloadIsOneCallInEvents() async throws {
         let directory = try TemporaryDirectory()
         let server = try RangeServer(content(3_000_000))
         let manager = try CentralRequestManager.make()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import LATNetworking
 
-/// Where the secrets of a manager's provider and authenticator go.
+/// The origins that get the secrets of a manager's header providers and authenticator.
 @Suite(.timeLimit(.minutes(1))) struct CredentialScopeTests {
-    /// What tells a manager its own origins.
+    /// The setting from which a manager knows its own origins.
     enum Own: String, CaseIterable, Sendable {
         case table, mirror, baseURL, named
     }
@@ -52,7 +52,7 @@ import Testing
         _ = try await manager.startRequest("GET", foreign.url("/x"))
         #expect(secrets(own.requests.first) == all)
         #expect(secrets(foreign.requests.first) == [])
-        // What is no secret goes everywhere.
+        // Fields that are not secret are sent to every origin.
         for request in [own.requests.first, foreign.requests.first] {
             #expect(request?.headers["X-Plain"] == "p" && request?.headers["X-Immediate"] == "i")
         }
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: [Own.table, .mirror, .baseURL, .named, nil])
-    func redirectTakesNoSecretAway(_ kind: Own?) async throws {
+    func redirectToForeignOriginCarriesNoSecret(_ kind: Own?) async throws {
         own.route("GET", "/x") { [foreign] _ in .redirect(to: foreign.url("/y")) }
         let manager = try manager(kind)
         _ = try await manager.startRequest("GET", own.url("/x"))
@@ -76,7 +76,7 @@ import Testing
         #expect(foreign.requests.first?.headers["X-Plain"] == "p")
     }
 
-    @Test(arguments: Own.allCases) func redirectFromAForeignOriginGetsNone(_ kind: Own) async throws {
+    @Test(arguments: Own.allCases) func redirectFromForeignOriginGetsNoSecret(_ kind: Own) async throws {
         foreign.route("GET", "/x") { [own] _ in .redirect(to: own.url("/y")) }
         let manager = try manager(kind)
         _ = try await manager.startRequest("GET", foreign.url("/x"))
@@ -84,8 +84,8 @@ import Testing
         #expect(secrets(own.requests.first) == [])
     }
 
-    /// An authenticator may set any field; all of them stay.
-    @Test(arguments: Own.allCases) func unnamedTokenFieldStaysToo(_ kind: Own) async throws {
+    /// An authenticator may set any field; none of them leaves its origin.
+    @Test(arguments: Own.allCases) func anyAuthenticatorFieldStaysWithItsOrigin(_ kind: Own) async throws {
         own.route("GET", "/x") { [foreign] _ in .redirect(to: foreign.url("/y")) }
         let session = CountingSession(field: "X-Session")
         let manager = try manager(kind) { $0.authenticator = session }
@@ -97,20 +97,20 @@ import Testing
         #expect(foreign.requests.last?.headers["X-Session"] == nil)
     }
 
-    @Test func callsOwnSecretGoesWhereItIsSent() async throws {
+    @Test func callsOwnSecretIsSentToAnyOrigin() async throws {
         let manager = try manager(.baseURL)
         _ = try await manager.startRequest("GET", foreign.url("/x"), headers: ["Authorization": "mine"])
         #expect(foreign.requests.first?.headers["Authorization"] == "mine")
         #expect(secrets(foreign.requests.first) == ["Authorization"])
     }
 
-    @Test func interceptorsDoNotOpenTheScope() async throws {
+    @Test func interceptorsDoNotWidenTheScope() async throws {
         struct Passing: Interceptor {
             func intercept(
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
             ) async throws -> HTTPResponse { try await next(request) }
         }
-        /// Sends what was meant for its own origin elsewhere.
+        /// Sends every request to another URL instead.
         struct Diverting: Interceptor {
             let url: String
 
@@ -151,7 +151,7 @@ import Testing
         #expect(foreign.requests.map { secrets($0) } == [[], all])
     }
 
-    @Test func foreignRefusalIsDeliveredAsItCame() async throws {
+    @Test func foreign401IsDeliveredWithoutRenewal() async throws {
         foreign.fallback { _ in .status(401) }
         let manager = try manager(.baseURL)
         let error = await failure { try await manager.startRequest("POST", foreign.url("/x")) }
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test(arguments: ["http://127.0.0.1@", "http://127.0.0.1:80\\@", "http://127.0.0.1.x@"])
-    func userInformationIsNoOrigin(_ prefix: String) async throws {
+    func userInfoIsNotTakenForTheOrigin(_ prefix: String) async throws {
         let manager = try manager(.baseURL)
         let url = prefix + "127.0.0.1:\(foreign.port)/x"
         _ = try? await manager.startRequest("GET", url)

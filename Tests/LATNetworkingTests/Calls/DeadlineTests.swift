@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// A deadline ends a call wherever it waits, also in code of the app that takes no notice.
+/// A deadline ends a call wherever it waits, even in app code that ignores cancellation.
 @Suite(.timeLimit(.minutes(2))) struct DeadlineTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let place: WaitingPlace
@@ -14,7 +14,7 @@ import Testing
 
         static let all = WaitingPlace.allCases.flatMap { place in
             CallForm.allCases.filter { form in
-                // A pause that the deadline would cut off is not begun. A closure waits for its executor in any case.
+                // A pause that outlasts the deadline is not begun. A closure always waits for its executor.
                 form.fits(place) && place != .retryPause && !(place == .callbacks && form.hasClosures)
             }.map { Case(place: place, form: $0) }
         }
@@ -29,7 +29,7 @@ import Testing
         #expect(call.endings.count == 1)
     }
 
-    @Test func pauseBeyondTheDeadlineIsNotBegun() async throws {
+    @Test func retryPauseBeyondTheDeadlineIsNotBegun() async throws {
         let scene = try await WaitingScene(.retryPause, .init(deadline: .seconds(30)))
         let call = scene.start(.asynchronous)
         #expect(await call.ending(in: scene) == .error(.httpStatus))
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func interceptorThatHangsIsLeft(_ isNextToNetwork: Bool) async throws {
+    @Test(arguments: [true, false]) func hangingInterceptorIsAbandoned(_ isNextToNetwork: Bool) async throws {
         let server = try MockServer()
         let mayGo = Signal()
         let manager = try CentralRequestManager.make {
@@ -63,7 +63,7 @@ import Testing
         #expect(error?.request?.url == server.url("/x"))
         #expect(manager.runningRequests() == 0)
         mayGo.raise()
-        // What goes on afterwards on behalf of a call that is over is sent nowhere.
+        // The abandoned interceptor continues, but its call is over, so nothing is sent.
         await manager.shutdown()
         #expect(server.requestCount == 0)
     }
@@ -78,7 +78,7 @@ import Testing
         #expect(await failure { try await manager.startRequest("GET", server.url()) }?.kind == .timeout(.deadline))
     }
 
-    @Test func deadlineIsToldAsFailureNotAsCancellation() async throws {
+    @Test func deadlineIsATimeoutNotACancellation() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try CentralRequestManager.make { $0.deadline = .milliseconds(50) }

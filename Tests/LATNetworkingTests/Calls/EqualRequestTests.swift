@@ -3,21 +3,21 @@ import Testing
 
 @testable import LATNetworking
 
-/// Requests are equal when all of that is which they say.
+/// Requests are equal when all their properties are.
 @Suite struct EqualRequestTests {
     private static let request = HTTPRequest("GET", "http://h/?q=1", headers: ["A": "1"])
 
-    @Test func equalPartsAreEqualRequests() {
+    @Test func equalPropertiesMakeEqualRequests() {
         var other = HTTPRequest("get", "http://h/?q=1", headers: ["A": "1"])
         #expect(other == Self.request && other.hashValue == Self.request.hashValue)
-        // A setting that has its standard value is none, however it came to be.
+        // A setting that is back at its default does not count.
         other.timeout = .seconds(1)
         #expect(other != Self.request)
         other.timeout = nil
         #expect(other == Self.request && other.hashValue == Self.request.hashValue)
     }
 
-    @Test func copyDoesNotChangeWithTheOriginal() {
+    @Test func copyIsIndependentOfTheOriginal() {
         var original = Self.request
         original.tag = "a"
         let copy = original
@@ -26,7 +26,7 @@ import Testing
         #expect(copy.tag == "a" && copy.headers["A"] == "1" && copy != original)
     }
 
-    @Test func everyPartCounts() {
+    @Test func everyPropertyIsCompared() {
         let changes: [(String, (inout HTTPRequest) -> Void)] = [
             ("method", { $0.method = .post }), ("url", { $0.url = "http://h/" }),
             ("headers", { $0.headers["B"] = "2" }),
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func bodiesAreComparedByWhatTheyAre() {
+    @Test func bodiesAreComparedByContent() {
         func request(_ body: HTTPBody) -> HTTPRequest { HTTPRequest("POST", "http://h/", body: body) }
         #expect(request(.text("a")) == request(.text("a")))
         #expect(request(.text("a")) != request(.text("b")))
@@ -66,14 +66,14 @@ import Testing
         #expect(
             request(.multipart([UploadFile(name: "f", value: "1")]))
                 == request(.multipart([UploadFile(name: "f", value: "1")])))
-        // What is produced while it is sent equals its own copies only.
+        // A body that is produced while it is sent equals only its own copies.
         let encoded = request(.json(["a": 1]))
         #expect(encoded == encoded && encoded != request(.json(["a": 1])))
         let stream = request(.stream { AsyncStream<Data> { $0.finish() } })
         #expect(stream == stream && stream != request(.stream { AsyncStream<Data> { $0.finish() } }))
     }
 
-    @Test func judgesOfPoliciesEqualTheirCopies() {
+    @Test func retryJudgeEqualsItsCopyOnly() {
         var one = Self.request
         one.retryPolicy = RetryPolicy { _, _ in true }
         let copy = one

@@ -4,9 +4,9 @@ import Testing
 
 @testable import LATNetworking
 
-/// The order of header fields, where interceptors have seen those of base and call before the provider is asked.
+/// Header precedence when interceptors run before the header provider is asked.
 @Suite(.timeLimit(.minutes(1))) struct HeaderLayerTests {
-    /// The layers of one field; `nil` says nothing of it.
+    /// The value of one field in each layer; `nil` leaves the field alone.
     struct Layers: Sendable, CustomTestStringConvertible {
         var base: String??
         var provided: String??
@@ -19,7 +19,7 @@ import Testing
 
         var testDescription: String { "\(base as Any), \(provided as Any), \(own as Any)" }
 
-        /// A way to leave a field alone, to set it and to remove it, for each layer.
+        /// Every combination of leaving a field alone, setting it and removing it.
         static let all: [Layers] = {
             let removal: String?? = .some(nil)
             var all: [Layers] = []
@@ -55,11 +55,11 @@ import Testing
         let base = Layers.headers(layers.base)
         let (provided, own) = (Layers.headers(layers.provided, "f"), Layers.headers(layers.own))
         #expect(laid(provided, over: base, under: own)["F"] == layers.expected)
-        // As without interceptors.
+        // The result is the same without interceptors.
         #expect(base.merging(provided).merging(own)["F"] == layers.expected)
     }
 
-    @Test(arguments: Layers.all) func interceptorsWordIsTheLast(_ layers: Layers) {
+    @Test(arguments: Layers.all) func interceptorWinsOverAllLayers(_ layers: Layers) {
         let base = Layers.headers(layers.base)
         let (provided, own) = (Layers.headers(layers.provided), Layers.headers(layers.own))
         #expect(laid(provided, over: base, under: own) { $0["f"] = "changed" }["F"] == "changed")
@@ -69,11 +69,11 @@ import Testing
         }
     }
 
-    @Test func removalOfWhatNobodySetIsAWord() {
+    @Test func interceptorRemovesProvidedField() {
         #expect(laid(["F": "provided"], over: [:], under: [:]) { $0["F"] = nil }["F"] == nil)
     }
 
-    @Test func fieldsOfSeveralValuesStayTogether() {
+    @Test func multipleValuesAreReplacedTogether() {
         let two = HTTPHeaders([("F", "1"), ("F", "2")])
         let three = HTTPHeaders([("f", "a"), ("f", "b"), ("f", "c")])
         #expect(laid(three, over: two, under: [:])[values: "F"] == ["a", "b", "c"])
@@ -82,20 +82,20 @@ import Testing
         #expect(laid(three, over: two, under: ["f": "own"])[values: "F"] == ["own"])
         #expect(laid(three, over: [:], under: two)[values: "F"] == ["1", "2"])
         #expect(laid(["f": nil], over: two, under: [:])[values: "F"] == [])
-        // One line more is a change.
+        // An additional value counts as a change.
         #expect(laid(three, over: two, under: [:]) { $0.append("F", "3") }[values: "F"] == ["1", "2", "3"])
         #expect(laid(three, over: two, under: [:]) { $0["F"] = "1" }[values: "F"] == ["1"])
     }
 
-    @Test func otherFieldsStayAsTheyAre() {
+    @Test func otherFieldsAreUnchanged() {
         let base: HTTPHeaders = ["A": "1", "B": "2"]
         let result = laid(["B": "3", "D": "4"], over: base, under: ["C": "5"])
         #expect(Set(result.map { "\($0.name): \($0.value)" }) == ["A: 1", "B: 3", "C: 5", "D: 4"])
         #expect(laid([:], over: base, under: ["C": "5"]) == base.merging(["C": "5"]))
     }
 
-    /// With interceptors that change nothing, all is as without any.
-    @Test(arguments: 0..<20 as Range<UInt64>) func untouchedHeadersAreAsWithoutInterceptors(_ seed: UInt64) {
+    /// Interceptors that change nothing do not affect the merged headers.
+    @Test(arguments: 0..<20 as Range<UInt64>) func passiveInterceptorChangesNoHeaders(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         func random() -> HTTPHeaders {
             var headers = HTTPHeaders()
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// What the server gets of an entity whose manager, rows, provider and own headers all speak.
+    /// Returns the headers sent for an entity when manager, rows, provider and entity all set some.
     private func sent(
         _ change: (@Sendable (inout HTTPHeaders) -> Void)?, shown: Log<HTTPHeaders> = Log()
     ) async throws -> HTTPHeaders {
@@ -177,7 +177,7 @@ import Testing
         "X-Manager", "X-Domain", "X-Row", "X-Gone", "X-Provided", "X-Both", "X-Own", "X-Less", "X-Back",
     ]
 
-    @Test(arguments: [true, false]) func layersAreTheSameOnTheWire(_ isIntercepted: Bool) async throws {
+    @Test(arguments: [true, false]) func layersKeepTheirOrderOnTheWire(_ isIntercepted: Bool) async throws {
         let change: @Sendable (inout HTTPHeaders) -> Void = { _ in }
         let headers = try await sent(isIntercepted ? change : nil)
         let expected: [String?] = ["m", "d", nil, nil, "p", "p", "o", nil, "p"]
@@ -206,7 +206,7 @@ import Testing
         #expect(headers["X-New"] == "i")
     }
 
-    @Test(arguments: [true, false]) func replacedHeadersAreOwnOnly(_ isIntercepted: Bool) async throws {
+    @Test(arguments: [true, false]) func replacedHeadersLeaveOnlyTheRequestsOwn(_ isIntercepted: Bool) async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make {
             $0.headers = ["X-Manager": "m"]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// Logs, watchers, progress and errors name the address that really answered, or failed.
+/// Logs, events, progress and errors refer to the address that actually responded or failed.
 @Suite(.timeLimit(.minutes(1))) struct NamesTests {
     private let lines = Log<String>()
 
@@ -23,7 +23,7 @@ import Testing
 
     // MARK: The log
 
-    @Test func summaryNamesTheMirrorThatAnswered() async throws {
+    @Test func summaryNamesTheRespondingMirror() async throws {
         let closed = try ClosedPort()
         let mirror = try MockServer.answering()
         let manager = try mirrored(closed.url(), mirror.url("/m"))
@@ -34,7 +34,7 @@ import Testing
         #expect(lines.count == 2)
     }
 
-    @Test func summaryNamesTheMirrorThatRefused() async throws {
+    @Test func summaryNamesTheFailingMirror() async throws {
         let closed = try ClosedPort()
         let mirror = try MockServer()
         mirror.fallback { _ in .status(500) }
@@ -45,7 +45,7 @@ import Testing
         #expect(lines.elements.first?.contains(mirror.url("/x")) == true, "\(lines.elements)")
     }
 
-    @Test func summaryNamesTheEndOfARedirect() async throws {
+    @Test func summaryNamesTheRedirectTarget() async throws {
         let (first, second) = (try MockServer(), try MockServer.answering())
         first.fallback { _ in .redirect(to: second.url("/there")) }
         let manager = try logged()
@@ -54,7 +54,7 @@ import Testing
         #expect(lines.elements.first?.hasPrefix("GET \(second.url("/there")) -> 200 ") == true, "\(lines.elements)")
     }
 
-    @Test func summaryNamesTheHopThatFailed() async throws {
+    @Test func summaryNamesTheFailedHop() async throws {
         let closed = try ClosedPort()
         let first = try MockServer()
         first.fallback { _ in .redirect(to: closed.url("/there"), status: 307) }
@@ -74,7 +74,7 @@ import Testing
         #expect(lines.elements.last?.hasPrefix("GET \(server.url("/b")) -> cancelled ") == true)
     }
 
-    @Test func secretFieldsOfARowAreNotLogged() async throws {
+    @Test func secretRowHeadersAreNotLogged() async throws {
         let server = try MockServer.answering()
         let row = #"headers: { "X-Sec": "hush" }, secretHeaders: ["X-Sec"]"#
         for format in [RequestLog.Format.full, .curl] {
@@ -87,7 +87,7 @@ import Testing
         #expect(lines.elements.contains { $0.contains("X-Sec") } && !lines.elements.contains { $0.contains("hush") })
     }
 
-    // MARK: Watchers
+    // MARK: Events
 
     @Test func eventsNameEachAddress() async throws {
         let closed = try ClosedPort()
@@ -120,7 +120,7 @@ import Testing
 
     // MARK: Progress
 
-    @Test func progressCountsWhatTheMirrorSends() async throws {
+    @Test func progressCountsTheMirrorsBytes() async throws {
         let closed = try ClosedPort()
         let mirror = try MockServer()
         mirror.fallback { _ in .json("[" + String(repeating: "1,", count: 200_000) + "1]") }
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func progressCountsWhatTheLastHopSends() async throws {
+    @Test func progressCountsTheLastHopsBytes() async throws {
         let (first, second) = (try MockServer(), try MockServer())
         first.fallback { _ in MockReply.pattern(byteCount: 9_000).changed(status: 302, location: second.url("/b")) }
         second.fallback { _ in .pattern(byteCount: 300_000) }
@@ -149,7 +149,7 @@ import Testing
 
     // MARK: Errors
 
-    @Test func errorNamesTheHopThatFailed() async throws {
+    @Test func errorNamesTheFailedHop() async throws {
         let closed = try ClosedPort()
         let (first, second) = (try MockServer(), try MockServer())
         first.fallback { _ in .redirect(to: second.url("/b")) }
@@ -181,7 +181,7 @@ import Testing
         #expect(error?.url == second.url("/b"))
     }
 
-    @Test func whereNoneAnswersTheFirstIsNamed() async throws {
+    @Test func errorNamesTheFirstAddressWhenAllFail() async throws {
         let (one, two) = (try ClosedPort(), try ClosedPort())
         let manager = try mirrored(one.url(), two.url())
         let error = await failure { try await Get<JSONValue>().startRequest(on: manager) }

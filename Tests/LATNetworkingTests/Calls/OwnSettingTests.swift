@@ -9,7 +9,7 @@ private struct Fetch: RequestEntity {
     var options = RequestOptions()
 }
 
-/// What a call says itself beats its row, and the row beats the manager.
+/// A setting of a call beats its row's, and a row's beats the manager's.
 @Suite(.timeLimit(.minutes(1))) struct OwnSettingTests {
     private let server: MockServer
 
@@ -29,7 +29,7 @@ private struct Fetch: RequestEntity {
         }
     }
 
-    /// How often the server is asked.
+    /// Returns the number of requests that the server gets.
     private func attempts(
         _ manager: CentralRequestManager, _ change: (EntityCall<JSONValue>) -> EntityCall<JSONValue> = { $0 }
     ) async -> Int {
@@ -41,18 +41,18 @@ private struct Fetch: RequestEntity {
 
     private func policy(_ retries: Int) -> RetryPolicy { RetryPolicy(retries: retries, firstWait: .zero) }
 
-    @Test func callsNumberBeatsTheRows() async throws {
+    @Test func callsRetriesBeatTheRows() async throws {
         let manager = try manager(row: "retries: 3")
         #expect(await attempts(manager) == 4)
         #expect(await attempts(manager) { $0.retries(1) } == 2)
         #expect(await attempts(manager) { $0.retries(0) } == 1)
     }
 
-    @Test func callsPolicyBeatsTheRows() async throws {
+    @Test func callsRetryPolicyBeatsTheRows() async throws {
         let manager = try manager(row: "retries: 3")
         #expect(await attempts(manager) { $0.retryPolicy(policy(1)) } == 2)
         #expect(await attempts(manager) { $0.retryPolicy(policy(0)) } == 1)
-        // Its own number is the last word.
+        // The call's own number of retries beats its policy's.
         #expect(await attempts(manager) { $0.retryPolicy(policy(5)).retries(2) } == 3)
         #expect(await attempts(manager) { $0.retries(2).retryPolicy(policy(5)) } == 3)
     }
@@ -76,7 +76,7 @@ private struct Fetch: RequestEntity {
         #expect(await attempts(off) { $0.retryPolicy(policy(2)) } == 3)
     }
 
-    @Test func requestsPolicyBeatsTheManagers() async throws {
+    @Test func requestsRetryPolicyBeatsTheManagers() async throws {
         let manager = try manager(row: "") { $0.retries = 4 }
         var request = HTTPRequest("GET", server.url())
         request.retryPolicy = policy(1)
@@ -87,7 +87,7 @@ private struct Fetch: RequestEntity {
         #expect(server.requestCount == 5)
     }
 
-    @Test func requestsStatusesBeatTheManagers() async throws {
+    @Test func callsRetryStatusesBeatTheManagers() async throws {
         server.fallback { _ in .status(502) }
         let manager = try manager(row: "retries: 2")
         let before = server.requestCount

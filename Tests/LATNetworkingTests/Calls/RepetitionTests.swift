@@ -10,7 +10,7 @@ private struct Order: RequestEntity, Encodable {
     var book = 1
 }
 
-/// Counts its renewals; each brings the next token.
+/// An authenticator that counts its renewals, each of which gives the next token.
 final class CountingSession: Authenticator {
     private let number = Atomic(0)
     private let field: String
@@ -24,23 +24,23 @@ final class CountingSession: Authenticator {
     func refresh() async throws { number.add(1, ordering: .relaxed) }
 }
 
-/// A request that had its effect is not sent again, whatever fails behind it.
+/// A request that may have had its effect is not sent again, whatever fails afterwards.
 @Suite(.timeLimit(.minutes(1))) struct RepetitionTests {
     private func table(_ first: MockServer, _ mirrors: String..., domain: String = "") throws -> DomainTable {
         let list = mirrors.map { "\"\($0)\"" }.joined(separator: ", ")
         return try .make(first.url(), domain: "mirrors: [\(list)], \(domain)")
     }
 
-    /// Sends a POST on to an address, as GET.
+    /// Returns a server that redirects `POST /order`, by default to a GET.
     private func redirecting(to url: String, status: Int = 303) throws -> MockServer {
         let server = try MockServer.answering(#""first""#)
         server.route("POST", "/order") { _ in .redirect(to: url, status: status) }
         return server
     }
 
-    // MARK: Behind a redirect
+    // MARK: After a redirect
 
-    @Test func mirrorIsNotAskedForALaterHop() async throws {
+    @Test func failureOfALaterHopAsksNoMirror() async throws {
         let closed = try ClosedPort()
         let (second, third) = (try MockServer.answering(#""second""#), try MockServer.answering(#""third""#))
         let first = try redirecting(to: closed.url("/x"))
@@ -49,12 +49,12 @@ final class CountingSession: Authenticator {
         #expect(error?.kind == .connect)
         #expect(first.requests.map(\.method) == ["POST"])
         #expect(second.acceptedConnections == 0 && third.acceptedConnections == 0)
-        // The first base has answered, so that nobody passes it over.
+        // The first address responded, so it is still asked first.
         #expect(try await Get<String>().startRequest(on: manager) == "first")
         #expect(second.acceptedConnections == 0)
     }
 
-    @Test func firstBaseIsNotBlamedForALaterHop() async throws {
+    @Test func failureOfALaterHopKeepsTheFirstAddress() async throws {
         let closed = try ClosedPort()
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
@@ -65,7 +65,7 @@ final class CountingSession: Authenticator {
         #expect(second.acceptedConnections == 0)
     }
 
-    @Test func postIsNotHeldForTheNetworkOfItsHop() async throws {
+    @Test func sentPostDoesNotWaitForItsHopsNetwork() async throws {
         let closed = try ClosedPort()
         let first = try redirecting(to: closed.url("/x"))
         let manager = try CentralRequestManager.make {
@@ -77,7 +77,7 @@ final class CountingSession: Authenticator {
         #expect(first.requests.map(\.method) == ["POST"])
     }
 
-    @Test func unsentPostWaitsForTheNetworkOfItsHop() async throws {
+    @Test func unsentPostWaitsForItsHopsNetwork() async throws {
         let gone = try MockServer()
         let port = gone.port
         gone.stop()
@@ -97,7 +97,7 @@ final class CountingSession: Authenticator {
         #expect(again.requests.map(\.method) == ["POST"])
     }
 
-    @Test(arguments: [401, 503, 500]) func postIsNotRetriedForItsHop(_ status: Int) async throws {
+    @Test(arguments: [401, 503, 500]) func failureOfALaterHopRetriesNoPost(_ status: Int) async throws {
         let other = try MockServer()
         other.fallback { _ in .status(status).header("Retry-After", "0") }
         let first = try redirecting(to: other.url("/x"))
@@ -112,14 +112,14 @@ final class CountingSession: Authenticator {
         #expect(session.renewals == 0)
     }
 
-    @Test func lostConnectionBehindARedirectIsOnePost() async throws {
+    @Test func connectionLostAfterRedirectRepeatsNoPost() async throws {
         let other = try MockServer()
         other.fallback { _ in .noReply }
         let first = try redirecting(to: other.url("/x"))
         let manager = try CentralRequestManager.make { $0.retries = 3 }
         #expect(await failure { try await manager.startRequest("POST", first.url("/order")) }?.kind == .connectionLost)
         #expect(first.requestCount == 1)
-        // With an idempotency key it may be sent again.
+        // An idempotency key allows the repetition.
         var request = HTTPRequest("POST", first.url("/order"))
         request.idempotencyKey = "k"
         #expect(await failure { try await manager.send(request) }?.kind == .connectionLost)
@@ -128,7 +128,7 @@ final class CountingSession: Authenticator {
 
     // MARK: Tokens
 
-    @Test func foreignRefusalBehindARedirectRenewsNothing() async throws {
+    @Test func foreign401AfterPostRedirectRenewsNoToken() async throws {
         let other = try MockServer()
         other.fallback { _ in .status(401) }
         let first = try redirecting(to: other.url("/x"))
@@ -145,7 +145,7 @@ final class CountingSession: Authenticator {
         #expect(other.requests.first?.headers["Authorization"] == nil)
     }
 
-    @Test func foreignRefusalOfAGetRenewsNothing() async throws {
+    @Test func foreign401AfterRedirectRenewsNoToken() async throws {
         let other = try MockServer()
         other.fallback { _ in .status(401) }
         let first = try MockServer()
@@ -161,7 +161,7 @@ final class CountingSession: Authenticator {
         #expect(first.requestCount == 2 && other.requestCount == 2 && session.renewals == 0)
     }
 
-    @Test(arguments: ["GET", "POST", "PUT"]) func ownRefusalRenewsOnce(_ method: String) async throws {
+    @Test(arguments: ["GET", "POST", "PUT"]) func own401RenewsTheTokenOnce(_ method: String) async throws {
         let server = try MockServer()
         server.fallback { $0.headers["Authorization"] == "token-1" ? .text("ok") : .status(401) }
         let session = CountingSession()
@@ -175,7 +175,7 @@ final class CountingSession: Authenticator {
         #expect(server.requests.map { $0.headers["Authorization"] } == ["token-0", "token-1", "token-1"])
     }
 
-    @Test func refusalOfAHopOfTheSameOriginRenewsOnce() async throws {
+    @Test func sameOriginHop401RenewsTheTokenOnce() async throws {
         let server = try MockServer()
         server.route("*", "/a") { _ in .redirect(to: "/b", status: 307) }
         server.route("*", "/b") { $0.headers["Authorization"] == "token-1" ? .text("ok") : .status(401) }
@@ -189,7 +189,7 @@ final class CountingSession: Authenticator {
         #expect(server.requests.map(\.path) == ["/a", "/b", "/a", "/b"])
     }
 
-    @Test func refusalByAMirrorRenewsOnce() async throws {
+    @Test func mirrors401RenewsTheTokenOnce() async throws {
         let closed = try ClosedPort()
         let mirror = try MockServer()
         mirror.fallback { $0.headers["Authorization"] == "token-1" ? .json("{}") : .status(401) }
@@ -202,9 +202,9 @@ final class CountingSession: Authenticator {
         #expect(mirror.requests.map(\.method) == ["POST", "POST"])
     }
 
-    // MARK: As before
+    // MARK: Allowed repetitions
 
-    @Test func getWhoseMirrorAnswersWorks() async throws {
+    @Test func getGoesToTheMirrorAndItsRedirect() async throws {
         let closed = try ClosedPort()
         let mirror = try MockServer()
         mirror.route("GET", "/x") { _ in .redirect(to: "/y") }

@@ -16,7 +16,7 @@ private struct Save: RequestEntity, Encodable {
     var book = 1
 }
 
-/// `error.request` is a value: it can be sent again, and then all that is asked for anew is new.
+/// `error.request` is a value that can be sent again; providers are then asked anew.
 @Suite(.timeLimit(.minutes(1))) struct ResendTests {
     private let server: MockServer
     private let nonces = Counter()
@@ -40,7 +40,7 @@ private struct Save: RequestEntity, Encodable {
         }
     }
 
-    /// Sends an error's request again and looks at what the server gets.
+    /// Resends an error's request and checks what the server gets.
     private func check(
         _ error: NetworkError?, _ manager: CentralRequestManager, kind: NetworkError.Kind,
         target: String = "/api/search?lang=en&query=swift", sourceLocation: SourceLocation = #_sourceLocation
@@ -57,7 +57,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(sent.headers["X-Row"] == "row" && sent.headers["X-Manager"] == "m", sourceLocation: sourceLocation)
         let nonce = try #require(sent.headers["X-Nonce"], sourceLocation: sourceLocation)
         #expect(!before.contains { $0.headers["X-Nonce"] == nonce }, sourceLocation: sourceLocation)
-        // It is the same value after it was sent.
+        // Sending does not change the value.
         #expect(request == error?.request, sourceLocation: sourceLocation)
         #expect(try await manager.send(request).status == 200, sourceLocation: sourceLocation)
     }
@@ -68,23 +68,23 @@ private struct Save: RequestEntity, Encodable {
         return parts[0] + "?" + parts[1].split(separator: "&").sorted().joined(separator: "&")
     }
 
-    // MARK: Each kind
+    // MARK: After each kind of failure
 
-    @Test func afterATimeout() async throws {
+    @Test func timedOutRequestCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let error = await failure { try await Search().timeout(.seconds(1)).startRequest(on: manager) }
         try await check(error, manager, kind: .timeout(.total))
     }
 
-    @Test func afterADeadline() async throws {
+    @Test func requestPastItsDeadlineCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let error = await failure { try await Search().deadline(.seconds(1)).startRequest(on: manager) }
         try await check(error, manager, kind: .timeout(.deadline))
     }
 
-    @Test func afterACancellation() async throws {
+    @Test func cancelledRequestCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let call = Task { await failure { try await Search().startRequest(on: manager) } }
@@ -93,7 +93,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(await call.value, manager, kind: .cancelled)
     }
 
-    @Test func afterACancelledTask() async throws {
+    @Test func requestOfACancelledHandleCanBeResent() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let errors = Log<NetworkError?>()
@@ -108,7 +108,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(errors.elements[0], manager, kind: .cancelled)
     }
 
-    @Test func afterARefusedConnection() async throws {
+    @Test func requestOfARefusedConnectionCanBeResent() async throws {
         let port = server.port
         server.stop()
         let manager = try manager()
@@ -122,35 +122,35 @@ private struct Save: RequestEntity, Encodable {
         #expect(sent.headers["X-Row"] == "row" && sent.headers["X-Nonce"] == "2")
     }
 
-    @Test func afterALostConnection() async throws {
+    @Test func requestOfALostConnectionCanBeResent() async throws {
         server.fallback { _ in .noReply }
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .connectionLost)
     }
 
-    @Test(arguments: [401, 404, 503]) func afterAStatus(_ status: Int) async throws {
+    @Test(arguments: [401, 404, 503]) func requestWithErrorStatusCanBeResent(_ status: Int) async throws {
         server.fallback { _ in .status(status) }
         let manager = try manager { $0.retries = 1 }
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .httpStatus)
     }
 
-    @Test func afterABusinessFailure() async throws {
+    @Test func requestWithBusinessFailureCanBeResent() async throws {
         server.fallback { _ in .json(#"{"status": 7, "message": "no"}"#) }
         let manager = try manager(domain: #"envelope: { code: "status", message: "message", success: [1] }"#)
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .business(code: "7"))
     }
 
-    @Test func afterADecodingFailure() async throws {
+    @Test func requestWithDecodingFailureCanBeResent() async throws {
         server.fallback { _ in .json(#"{"count": "many"}"#) }
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         try await check(error, manager, kind: .decoding(path: "count"))
     }
 
-    @Test func afterAProviderThatThrew() async throws {
+    @Test func requestOfAThrowingProviderCanBeResent() async throws {
         struct NoToken: Error {}
         let isReady = Atomic(false)
         let manager = try manager { [nonces] in
@@ -164,7 +164,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(error, manager, kind: .provider)
     }
 
-    @Test func afterAFailedRenewal() async throws {
+    @Test func requestOfAFailedRenewalCanBeResent() async throws {
         struct Session: Authenticator {
             struct Refused: Error {}
 
@@ -179,7 +179,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(server.requests.last?.headers["Authorization"] == "t")
     }
 
-    @Test func afterARedirectThatFailed() async throws {
+    @Test func requestOfAFailedRedirectCanBeResent() async throws {
         let closed = try ClosedPort()
         server.fallback { _ in .redirect(to: closed.url("/x"), status: 307) }
         let manager = try manager()
@@ -190,8 +190,8 @@ private struct Save: RequestEntity, Encodable {
 
     @Test(
         .enabled(
-            if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not there"))
-    func afterAFailedHandshake() async throws {
+            if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
+    func requestOfAFailedHandshakeCanBeResent() async throws {
         let base = try #require(TestServers.nginxHTTPS)
         let wary = try CentralRequestManager.make()
         let error = await failure { try await wary.startRequest("GET", base + "/1k.bin", parameters: ["q": 1]) }
@@ -205,9 +205,9 @@ private struct Save: RequestEntity, Encodable {
         #expect(response.data.count == 1_024 && response.url == base + "/1k.bin?q=1")
     }
 
-    // MARK: Its content
+    // MARK: Content
 
-    @Test func bodyOfAnEntityIsThereOnce() async throws {
+    @Test func entityBodyIsSentOnce() async throws {
         server.fallback { _ in .status(500) }
         let manager = try manager()
         let error = await failure { try await Save().startRequest(on: manager) }
@@ -215,7 +215,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(server.requests.map(\.json) == [["book": 1], ["book": 1], ["book": 1]])
     }
 
-    @Test func queryIsThereOnceBesideCommonParameters() async throws {
+    @Test func queryIsNotDuplicated() async throws {
         server.fallback { _ in .status(500) }
         let manager = try manager(domain: #"mirrors: ["\#(server.url("/mirror"))"]"#) {
             $0.parameterProvider = { _ in ["common": "c"] }
@@ -225,7 +225,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(error, manager, kind: .httpStatus)
     }
 
-    @Test func requestOfTheLastMirrorIsTheCallsOwn() async throws {
+    @Test func mirrorFailureKeepsTheOriginalURL() async throws {
         let port = server.port
         server.stop()
         let closed = try ClosedPort()
@@ -248,7 +248,7 @@ private struct Save: RequestEntity, Encodable {
         }
     }
 
-    @Test func interceptorsWorkIsDoneOnce() async throws {
+    @Test func interceptorChangesAreNotDuplicated() async throws {
         server.fallback { _ in .status(500) }
         let manager = try manager { $0.interceptors = [Passing()] }
         let error = await failure { try await Search().startRequest(on: manager) }
@@ -256,7 +256,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(server.requests.allSatisfy { $0.headers["X-Interceptor"] == "i" })
     }
 
-    @Test func requestOfACentralCallIsWhole() async throws {
+    @Test func centralCallKeepsAllItsSettings() async throws {
         server.fallback { _ in .status(500) }
         let manager = try manager()
         let error = await failure {
@@ -274,7 +274,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(server.requests.map { $0.headers["X-Nonce"] } == ["1", "2"])
     }
 
-    @Test func resentRequestCanBeCancelledAgain() async throws {
+    @Test func resentRequestCanBeCancelled() async throws {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let first = Task { await failure { try await Search().tag("t").startRequest(on: manager) } }

@@ -2,14 +2,14 @@ import Testing
 
 @testable import LATNetworking
 
-/// Which repetitions are allowed after what has gone out: the value alone, no socket.
+/// The repetitions that are allowed after the requests sent so far, as a pure value.
 @Suite struct SentRequestsTests {
-    /// A request that went out, and what came back.
+    /// A request that was sent, and its result.
     struct Step: Sendable {
         var method = "GET"
         var hop = 0
         var key: String?
-        /// Whether the token stood in it.
+        /// Whether the request carried the token.
         var hasToken = true
         var status: Int?
         var failure: NetworkError.Kind?
@@ -118,36 +118,36 @@ import Testing
         NetworkError.Kind.connectionLost, .timeout(.total), .timeout(.idle), .protocolViolation, .bodyTooLarge,
         .cancelled, .proxy, .other,
     ])
-    func postWithUnknownFateIsNotRepeated(_ kind: NetworkError.Kind) throws {
+    func postWithUnknownEffectIsNotRepeated(_ kind: NetworkError.Kind) throws {
         try expect([.post(kind)], [])
         try expect([.keyed(kind)], .retry)
     }
 
     @Test(arguments: [200, 201, 204, 303, 302, 301, 400, 409, 500, 502, 503])
-    func postThatWasAnsweredIsNotRepeated(_ status: Int) throws {
+    func postWithResponseIsNotRepeated(_ status: Int) throws {
         try expect([.post(status)], [])
         try expect([.keyed(status)], [.token, .retry])
     }
 
     @Test(arguments: [307, 308, 401, 407, 421, 425])
-    func postThatWasRefusedIsRepeatable(_ status: Int) throws {
+    func refusedPostIsRepeatable(_ status: Int) throws {
         try expect([.post(status)], [.token, .retry])
         try expect([.post(status, token: false)], .retry)
     }
 
     private static let redirected: [([Step], Repetitions)] = [
-        // A POST that had its effect, and its way on as GET.
+        // A POST that had its effect, then a GET to the redirect target.
         ([.post(303), .get(.connect, hop: 1)], []), ([.post(302), .get(.connect, hop: 1)], []),
         ([.post(301), .get(.dns, hop: 1)], []), ([.post(303), .get(.connectionLost, hop: 1)], []),
         ([.post(303), .get(401, hop: 1)], []), ([.post(303), .get(401, hop: 1, token: false)], []),
         ([.post(303), .get(503, hop: 1)], []),
-        // A POST that was only sent on.
+        // A POST that was only redirected.
         ([.post(307), .post(.connect, hop: 1)], [.connectivity, .retry]),
         ([.post(308), .post(.dns, hop: 1)], [.connectivity, .retry]),
         ([.post(307), .post(401, hop: 1)], [.token, .retry]),
         ([.post(307), .post(401, hop: 1, token: false)], .retry), ([.post(307), .post(.connectionLost, hop: 1)], []),
         ([.post(307), .post(200, hop: 1)], []), ([.post(307), .post(303, hop: 1), .get(.connect, hop: 2)], []),
-        // With an idempotency key it may always go again, but the first address is not to blame.
+        // An idempotency key allows every repetition, except by a mirror: the first address did not fail.
         ([.keyed(303), .get(.connect, hop: 1)], [.connectivity, .retry]),
         ([.keyed(303), .get(401, hop: 1)], [.token, .retry]),
         ([.keyed(307), .keyed(.connectionLost, hop: 1)], .retry),
@@ -156,21 +156,22 @@ import Testing
         ([.get(302), .get(401, hop: 1)], [.token, .retry]), ([.get(302), .get(401, hop: 1, token: false)], .retry),
     ]
 
-    @Test(arguments: Self.redirected) func laterHopFailsForItself(_ steps: [Step], _ expected: Repetitions) throws {
+    @Test(arguments: Self.redirected)
+    func failedLaterHopAllowsNoMirror(_ steps: [Step], _ expected: Repetitions) throws {
         try expect(steps, expected)
     }
 
-    @Test func effectOfEarlierAttemptStays() throws {
+    @Test func earlierAttemptsEffectIsRemembered() throws {
         try expect([.post(.connectionLost), .post(.connect)], [])
         try expect([.post(.connectionLost), .post(401)], [])
         try expect([.post(401), .post(200)], [])
         try expect([.post(.connect), .post(.connect)], [.mirror, .connectivity, .retry])
         try expect([.post(401), .post(401)], [.token, .retry])
-        // The next attempt begins at hop 0 again.
+        // The next attempt starts at hop 0.
         try expect([.get(302), .get(.connect, hop: 1), .get(.connect)], [.mirror, .connectivity, .retry])
     }
 
-    @Test func everyFieldOfTheTokenHasToBeSent() {
+    @Test func tokenIsRefusedOnlyIfAllFieldsWereSent() {
         let sent = sent([.get(401)])
         let answer = Step.get(401).answer
         #expect(sent.allows(.token(["Authorization": "t"]), after: answer))
@@ -179,7 +180,7 @@ import Testing
         #expect(sent.allows(.token([:]), after: answer))
     }
 
-    @Test func credentialsThatWereNotSentAreNotRefused() {
+    @Test func unsentCredentialsAreNotRenewed() {
         var (sent, bare) = (SentRequests(), SentRequests())
         var request = HTTPRequest("GET", "http://h/")
         bare.begins(request, hop: 1)
@@ -191,13 +192,13 @@ import Testing
         #expect(!bare.allows(.token([:]), after: answer))
     }
 
-    @Test func nothingSentAllowsEverything() {
+    @Test func nothingSentAllowsEveryRepetition() {
         let sent = SentRequests()
         #expect(allowed(sent, after: Step.get(.connect).answer) == [.mirror, .connectivity, .retry])
         #expect(allowed(sent, after: Step.get(401).answer) == [.token, .retry])
     }
 
-    @Test func sharedCallCountsAsOwn() {
+    @Test func sharedCallsRequestsCountAsOwn() {
         var own = sent([.get(302)])
         own.absorb(sent([.post(303), .get(.connect, hop: 1)]))
         #expect(own.mayHaveHadEffects && own.hop == 1 && own.count == 3)
@@ -206,7 +207,7 @@ import Testing
         #expect(own.mayHaveHadEffects && own.last != nil && own.count == 3)
     }
 
-    @Test func foreignErrorMayHaveSentSomething() {
+    @Test func unknownErrorMayHaveHadEffects() {
         struct Strange: Error {}
         var sent = SentRequests()
         let request = HTTPRequest("POST", "http://h/")

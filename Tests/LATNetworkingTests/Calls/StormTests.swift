@@ -16,9 +16,9 @@ private struct SaveItem: RequestEntity, Encodable {
     var id: Int
 }
 
-/// Calls in every form, cancelled in every way, while the table changes under them.
+/// Calls of every form, cancelled in every way, while the table changes.
 ///
-/// All of it is meant to be run under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
+/// Run this under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
 @Suite(.timeLimit(.minutes(5))) struct StormTests {
     private static let callCount = 2_000
 
@@ -56,7 +56,7 @@ private struct SaveItem: RequestEntity, Encodable {
         #expect(rename(new, directory.path(of: "domains.json5")) == 0)
     }
 
-    /// How often each call ended.
+    /// Counts how often each call ended.
     private final class Ends: Sendable {
         private let counts: Mutex<[Int]>
         private let isOver = Signal()
@@ -102,7 +102,7 @@ private struct SaveItem: RequestEntity, Encodable {
         func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { finished.next() }
     }
 
-    @Test func everyCallEndsOnceAndNothingStays() async throws {
+    @Test func everyCallEndsOnceAndNothingLeaks() async throws {
         try replaceFile(0)
         let (started, finished) = (Counter(), Counter())
         let manager = try CentralRequestManager.make(
@@ -133,7 +133,7 @@ private struct SaveItem: RequestEntity, Encodable {
         }
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<Self.callCount {
-                // Not all at once, so that there are some at every stage.
+                // Calls start in batches, so that some are at every stage.
                 if index.isMultiple(of: 100) { await Task.yield() }
                 start(index, manager, ends, &group)
             }
@@ -146,7 +146,7 @@ private struct SaveItem: RequestEntity, Encodable {
         #expect(ends.summary["\(CallEnding.value)"] ?? 0 > 0, "\(ends.summary)")
         #expect(ends.summary["\(CallEnding.error(.cancelled))"] ?? 0 > 0, "\(ends.summary)")
         #expect(manager.runningRequests() == 0)
-        // The end of a closure call is told after its closure.
+        // `didFinish` of a closure call comes after its closure.
         try await eventually { started.value == finished.value }
         try await server.waitUntilIdle()
         server.closeIdleConnections()
@@ -157,7 +157,7 @@ private struct SaveItem: RequestEntity, Encodable {
         #expect(gauges.easyHandles == 0 && gauges.sockets == 0)
     }
 
-    // MARK: What is going on
+    // MARK: Actions
 
     private func start(
         _ index: Int, _ manager: CentralRequestManager, _ ends: Ends, _ group: inout TaskGroup<Void>

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// A place on a call's way where it stands still.
+/// A place where a call can wait.
 enum WaitingPlace: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case connectionQueue, connect, head, body, redirectBody, redirectHandler, retryPause, network, tokenRenewal,
         tokenFields, tokenVerdict, cachePolicy, cacheHTTP, sharedRequest, limits, headerProvider, parameterProvider,
@@ -43,18 +43,18 @@ enum CallEnding: Hashable, Sendable {
     }
 }
 
-/// The entity of the matrix; its address is that of the central calls.
+/// The entity of the matrix. It has the same address as the central calls.
 struct FetchWaiting: RequestEntity, Encodable {
     static let route = Route("GET", url: "/wait/{id}")
     var id = 1
 }
 
-/// A call under way, and its ends.
+/// A running call and its endings.
 final class WaitingCall: Sendable {
     let form: CallForm
-    /// Of the forms with closures.
+    /// The handle of a form with closures.
     let task: RequestTask?
-    /// Of the others.
+    /// The Swift task of the other forms.
     let work: Task<Void, Never>?
     private let log = Log<CallEnding>()
     private let isOver = Signal()
@@ -108,10 +108,9 @@ final class WaitingCall: Sendable {
         }
     }
 
-    /// All ends so far.
     var endings: [CallEnding] { log.elements }
 
-    /// The end; nothing else comes after it. A call that does not end is let go by releasing the scene, and is `nil`.
+    /// Returns the first ending. After 20 seconds without one, releases the scene and returns `nil`.
     func ending(in scene: WaitingScene) async -> CallEnding? {
         let isOver = isOver
         let isLate = Signal()

@@ -6,14 +6,14 @@ import Testing
 
 @testable import LATNetworking
 
-/// A manager and servers among which a call stands still at one place, and all that is needed to let it go.
+/// A manager and servers that make a call wait at one place, and the means to release it.
 final class WaitingScene: Sendable {
     static let path = "/wait/1"
     static let tag = "waiting"
 
-    /// The settings that differ from scene to scene.
+    /// The settings that differ between scenes.
     struct Options: Sendable {
-        /// Whether the waits of clocks and servers are over soon.
+        /// Whether waits for clocks and servers end soon by themselves.
         var isBrief = false
         var deadline: Duration?
     }
@@ -21,7 +21,7 @@ final class WaitingScene: Sendable {
     let place: WaitingPlace
     let manager: CentralRequestManager
     private let server: MockServer
-    /// They hold their ports as long as the scene lives.
+    /// Holds its port while the scene lives, as `closed` does.
     private let full: FullBacklogListener?
     private let closed: ClosedPort?
     private let hasArrived: Signal
@@ -113,12 +113,12 @@ final class WaitingScene: Sendable {
             case .body: held(.json("[" + String(repeating: "1,", count: 20_000) + "1]"), .afterBodyBytes(20_000))
             case .redirectBody where isFirst:
                 held(.pattern(byteCount: 1_000).changed(status: 302, location: "/next"), .afterBodyBytes(10))
-            // The body of a redirect is not waited for without end; the next hop is.
+            // A redirect's body is waited for only briefly, so the next hop is held, too.
             case .redirectBody: held(.json("{}"), .start)
             case .redirectHandler where isFirst: .redirect(to: "/next")
             case .retryPause where isFirst: .status(503).header("Retry-After", isBrief ? "0" : "50")
             case .tokenRenewal where isFirst: .status(401)
-            // The one who leads never ends by itself.
+            // The leading call never ends by itself.
             case .cachePolicy, .cacheHTTP, .sharedRequest: held(.json("{}"), .start)
             case .resolver where isFirst: .status(500)
             default: .json("{}")
@@ -126,7 +126,7 @@ final class WaitingScene: Sendable {
         }
     }
 
-    /// Starts what keeps others waiting, and returns when it does.
+    /// Starts the call that makes others wait, and returns once it does.
     private static func block(
         _ manager: CentralRequestManager, _ server: MockServer, _ place: WaitingPlace
     ) async throws -> Task<Void, Never>? {
@@ -150,7 +150,7 @@ final class WaitingScene: Sendable {
         }
     }
 
-    /// Sees the call arrive where watchers are told of it.
+    /// Signals the call's arrival at the places that send an event.
     private struct ArrivalWatch: RequestAccessory {
         let place: WaitingPlace
         let hasArrived: Signal
@@ -169,16 +169,16 @@ final class WaitingScene: Sendable {
 
     // MARK: Calls
 
-    /// Starts a call that will stand still.
+    /// Starts a call that will wait.
     func start(_ form: CallForm, beforehand: Bool = false) -> WaitingCall {
         let beganBody: @Sendable () -> Void = { [hasArrived, place] in if place == .body { hasArrived.raise() } }
-        // With progress an asynchronous call waits for its callbacks, too.
+        // With a progress closure, an asynchronous call waits for its callbacks, too.
         let hasProgress = place == .body || place == .callbacks
         let progress: ProgressHandler = { if $0.completed > 0 { beganBody() } }
         return WaitingCall(form, manager, hasProgress ? progress : nil, beganBody, isCancelled: beforehand)
     }
 
-    /// Returns when the call stands at its place.
+    /// Returns when the call waits at its place.
     func waitForArrival() async throws {
         switch place {
         case .connect:
@@ -186,27 +186,27 @@ final class WaitingScene: Sendable {
         case .head, .redirectBody: try await server.waitForRequests(1)
         default: await hasArrived.wait()
         }
-        // Where the last step is one that nobody tells of: a few turns of the engine and the tasks.
+        // The last step may send no event, so give the engine and the tasks a few turns.
         for _ in 0..<5 {
             _ = await manager.gauges
             await Task.yield()
         }
     }
 
-    /// Lets go of everything that keeps calls waiting.
+    /// Releases everything that makes calls wait.
     func release() {
         mayGo.raise()
         held.release()
         blocker?.cancel()
     }
 
-    /// Returns when nothing is under way any more, on either side.
+    /// Returns when client and server are both idle.
     func expectNothingLeft(sourceLocation: SourceLocation = #_sourceLocation) async throws {
         release()
         await blocker?.value
         await held.drain()
         #expect(manager.runningRequests() == 0, sourceLocation: sourceLocation)
-        // What the client has in flight holds a connection; idle ones the server closes.
+        // A transfer in flight keeps its connection. The server closes the idle ones.
         try await server.waitUntilIdle()
         server.closeIdleConnections()
         try await server.waitUntilDisconnected()
@@ -216,7 +216,7 @@ final class WaitingScene: Sendable {
     }
 }
 
-/// Runs closures when the test lets it.
+/// An executor that runs closures when the test allows it.
 final class HeldExecutor: Sendable {
     private struct State {
         var closures: [@Sendable () -> Void] = []
@@ -245,7 +245,7 @@ final class HeldExecutor: Sendable {
     func drain() async { await queue.drain() }
 }
 
-/// Hangs at one of its places, and takes no notice of a cancellation.
+/// An authenticator that hangs at the given place and ignores cancellation.
 private struct HangingSession: Authenticator {
     let place: WaitingPlace
     let hasArrived: Signal
@@ -281,7 +281,7 @@ private struct HangingResolver: FailureResolver {
 }
 
 extension MockReply {
-    /// The reply as a redirect with its body.
+    /// Returns the reply as a redirect that keeps its body.
     func changed(status: Int, location: String) -> MockReply {
         var reply = header("Location", location)
         reply.status = status

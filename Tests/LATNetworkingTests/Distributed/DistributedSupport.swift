@@ -4,7 +4,7 @@ import LATTesting
 import Testing
 
 extension DomainTable {
-    /// A table of one domain, `d`, with what the test wants to be in its rows.
+    /// Returns a table with one domain, `d`, and the given JSON5 in its rows.
     static func make(
         _ baseURL: String, domain: String = "", servers: String = "", defaults: String = ""
     ) throws -> DomainTable {
@@ -25,7 +25,7 @@ extension DomainTable {
 }
 
 extension CentralRequestManager {
-    /// A manager with a table, and some settings changed.
+    /// Returns a manager with a table and changed settings.
     static func make(
         _ table: DomainTable, _ change: (inout Configuration) -> Void = { _ in }
     ) throws -> CentralRequestManager {
@@ -36,12 +36,12 @@ extension CentralRequestManager {
     }
 }
 
-/// `GET` of the path `x` of the domain `d`, with any model.
+/// An entity for `GET` of the path `x` of the domain `d`, with any model.
 struct Get<Model: Decodable & Sendable>: RequestEntity {
     static var route: Route { Route("GET", domain: "d", path: "x") }
 }
 
-/// A call of the server row `s`, with its method and path.
+/// An entity of the server row `s`, with the row's method and path.
 struct Row: RequestEntity {
     static let route = Route(server: "s")
     var parameters: Parameters?
@@ -52,7 +52,7 @@ struct Row: RequestEntity {
 }
 
 extension MockServer {
-    /// A server that answers everything with this text.
+    /// Returns a server that responds to every request with this JSON text.
     static func answering(_ text: String = "{}") throws -> MockServer {
         let server = try MockServer()
         server.fallback { _ in .json(text) }
@@ -64,7 +64,7 @@ extension RecordedRequest {
     var json: JSONValue? { try? JSONValue(parsing: body) }
 }
 
-/// Counts up from 1, for any number of threads.
+/// A thread-safe counter that starts at 1.
 final class Counter: Sendable {
     private let numbers = Log<Int>()
 

@@ -14,7 +14,7 @@ private struct FetchUser: RequestEntity, Encodable {
     var id: Int
 }
 
-/// Declared without a thought of requests.
+/// A type that was declared without requests in mind.
 private final class LegacyModel {
     var title = "old"
 }
@@ -82,7 +82,7 @@ private actor Session: RequestEntity {
     nonisolated var parameters: Parameters? { ["isolated": true] }
 }
 
-/// The contract of the distributed face, line by line; compiled, never run: it uses the shared manager.
+/// The contract of the distributed interface. It uses the shared manager, so it is compiled but never run.
 private func contract(token: String) async throws {
     var c = CentralRequestManager.Configuration()
     c.domains = try DomainTable(contentsOf: "Config/domains.json5")
@@ -109,7 +109,7 @@ private struct Signing: Interceptor {
     ) async throws -> HTTPResponse { try await next(request) }
 }
 
-/// The call sites of the distributed face as its contract spells them, compiled and run.
+/// The call sites of the distributed interface, spelled as in its contract, compiled and run.
 @Suite(.timeLimit(.minutes(1))) struct EntityContractTests {
     private func start() throws -> (MockServer, CentralRequestManager) {
         let server = try MockServer.answering(#"{"token": "t"}"#)
@@ -126,7 +126,7 @@ private struct Signing: Interceptor {
         return (server, try CentralRequestManager.make(table) { $0.cacheStorage = .memory })
     }
 
-    @Test func anEntityStartsItself() async throws {
+    @Test func entityReturnsItsModel() async throws {
         let (server, manager) = try start()
         let user: User = try await FetchUser(id: 42).startRequest(on: manager)
         #expect(user == User(id: 42, name: "Ada"))
@@ -137,7 +137,7 @@ private struct Signing: Interceptor {
         #expect(request.body.isEmpty)
     }
 
-    @Test func aCallIsChangedFluently() async throws {
+    @Test func fluentSettingsAreApplied() async throws {
         let (server, manager) = try start()
         let reply = try await FetchUser(id: 42).timeout(.seconds(5)).header("User-Agent", "Demo/1")
             .cache(.cacheThenNetwork).reply(on: manager)
@@ -148,7 +148,7 @@ private struct Signing: Interceptor {
         #expect(server.requests.first?.headers["User-Agent"] == "Demo/1")
     }
 
-    @Test func repliesAreASequence() async throws {
+    @Test func repliesSequenceYieldsTheReply() async throws {
         let (server, manager) = try start()
         var sources: [HTTPResponse.Source] = []
         for try await reply in FetchUser(id: 42).cache(.cacheThenNetwork).replies(on: manager) {
@@ -158,14 +158,14 @@ private struct Signing: Interceptor {
         #expect(server.requestCount == 1)
     }
 
-    @Test func theSequenceOfRepliesThrows() async throws {
+    @Test func repliesSequenceThrowsTheError() async throws {
         let (server, manager) = try start()
         server.enqueue(.status(503))
         let error = await failure { for try await _ in FetchUser(id: 42).replies(on: manager) {} }
         #expect(error?.kind == .httpStatus)
     }
 
-    @Test func leavingTheSequenceOfRepliesCancelsTheRequest() async throws {
+    @Test func cancellingTheReaderCancelsTheRequest() async throws {
         let (server, manager) = try start()
         server.enqueue(.json("{}").stalling(.beforeHead))
         let reading = Task { for try await _ in FetchUser(id: 42).replies(on: manager) {} }
@@ -174,7 +174,7 @@ private struct Signing: Interceptor {
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func theClosureFormGivesDataAndModel() async throws {
+    @Test func closureGetsDataAndModel() async throws {
         let (server, manager) = try start()
         let ends = Log<String>()
         let done = Signal()
@@ -189,7 +189,7 @@ private struct Signing: Interceptor {
         #expect(server.requestCount == 1)
     }
 
-    @Test func theClosureFormGivesTheErrorWithTheData() async throws {
+    @Test func closureGetsTheErrorWithTheData() async throws {
         let (server, manager) = try start()
         server.enqueue(.text("no such user", status: 404), .json(#"{"id": "x"}"#))
         let ends = Log<(String?, Bool, NetworkError.Kind?, String?)>()
@@ -231,7 +231,7 @@ private struct Signing: Interceptor {
         #expect(handle.isCancelled)
     }
 
-    @Test func cancellingTheTaskThrowsCancellation() async throws {
+    @Test func cancellingTheTaskThrowsCancellationError() async throws {
         let (server, manager) = try start()
         server.enqueue(.json("{}").stalling(.beforeHead))
         let call = Task { try await FetchUser(id: 42).startRequest(on: manager) }
@@ -240,7 +240,7 @@ private struct Signing: Interceptor {
         await #expect(throws: CancellationError.self) { try await call.value }
     }
 
-    @Test func aTypeFromElsewhereBecomesAnEntity() async throws {
+    @Test func existingTypeBecomesAnEntity() async throws {
         let (server, manager) = try start()
         let model = LegacyModel()
         let answer: JSONValue = try await model.startRequest(on: manager)
@@ -253,7 +253,7 @@ private struct Signing: Interceptor {
         #expect(server.requests[1].json == ["title": "new"])
     }
 
-    @Test func classesEnumsAndActorsAreEntities() async throws {
+    @Test func classesEnumsAndActorsMayBeEntities() async throws {
         let (server, manager) = try start()
         _ = try await Search(text: "a b").startRequest(on: manager)
         _ = try await Orders.page(3).startRequest(on: manager)
@@ -269,7 +269,7 @@ private struct Signing: Interceptor {
         #expect(server.requests[3].json == ["device": "d1"])
     }
 
-    @Test func entitiesAreCalledFromTheMainActor() async throws {
+    @Test func mainActorCanStartEntities() async throws {
         let (server, manager) = try start()
         let screen = await Screen()
         try await screen.load(on: manager)
@@ -280,7 +280,7 @@ private struct Signing: Interceptor {
         #expect(server.requests.last?.json == ["isolated": true])
     }
 
-    @Test func theMethodOfTheRouteWinsOverTheRows() async throws {
+    @Test func routesMethodWinsOverTheRows() async throws {
         struct Delete: RequestEntity {
             static let route = Route("delete", server: "user.detail")
             var parameters: Parameters? { ["id": 7] }
@@ -290,7 +290,7 @@ private struct Signing: Interceptor {
         #expect(server.requests.map { "\($0.method) \($0.target)" } == ["DELETE /api/v1/users/7"])
     }
 
-    @Test func aRouteMayNameAnAddressWithoutATable() async throws {
+    @Test func routeWithURLNeedsNoTable() async throws {
         struct Find: RequestEntity, Encodable {
             static let route = Route("GET", url: "find/{what}")
             var what: String

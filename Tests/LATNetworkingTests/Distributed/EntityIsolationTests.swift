@@ -17,7 +17,7 @@ private final class Draft: RequestEntity, Encodable {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct EntityIsolationTests {
-    @Test func startingAnEntityTwiceIsTwoRequests() async throws {
+    @Test func startingAnEntityTwiceSendsTwoRequests() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url()))
         let entity = Echo(id: 1, text: "same")
@@ -53,7 +53,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(Set(ends.elements) == [.cancelled, nil])
     }
 
-    @Test func anEntityIsStartedFromItsOwnCallback() async throws {
+    @Test func entityMayStartInsideItsOwnClosure() async throws {
         let server = try MockServer.answering()
         server.enqueue(.status(500))
         let manager = try CentralRequestManager.make(.make(server.url()))
@@ -70,7 +70,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(server.requestCount == 2)
     }
 
-    @Test func fluentChangesTouchNoOtherCall() async throws {
+    @Test func fluentChangesAffectNoOtherCall() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url()))
         let entity = Echo(id: 1, text: "same")
@@ -85,7 +85,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(server.requests.map(\.json) == [same, ["text": "two"], ["text": "same", "more": 1], same, same])
     }
 
-    @Test func aChangeOfTheEntityDoesNotReachTheRequestInFlight() async throws {
+    @Test func changingTheEntityKeepsTheCallInFlight() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply)
         let gate = Signal()
@@ -104,7 +104,7 @@ private final class Draft: RequestEntity, Encodable {
         draft.tags = []
         gate.raise()
         await done.wait()
-        // The second attempt is made after the change and is the same request too.
+        // The second attempt follows the change and still sends the same request.
         #expect(server.requests.map(\.path).allSatisfy { $0 == "/drafts/1" })
         #expect(server.requests.map(\.json).allSatisfy { $0 == ["text": "first", "tags": ["a"]] })
         _ = try await call.startRequest(on: manager)
@@ -113,7 +113,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(server.requests.last?.path == "/drafts/2")
     }
 
-    @Test func hundredsOfCallsAtOnceDoNotMix() async throws {
+    @Test func concurrentCallsDoNotMix() async throws {
         let server = try MockServer()
         server.route("POST", "/items/{id}") { request in
             let id = request.pathParameters["id"] ?? ""
@@ -142,7 +142,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(server.requestCount == 500)
     }
 
-    @Test func hundredsOfCallsOfDifferentKindsDoNotMix() async throws {
+    @Test func concurrentCallsOfDifferentKindsDoNotMix() async throws {
         let server = try MockServer()
         server.echo(path: "/x")
         server.echo(path: "/items")
@@ -164,7 +164,7 @@ private final class Draft: RequestEntity, Encodable {
         #expect(server.requestCount == 500)
     }
 
-    @Test func aCallGoesOnWhenEntityHandleAndManagerAreLetGo() async throws {
+    @Test func callOutlivesEntityHandleAndManager() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"a": 1}"#).delayed(by: .milliseconds(100)) }
         let done = Signal()

@@ -28,7 +28,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
 
     private func wrapped(_ data: String) -> MockReply { .json(#"{"status": 1, "body": {"data": \#(data)}}"#) }
 
-    @Test func structsArraysAndScalarsAreModels() async throws {
+    @Test func structsArraysAndScalarsAreDecoded() async throws {
         let item = Item(name: "tea", price: 2.5)
         #expect(try await answer(Item.self, .json(#"{"name": "tea", "price": 2.5}"#)) == item)
         #expect(try await answer([Item].self, .json(#"[{"name": "tea", "price": 2.5}]"#)) == [item])
@@ -41,7 +41,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(try await answer([Int?].self, .json("[1, null]")) == [1, nil])
     }
 
-    @Test func modelsInEnvelopesAreTheSame() async throws {
+    @Test func modelsInEnvelopesAreDecoded() async throws {
         let item = Item(name: "tea", price: 2.5)
         let json = #"{"name": "tea", "price": 2.5}"#
         #expect(try await answer(Item.self, wrapped(json), domain: Self.envelope) == item)
@@ -54,7 +54,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(try await answer(Empty.self, wrapped(json), domain: Self.envelope) == Empty())
     }
 
-    @Test func aPlainTextIsAStringModel() async throws {
+    @Test func plainTextIsAStringModel() async throws {
         #expect(try await answer(String.self, .text("plain words")) == "plain words")
     }
 
@@ -62,7 +62,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         MockReply.status(204), .json(""), .json(" \n"), .chunked([]), MockReply(status: 304), .status(200),
         .status(201),
     ])
-    func anAnswerWithoutContentIsASuccess(_ reply: MockReply) async throws {
+    func responseWithoutContentIsASuccess(_ reply: MockReply) async throws {
         for domain in ["", Self.envelope] {
             #expect(try await answer(Item?.self, reply, domain: domain) == nil)
             #expect(try await answer([Item]?.self, reply, domain: domain) == nil)
@@ -72,12 +72,12 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         }
     }
 
-    @Test func anAbsentOptionalJSONValueIsNil() async throws {
+    @Test func absentOptionalModelIsNil() async throws {
         #expect(try await answer(JSONValue?.self, .status(204)) == nil)
         #expect(try await answer(Empty?.self, .status(204)) == nil)
     }
 
-    @Test func headHasNoModel() async throws {
+    @Test func headResponseHasNoModel() async throws {
         let server = try MockServer.answering(#"{"name": "tea", "price": 1}"#)
         let manager = try CentralRequestManager.make(.make(server.url()))
         let reply = try await Head<Item?>().reply(on: manager)
@@ -86,7 +86,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(try await Head<Empty>().startRequest(on: manager) == Empty())
     }
 
-    @Test func aModelThatMustBeThereIsMissedWithTheNextStep() async throws {
+    @Test func missingModelErrorNamesTheNextStep() async throws {
         let error = await failure { try await answer(Item.self, .status(204)) }
         #expect(error?.kind == .decoding(path: ""))
         let message = error?.message ?? ""
@@ -96,21 +96,21 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(inEnvelope?.message.contains("optional") == true)
     }
 
-    @Test func emptyTakesAnyContent() async throws {
+    @Test func emptyModelAcceptsAnyContent() async throws {
         #expect(try await answer(Empty.self, .json("[1]")) == Empty())
         #expect(try await answer(Empty.self, .json("5")) == Empty())
         #expect(try await answer(Empty.self, .text("OK")) == Empty())
         #expect(try await answer(Empty.self, .data(Data([0xFF, 0]), contentType: "image/png")) == Empty())
     }
 
-    @Test func presentOptionalsAreModels() async throws {
+    @Test func optionalModelsAreDecoded() async throws {
         #expect(try await answer(Item?.self, .json(#"{"name": "tea", "price": 2.5}"#)) == Item(name: "tea", price: 2.5))
         #expect(try await answer(Item?.self, .json("null")) == nil)
         #expect(try await answer(Item?.self, wrapped("null"), domain: Self.envelope) == nil)
         #expect(try await answer(Item?.self, .json(#"{"status": 1}"#), domain: Self.envelope) == nil)
     }
 
-    @Test func aMismatchNamesThePath() async throws {
+    @Test func typeMismatchNamesThePath() async throws {
         let reply = MockReply.json(#"{"items": [{"name": "a", "price": 1}, {"name": "b", "price": "two"}]}"#)
         let error = await failure { try await answer(Cart.self, reply) }
         #expect(error?.kind == .decoding(path: "items[1].price"))
@@ -127,7 +127,7 @@ private struct Head<Model: Decodable & Sendable>: RequestEntity {
         #expect(await failure { try await answer(JSONValue.self, .text("<html>")) }?.kind == .decoding(path: ""))
     }
 
-    @Test func aMismatchBelowTheEnvelopeNamesTheWholePath() async throws {
+    @Test func typeMismatchInEnvelopeNamesTheWholePath() async throws {
         let list = wrapped(#"[{"name": "a", "price": 1}, {"name": "b", "price": "two"}]"#)
         let error = await failure { try await answer([Item].self, list, domain: Self.envelope) }
         #expect(error?.kind == .decoding(path: "body.data[1].price"))

@@ -45,7 +45,7 @@ private final class Fixer: FailureResolver {
         }
     }
 
-    @Test func observersAreToldOneOfThreeOutcomesBeforeTheCaller() async throws {
+    @Test func observersRunBeforeTheCallerReturns() async throws {
         let events = Log<String>()
         let (server, manager) = try start(
             Self.good, Self.bad, .status(500), .json(#"{"status": 0, "data": 5}"#),
@@ -74,7 +74,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requestCount == 5)
     }
 
-    @Test func observersAreToldOfCallsInClosureForm() async throws {
+    @Test func observersSeeClosureCalls() async throws {
         let events = Log<String>()
         let (server, manager) = try start(Self.bad) {
             $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }]
@@ -91,7 +91,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requestCount == 2)
     }
 
-    @Test func observersAreToldOfCentralCalls() async throws {
+    @Test func observersSeeCentralCalls() async throws {
         let events = Log<String>()
         let (server, manager) = try start(.status(404)) {
             $0.outcomeObservers = [{ outcome, request in events.append("\(name(outcome)) \(request.url)") }]
@@ -102,7 +102,7 @@ private final class Fixer: FailureResolver {
             events.elements == ["networkError httpStatus \(server.url("/a"))", "success 200 \(server.url("/b"))"])
     }
 
-    @Test func observersAreToldWhichRequestItWas() async throws {
+    @Test func observersGetTheRequest() async throws {
         let urls = Log<String>()
         let (server, manager) = try start(Self.bad) {
             $0.outcomeObservers = [{ _, request in urls.append(request.url) }]
@@ -112,7 +112,7 @@ private final class Fixer: FailureResolver {
         #expect(urls.elements == [server.url("/x"), server.url("/x")])
     }
 
-    @Test func observersAreToldOfACancellation() async throws {
+    @Test func observersSeeCancellations() async throws {
         let events = Log<String>()
         let (server, manager) = try start(Self.good.stalling(.beforeHead), Self.good.stalling(.beforeHead)) {
             $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }]
@@ -131,7 +131,7 @@ private final class Fixer: FailureResolver {
     }
 
     @Test
-    func observersAreToldOfWhatIsRefusedBeforeItIsSent() async throws {
+    func observersSeeRequestsRefusedBeforeSending() async throws {
         let events = Log<String>()
         let (_, manager) = try start { $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }] }
         struct Unknown: RequestEntity { static let route = Route("GET", domain: "nobody", path: "x") }
@@ -141,7 +141,7 @@ private final class Fixer: FailureResolver {
 
     // MARK: The resolver
 
-    @Test func aRepairedCallIsSentAgain() async throws {
+    @Test func resolvedCallIsSentAgain() async throws {
         let fixer = Fixer()
         let outcomes = Log<String>()
         let (server, manager) = try start(Self.bad) {
@@ -172,7 +172,7 @@ private final class Fixer: FailureResolver {
         #expect(outcomes.elements == ["failure 7 business(7)"])
     }
 
-    @Test func aReplayMayFailInAnotherWay() async throws {
+    @Test func failureOfTheReplayIsDelivered() async throws {
         let fixer = Fixer()
         let (server, manager) = try start(Self.bad, .status(500)) {
             $0.resolver = fixer
@@ -183,7 +183,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requestCount == 2)
     }
 
-    @Test func deliverIsTheLastWord() async throws {
+    @Test func deliverEndsTheCall() async throws {
         let fixer = Fixer { _ in .deliver }
         let (server, manager) = try start(Self.bad) {
             $0.resolver = fixer
@@ -194,7 +194,7 @@ private final class Fixer: FailureResolver {
         #expect(fixer.asked.count == 1)
     }
 
-    @Test func whatTheResolverThrowsIsDeliveredAndObserved() async throws {
+    @Test func resolversNetworkErrorIsDelivered() async throws {
         let fixer = Fixer { _ in throw NetworkError(.other, message: "the session is over; log in") }
         let outcomes = Log<String>()
         let (server, manager) = try start(Self.bad) {
@@ -207,8 +207,8 @@ private final class Fixer: FailureResolver {
         #expect(outcomes.elements == ["networkError other"])
     }
 
-    /// Calls throw `NetworkError`, whatever the app's own code throws.
-    @Test func anErrorOfTheResolversOwnIsTheCauseOfANetworkError() async throws {
+    /// A call throws `NetworkError`, whatever error the app's own code throws.
+    @Test func resolversOwnErrorIsTheUnderlyingError() async throws {
         let fixer = Fixer { _ in throw Refusal() }
         let outcomes = Log<String>()
         let (server, manager) = try start(Self.bad, Self.bad) {
@@ -229,7 +229,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requestCount == 2)
     }
 
-    @Test func aStreamThatWasReadIsNotReplayed() async throws {
+    @Test func consumedStreamIsNotReplayed() async throws {
         let fixer = Fixer()
         let (server, manager) = try start(Self.bad) { $0.resolver = fixer }
         let chunks = AsyncStream<Data> { continuation in
@@ -248,7 +248,7 @@ private final class Fixer: FailureResolver {
         #expect(fixer.asked.count == 0)
     }
 
-    @Test func aStreamThatWasReadIsNotRetried() async throws {
+    @Test func consumedStreamIsNotRetried() async throws {
         let server = try MockServer()
         server.enqueue(.noReply)
         server.fallback { _ in .json("{}") }
@@ -267,7 +267,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requests.map { $0.text.contains("once") } == [true])
     }
 
-    @Test func aFileFromMemoryIsReplayed() async throws {
+    @Test func fileFromMemoryIsReplayed() async throws {
         struct Upload: RequestEntity {
             static let route = Route("PUT", domain: "d", path: "x")
             var files: [UploadFile] { [UploadFile(name: "f", fileName: "f.bin", data: Data("again".utf8))] }
@@ -277,7 +277,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requests.map { $0.text.contains("again") } == [true, true])
     }
 
-    @Test func aCancelledCallIsNotRepaired() async throws {
+    @Test func cancelledCallIsNotResolved() async throws {
         let fixer = Fixer()
         let (server, manager) = try start(Self.good.stalling(.beforeHead)) { $0.resolver = fixer }
         let done = Signal()
@@ -289,7 +289,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requestCount == 1)
     }
 
-    @Test func theResolverMayUseTheSameManager() async throws {
+    @Test func resolverMayUseTheSameManager() async throws {
         struct Login: RequestEntity { static let route = Route("POST", domain: "d", path: "login") }
         struct Relogin: FailureResolver {
             let managers: Log<CentralRequestManager>
@@ -317,7 +317,7 @@ private final class Fixer: FailureResolver {
         #expect(server.requests.map(\.path) == ["/x", "/login", "/x"])
     }
 
-    @Test func centralCallsAreRepairedToo() async throws {
+    @Test func centralCallIsResolved() async throws {
         let fixer = Fixer()
         let (server, manager) = try start(.status(401)) { $0.resolver = fixer }
         #expect(try await manager.startRequest("POST", server.url("/c"), parameters: ["a": 1]).status == 200)

@@ -109,7 +109,7 @@ private enum Cases: RequestEntity, Encodable {
     static let route = Route("POST", domain: "d", path: "x")
 }
 
-/// Who says what, and what is sent.
+/// The parameter encoding set at each level, and the one that is sent.
 private struct Encodings {
     var manager = ParameterEncoding.json
     var domain: ParameterEncoding?
@@ -155,7 +155,7 @@ private struct Encodings {
         #expect(json.object?.count == 15)
     }
 
-    @Test func propertiesOfAGETAreInTheQuery() async throws {
+    @Test func getSendsPropertiesInTheQuery() async throws {
         let request = try await sent(EverythingInQuery().call)
         #expect(request.body.isEmpty)
         #expect(request.headers["Content-Type"] == nil)
@@ -165,7 +165,7 @@ private struct Encodings {
                 + "&text=a%20b%26c")
     }
 
-    @Test func propertiesOfASuperclassAreSent() async throws {
+    @Test func superclassPropertiesAreSent() async throws {
         let entity = Derived()
         entity.base = "changed"
         let request = try await sent(entity.call)
@@ -177,14 +177,14 @@ private struct Encodings {
         #expect(try await sent(Explicit().call).json == ["explicit": 1, "null": nil])
     }
 
-    /// `{id}` in the path takes the property, whatever the parameters are.
-    @Test func aPropertyFillsThePathBesideExplicitParameters() async throws {
+    /// `{id}` in the path is filled from the property, even beside explicit parameters.
+    @Test func propertyFillsThePathParameter() async throws {
         let request = try await sent(ExplicitWithPath().call)
         #expect(request.path == "/items/5")
         #expect(request.json == ["explicit": 1])
     }
 
-    @Test func parametersOfTheCallLieOverTheEntitys() async throws {
+    @Test func callsParametersWinOverTheEntitys() async throws {
         let request = try await sent(
             Everything().parameters(["whole": 2, "more": [1, 2], "text": nil]))
         #expect(request.json?["whole"].int == 2)
@@ -193,7 +193,7 @@ private struct Encodings {
         #expect(request.json?["flag"].bool == true)
     }
 
-    @Test func everyMethodPutsParametersWhereTheyBelong() async throws {
+    @Test func methodDecidesBetweenQueryAndBody() async throws {
         let server = try MockServer.answering()
         for (method, isQuery) in [
             ("GET", true), ("HEAD", true), ("DELETE", true), ("POST", false), ("PUT", false), ("PATCH", false),
@@ -209,7 +209,7 @@ private struct Encodings {
         }
     }
 
-    @Test func withoutParametersThereIsNoBody() async throws {
+    @Test func noParametersMeanNoBody() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(server.url(), servers: #"s: { domain: "d", path: "x", method: "POST" }"#))
@@ -219,7 +219,7 @@ private struct Encodings {
         #expect(server.requests[0].headers["Content-Length"] == "0")
     }
 
-    @Test func theNearestSaysHowABodyIsEncoded() async throws {
+    @Test func mostSpecificEncodingWins() async throws {
         let server = try MockServer.answering()
         let cases: [Encodings] = [
             Encodings(manager: .json, sent: .json), Encodings(manager: .form, sent: .form),
@@ -243,7 +243,7 @@ private struct Encodings {
         #expect(form?.headers["Content-Type"] == "application/x-www-form-urlencoded")
     }
 
-    @Test func parametersOfRowsAreSentUnlessTheEntityHasThem() async throws {
+    @Test func entityParametersWinOverTheRows() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(
@@ -264,7 +264,7 @@ private struct Encodings {
         #expect(!text.contains("name=\"id\""))
     }
 
-    @Test func whatDoesNotEncodeIsNotSent() async throws {
+    @Test func unencodableParametersAreNotSent() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url()))
         let scalar = await failure { try await Scalar().startRequest(on: manager) }
@@ -284,11 +284,11 @@ private struct Encodings {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func anEncodableEnumIsItsCase() async throws {
+    @Test func encodableEnumIsSentAsItsCase() async throws {
         #expect(try await sent(Cases.list(page: 2).call).json == ["list": ["page": 2]])
     }
 
-    @Test func commonParametersAreUnderTheEntitys() async throws {
+    @Test func entityParametersWinOverCommonOnes() async throws {
         let request = try await sent(Everything().call) {
             $0.parameterProvider = { _ in ["whole": 9, "nonce": "n1"] }
         }

@@ -21,7 +21,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         return try await Get<Model>().reply(on: manager)
     }
 
-    @Test func theDataIsTheModelAndTheRestIsKept() async throws {
+    @Test func dataIsDecodedAsTheModel() async throws {
         let reply = try await reply(
             User.self, Self.plain, #"{"status": 10000, "message": "fine", "datas": {"name": "Ada"}}"#)
         #expect(reply.model == User(name: "Ada"))
@@ -33,13 +33,13 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
     }
 
     @Test(arguments: ["10000", #""10000""#, #""OK""#, "10000.0", "1e4"])
-    func numbersAndTextsAreOneCode(_ code: String) async throws {
+    func codeMayBeANumberOrText(_ code: String) async throws {
         let reply = try await reply(User.self, Self.plain, #"{"status": \#(code), "datas": {"name": "Ada"}}"#)
         #expect(reply.model.name == "Ada")
         #expect(reply.envelope?.message == nil)
     }
 
-    @Test func partsMayBeNested() async throws {
+    @Test func envelopeFieldsMayBeNested() async throws {
         let good = #"{"meta": {"result": {"code": 0}, "text": "t"}, "body": {"user": {"name": "Ada"}}}"#
         let reply = try await reply(User.self, Self.nested, good)
         #expect(reply.model.name == "Ada")
@@ -50,7 +50,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(error?.businessFailure?.message == "no")
     }
 
-    @Test func anotherCodeIsABusinessFailureWithAllThatCame() async throws {
+    @Test func otherCodeIsABusinessFailure() async throws {
         let body = #"{"status": 10001, "message": "please log in", "datas": {"hint": 1}}"#
         let error = await failure { try await reply(User.self, Self.plain, body) }
         #expect(error?.kind == .business(code: "10001"))
@@ -65,7 +65,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(error?.request?.url.hasSuffix("/x") == true, "\(error?.request?.url ?? "no request")")
     }
 
-    @Test func textCodesFailToo() async throws {
+    @Test func otherTextCodeIsABusinessFailure() async throws {
         let error = await failure {
             try await reply(JSONValue.self, Self.plain, #"{"status": "E_LOGIN", "message": ""}"#)
         }
@@ -73,7 +73,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(error?.businessFailure?.envelope.code == "E_LOGIN")
     }
 
-    @Test func theTablesMessageWinsOverTheServers() async throws {
+    @Test func tablesMessageWinsOverTheServers() async throws {
         let rule = Self.plain + #", messages: { "10001": "Token expired" }"#
         for code in ["10001", #""10001""#] {
             let error = await failure {
@@ -89,21 +89,21 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
     }
 
     @Test(arguments: ["{}", #"{"status": null}"#, "[]", "5", #"{"datas": {"name": "Ada"}}"#, "null"])
-    func anAnswerWithoutCodeIsABusinessFailureThatSaysSo(_ body: String) async throws {
+    func missingCodeIsABusinessFailure(_ body: String) async throws {
         let error = await failure { try await reply(User.self, Self.plain, body) }
         #expect(error?.kind == .business(code: ""))
         #expect(error?.message.contains("\"status\"") == true, "\(error?.message ?? "")")
         #expect(error?.response?.text == body)
     }
 
-    @Test func aBodyThatIsNoJSONIsADecodingError() async throws {
+    @Test func nonJSONBodyIsADecodingError() async throws {
         let error = await failure { try await reply(User.self, Self.plain, "<html>") }
         #expect(error?.kind == .decoding(path: ""))
         #expect(error?.response?.text == "<html>")
         #expect(error?.businessFailure == nil)
     }
 
-    @Test func nullDataOfAGoodCodeIsNoFailureWhereItMayBeMissing() async throws {
+    @Test func nullDataIsDecodedAsAnOptionalModel() async throws {
         for body in [#"{"status": 10000, "datas": null}"#, #"{"status": 10000}"#] {
             #expect(try await reply(User?.self, Self.plain, body).model == nil)
             #expect(try await reply(Empty.self, Self.plain, body).model == Empty())
@@ -112,7 +112,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         }
     }
 
-    @Test func withoutADataPathTheWholeDocumentIsTheModel() async throws {
+    @Test func documentIsTheModelWithoutADataPath() async throws {
         struct Whole: Decodable, Equatable { let name: String }
         let reply = try await reply(Whole.self, #"code: "status", success: [0]"#, #"{"status": 0, "name": "Ada"}"#)
         #expect(reply.model.name == "Ada")
@@ -123,7 +123,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
     }
 
     @Test(arguments: [400, 404, 500, 503])
-    func aStatusThatIsNoSuccessIsNoBusinessFailure(_ status: Int) async throws {
+    func errorStatusIsNotABusinessFailure(_ status: Int) async throws {
         for body in [#"{"status": 10000, "datas": {}}"#, #"{"status": 10001, "message": "m"}"#] {
             let error = await failure { try await reply(JSONValue.self, Self.plain, body, status: status) }
             #expect(error?.kind == .httpStatus)
@@ -134,13 +134,13 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
     }
 
     @Test(arguments: [200, 201, 202, 299])
-    func withoutAnEnvelopeEvery2xxIsASuccess(_ status: Int) async throws {
+    func every2xxIsASuccessWithoutAnEnvelope(_ status: Int) async throws {
         let reply = try await reply(JSONValue.self, nil, #"{"status": 10001}"#, status: status)
         #expect(reply.envelope == nil)
         #expect(reply.model["status"].int == 10001)
     }
 
-    @Test func aServerRowMayHaveAnotherEnvelopeOrNone() async throws {
+    @Test func serverRowOverridesTheEnvelope() async throws {
         let server = try MockServer.answering(#"{"status": 5, "ok": "yes"}"#)
         for (row, isGood) in [
             ("", false), (", envelope: null", true), (#", envelope: { code: "ok", success: ["yes"] }"#, true),
@@ -157,7 +157,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         }
     }
 
-    @Test func theJudgeMayRefuse() async throws {
+    @Test func judgeMayRefuseAResponse() async throws {
         let judge: SuccessJudge = { response, document in
             response.headers["Content-Type"] == "application/json" && document["login"] == nil
         }
@@ -167,7 +167,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(error?.businessFailure?.envelope.data == ["login": true])
         #expect(error?.response?.text == #"{"login": true}"#)
         #expect(error?.message.isEmpty == false)
-        // Beside an envelope both have to agree.
+        // Envelope and judge must both accept the response.
         let good = #"{"status": 10000, "datas": {"name": "Ada"}, "login": true}"#
         let refused = await failure { try await reply(User.self, Self.plain, good, judge: judge) }
         #expect(refused?.kind == .business(code: "10000"))
@@ -177,7 +177,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(failed?.kind == .business(code: "1"))
     }
 
-    @Test func theJudgeSeesNullForWhatIsNoJSON() async throws {
+    @Test func judgeGetsNullForNonJSONBodies() async throws {
         let server = try MockServer.answering("plain words")
         let documents = Log<JSONValue>()
         let manager = try CentralRequestManager.make(.make(server.url())) {
@@ -194,7 +194,7 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         #expect(documents.elements == [.null, .null])
     }
 
-    @Test func theClosureFormKeepsTheBodyOfABusinessFailure() async throws {
+    @Test func closureGetsTheBodyOfABusinessFailure() async throws {
         let body = #"{"status": 10001, "message": "m"}"#
         let server = try MockServer.answering(body)
         let manager = try CentralRequestManager.make(.make(server.url(), domain: "envelope: { \(Self.plain) }"))

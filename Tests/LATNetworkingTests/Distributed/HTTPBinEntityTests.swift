@@ -88,7 +88,7 @@ struct HTTPBinEntityTests {
         #expect(echoed.files == ["doc": "the text"])
     }
 
-    @Test(arguments: [200, 204, 400, 404, 500]) func statusesAreToldApart(_ code: Int) async throws {
+    @Test(arguments: [200, 204, 400, 404, 500]) func errorStatusIsThrown(_ code: Int) async throws {
         let manager = try manager()
         if code < 300 {
             #expect(try await Status(code: code).reply(on: manager).response.status == code)
@@ -99,11 +99,11 @@ struct HTTPBinEntityTests {
         }
     }
 
-    @Test func theTimeoutOfTheRowEndsASlowAnswer() async throws {
+    @Test func rowsTimeoutEndsASlowResponse() async throws {
         #expect(await failure { try await Slow().startRequest(on: manager()) }?.kind == .timeout(.total))
     }
 
-    @Test func credentialsArrive() async throws {
+    @Test func bearerTokenArrives() async throws {
         let manager = try manager()
         let answer = try await Bearer().authentication(.bearer(token: "t1")).startRequest(on: manager)
         #expect(answer["token"].string == "t1")
@@ -112,7 +112,7 @@ struct HTTPBinEntityTests {
         #expect(await failure { try await Bearer().startRequest(on: manager) }?.response?.status == 401)
     }
 
-    @Test func compressedAnswersAreModels() async throws {
+    @Test func compressedResponseIsDecoded() async throws {
         #expect(try await Compressed().startRequest(on: manager())["gzipped"].bool == true)
     }
 }

@@ -3,8 +3,8 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Six levels, each of which sets a field, removes it or says nothing of it: every one of the 729 ways at once, each
-/// with a field of its own.
+/// A number of levels, each of which sets a field, removes it or leaves it alone.
+/// Every combination is tested at once, with a field of its own: 729 fields for six levels.
 private struct Levels {
     let count: Int
     let fields: [[Int]]
@@ -21,7 +21,7 @@ private struct Levels {
     func headers(_ level: Int) -> HTTPHeaders {
         var headers = HTTPHeaders()
         for field in fields {
-            // Every level spells the names its own way.
+            // The levels alternate between two spellings of a name.
             let name = level.isMultiple(of: 2) ? Self.name(field) : Self.name(field).lowercased()
             if field[level] == 1 { headers[name] = "\(level)" }
             if field[level] == 2 { headers[name] = nil }
@@ -36,7 +36,7 @@ private struct Levels {
             }.joined(separator: ", ") + " }"
     }
 
-    /// What the last level that says anything says.
+    /// Returns the value from the last level that sets or removes the field.
     func expected(_ field: [Int]) -> String? {
         field.lastIndex { $0 != 0 }.flatMap { field[$0] == 1 ? "\($0)" : nil }
     }
@@ -57,7 +57,7 @@ private struct Entity: RequestEntity {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct HeaderPrecedenceTests {
-    @Test func laterWinsAndNilRemovesAtEveryLevelOfAnEntity() async throws {
+    @Test func laterLevelWinsForEntities() async throws {
         let levels = Levels(6)
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
@@ -71,7 +71,7 @@ private struct Entity: RequestEntity {
         levels.check(try #require(server.requests.first?.headers))
     }
 
-    @Test func laterWinsAndNilRemovesAtEveryLevelOfACentralCall() async throws {
+    @Test func laterLevelWinsForCentralCalls() async throws {
         let levels = Levels(3)
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make {
@@ -82,7 +82,7 @@ private struct Entity: RequestEntity {
         levels.check(try #require(server.requests.first?.headers))
     }
 
-    @Test func headersOfDefaultsInTheTableAreUnderTheDomains() async throws {
+    @Test func domainHeadersWinOverTableDefaults() async throws {
         let server = try MockServer.answering()
         let table = try DomainTable.make(
             server.url(), domain: #"headers: { B: "domain" }"#,
@@ -99,7 +99,7 @@ private struct Entity: RequestEntity {
         #expect(headers["User-Agent"] == nil)
     }
 
-    @Test func replacingLeavesOnlyTheEntitysAndTheCalls() async throws {
+    @Test func replacingKeepsOnlyEntityAndCallHeaders() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(
@@ -123,14 +123,14 @@ private struct Entity: RequestEntity {
         #expect(sent() == [])
     }
 
-    @Test func anEmptySetReplacesNothing() async throws {
+    @Test func emptyHeadersReplaceNothing() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url(), domain: #"headers: { B: "1" }"#))
         _ = try await Get<JSONValue>().headers([:]).startRequest(on: manager)
         #expect(server.requests.last?.headers["B"] == "1")
     }
 
-    @Test func theContentTypeOfTheCallerWins() async throws {
+    @Test func callersContentTypeWins() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(server.url(), servers: #"s: { domain: "d", path: "x", method: "POST" }"#))
@@ -143,7 +143,7 @@ private struct Entity: RequestEntity {
         #expect(type.hasPrefix("multipart/form-data; boundary="), "\(type)")
     }
 
-    @Test func aHeaderOfTheTableIsSentAsItIs() async throws {
+    @Test func tableHeaderIsSentUnchanged() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(server.url(), domain: #"headers: { "X-Text": "ü \"quoted\"; a=b", "X-Empty": "" }"#))
@@ -152,7 +152,7 @@ private struct Entity: RequestEntity {
         #expect(server.requests.last?.headers["X-Empty"] == "")
     }
 
-    @Test func aBrokenHeaderOfTheEntityIsRefused() async throws {
+    @Test func invalidEntityHeaderIsRefused() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url()))
         let error = await failure {

@@ -4,7 +4,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Path and header come from one row, so that a row half old and half new shows.
+/// Path and header come from one row, so a half-updated row would show.
 private struct Versioned: RequestEntity { static let route = Route("GET", server: "s") }
 
 @Suite(.timeLimit(.minutes(1))) struct HotReloadTests {
@@ -37,7 +37,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         return try #require(Int(parts[0]))
     }
 
-    /// What the watcher tells, to wait for.
+    /// Collects the watcher's events, so that a test can wait for them.
     private final class Events: Sendable {
         let stream: AsyncStream<DomainTableWatcher.Event>
         let observer: @Sendable (DomainTableWatcher.Event) -> Void
@@ -48,7 +48,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
             observer = { continuation.yield($0) }
         }
 
-        /// Waits for the table that brings this version.
+        /// Waits until the table of this version is loaded.
         func version(_ wanted: Int) async {
             for await event in stream {
                 if case .reloaded(let table) = event, (try? table.server("s").path) == "\(wanted)" { return }
@@ -68,7 +68,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         }
     }
 
-    @Test func everyRequestSeesAWholeTableDuringAHundredEdits() async throws {
+    @Test func requestsSeeWholeTablesDuringEdits() async throws {
         let events = Events()
         let manager = try start(events)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -90,7 +90,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         #expect(try version(#require(server.requests.last)) == 100)
     }
 
-    @Test func aBrokenFileKeepsTheOldTableAndIsReported() async throws {
+    @Test func invalidFileIsReportedAndNotLoaded() async throws {
         let events = Events()
         let manager = try start(events)
         try replaceFile("{ domains: { d: { baseURL: 5 } } }")
@@ -105,7 +105,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         #expect(try version(#require(server.requests.last)) == 2)
     }
 
-    @Test func whatWasSetInCodeStaysOverAnEdit() async throws {
+    @Test func changesInCodeSurviveAFileEdit() async throws {
         let other = try MockServer.answering()
         let events = Events()
         let manager = try start(events)
@@ -118,7 +118,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         #expect(other.requests.first?.headers["X-Row"] == "1")
     }
 
-    @Test func aRowTakenOutOfTheFileIsUnknownToTheNextRequest() async throws {
+    @Test func removedRowIsUnknownToTheNextRequest() async throws {
         let events = Events()
         let manager = try start(events)
         try replaceFile(

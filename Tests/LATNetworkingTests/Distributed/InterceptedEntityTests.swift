@@ -13,7 +13,7 @@ private struct Save: RequestEntity, Encodable {
     var a = 1
 }
 
-/// Notes what passes it, and changes it.
+/// An interceptor that records requests and changes them.
 private struct Watch: Interceptor {
     let seen = Log<HTTPRequest>()
     var change: @Sendable (inout HTTPRequest) -> Void = { _ in }
@@ -28,9 +28,9 @@ private struct Watch: Interceptor {
     }
 }
 
-/// What the app's rooms see of an entity's request, and what becomes of their changes.
+/// What interceptors see of an entity's request, and how their changes are applied.
 @Suite(.timeLimit(.minutes(1))) struct InterceptedEntityTests {
-    @Test func theirChangesWinOverTheProviderAndTheRestKeepsItsPlace() async throws {
+    @Test func interceptorChangesWinOverTheProvider() async throws {
         let server = try MockServer.answering()
         let watch = Watch {
             $0.headers["Changed"] = "room"
@@ -53,7 +53,7 @@ private struct Watch: Interceptor {
         #expect(shown["Changed"] == "row" && shown["Default"] == "manager" && shown["Both"] == "call")
     }
 
-    @Test func theProviderWinsOverRowsThatNoRoomTouched() async throws {
+    @Test func providerWinsOverUnchangedRowHeaders() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url(), domain: #"headers: { A: "row" }"#)) {
             $0.interceptors = [Watch()]
@@ -63,7 +63,7 @@ private struct Watch: Interceptor {
         #expect(server.requests.first?.headers["A"] == "provider")
     }
 
-    @Test func parametersAreInTheURLTheySeeAndStayInThoseOfMirrors() async throws {
+    @Test func parametersStayInTheMirrorsURL() async throws {
         let server = try MockServer.answering()
         let watch = Watch()
         let closed = try ClosedPort()
@@ -75,7 +75,7 @@ private struct Watch: Interceptor {
         #expect(server.requests.map(\.target) == ["/two/x?a=1"])
     }
 
-    @Test func parametersReachASimulatedServer() async throws {
+    @Test func parametersReachTheSimulatedServer() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make("http://127.0.0.1:1/real?k=v")) {
             $0.interceptors = [Watch()]
@@ -85,7 +85,7 @@ private struct Watch: Interceptor {
         #expect(server.requests.map(\.target) == ["/fake/x?a=1"])
     }
 
-    @Test func roomsNextToTheNetworkSeeWhatIsSentOnEachAttempt() async throws {
+    @Test func networkInterceptorsSeeEveryAttempt() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply, .redirect(to: "/there"))
         let watch = Watch { $0.headers["Signature"] = "\($0.headers["Token"] ?? "")-\($0.url.hasSuffix("/there"))" }
@@ -100,7 +100,7 @@ private struct Watch: Interceptor {
         #expect(watch.seen.elements.map(\.url).dropLast().allSatisfy { $0.contains("nonce=") })
     }
 
-    @Test func theBodyIsThereToBeSigned() async throws {
+    @Test func interceptorsSeeTheBody() async throws {
         let server = try MockServer.answering()
         let (around, inside) = (Watch(), Watch())
         let manager = try CentralRequestManager.make(.make(server.url())) {
@@ -114,7 +114,7 @@ private struct Watch: Interceptor {
         #expect(server.requests.first?.json == ["a": 1, "nonce": 7])
     }
 
-    @Test func aMessageMayBeANumber() async throws {
+    @Test func envelopeMessageMayBeANumber() async throws {
         let server = try MockServer.answering(#"{"c": 1, "m": 404}"#)
         let envelope = #"envelope: { code: "c", message: "m", success: [0] }"#
         let manager = try CentralRequestManager.make(.make(server.url(), domain: envelope))
@@ -122,7 +122,7 @@ private struct Watch: Interceptor {
         #expect(error?.businessFailure?.message == "404")
     }
 
-    @Test func observersHearOfParametersThatDoNotEncode() async throws {
+    @Test func observersSeeUnencodableParameters() async throws {
         let heard = Log<NetworkError.Kind>()
         let manager = try CentralRequestManager.make {
             $0.outcomeObservers = [

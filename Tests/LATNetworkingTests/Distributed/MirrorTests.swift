@@ -18,7 +18,7 @@ private struct Save: RequestEntity, Encodable {
         return try .make(.make(first, domain: "mirrors: [\(list)], \(domain)"), change)
     }
 
-    @Test func theFirstIsAskedWhileItAnswers() async throws {
+    @Test func firstAddressIsUsedWhileItResponds() async throws {
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url("/a"), second.url("/b"))
@@ -26,7 +26,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.acceptedConnections == 0)
     }
 
-    @Test func theNextIsAskedWhenNoConnectionComesAbout() async throws {
+    @Test func nextAddressIsUsedWhenConnectingFails() async throws {
         let closed = try ClosedPort()
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(closed.url("/a"), second.url("/b?k=v"))
@@ -38,7 +38,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.last?.json == ["a": "b"])
     }
 
-    @Test func aPOSTGoesToTheNextToo() async throws {
+    @Test func unsentPostGoesToTheNextAddress() async throws {
         let closed = try ClosedPort()
         let second = try MockServer.answering()
         let manager = try manager(closed.url("/a"), second.url("/b"))
@@ -47,17 +47,17 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.last?.json == ["a": "b"])
     }
 
-    @Test func aConnectionThatHangsOrANameThatIsNotFoundGoesToTheNext() async throws {
+    @Test func connectTimeoutOrUnknownHostUsesTheNext() async throws {
         let full = try FullBacklogListener()
         let second = try MockServer.answering(#""second""#)
         let hangs = try manager(full.url(), second.url(), domain: #"connectTimeout: "150ms""#)
         #expect(try await Get<String>().startRequest(on: hangs) == "second")
-        // A label of more than 63 bytes is refused by the resolver itself; nobody is asked.
+        // The resolver itself refuses a label of more than 63 bytes, without a DNS query.
         let unknown = "http://" + String(repeating: "a", count: 64) + ".invalid"
         #expect(try await Get<String>().startRequest(on: manager(unknown, second.url())) == "second")
     }
 
-    @Test func theOneThatFailedIsPassedOverForAWhile() async throws {
+    @Test func failedAddressIsSkippedForATime() async throws {
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url())
@@ -67,15 +67,15 @@ private struct Save: RequestEntity, Encodable {
         again.fallback { _ in .json(#""first""#) }
         for _ in 1...3 { #expect(try await Get<String>().startRequest(on: manager) == "second") }
         #expect(again.acceptedConnections == 0)
-        // Where the second does not answer either, the first is better than nothing.
+        // When the second address fails as well, the skipped first one is tried.
         second.stop()
         #expect(try await Get<String>().startRequest(on: manager) == "first")
-        // It answered, so it is the first again.
+        // The first address responded, so it is preferred again.
         #expect(try await Get<String>().startRequest(on: manager) == "first")
         #expect(again.requestCount == 2)
     }
 
-    @Test func theFirstIsAskedAgainWhenTheWhileIsOver() async throws {
+    @Test func failedAddressIsUsedAgainAfterTheTime() async throws {
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url()) { $0.mirrorMemory = .milliseconds(50) }
@@ -86,9 +86,9 @@ private struct Save: RequestEntity, Encodable {
         #expect(try await isAnswered(by: "first", manager))
     }
 
-    /// Two real servers: one is stopped, the next call goes to the other; it is started again, and calls return to it.
+    /// Two real servers: calls go to the second while the first is stopped, and return after its restart.
     @Test(.enabled(if: Nginx.isInstalled, "nginx is not installed"))
-    func callsLeaveAServerThatStopsAndReturnToIt() async throws {
+    func callsReturnToARestartedServer() async throws {
         let second = try Nginx(answering: #""second""#)
         let first = try Nginx(answering: #""first""#)
         try await first.waitUntilReady()
@@ -102,7 +102,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(try await isAnswered(by: "first", manager))
     }
 
-    /// Whether calls are answered by a server before long.
+    /// Whether the named server responds to a call within 30 seconds.
     private func isAnswered(by name: String, _ manager: CentralRequestManager) async throws -> Bool {
         let deadline = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < deadline {
@@ -111,7 +111,7 @@ private struct Save: RequestEntity, Encodable {
         return false
     }
 
-    @Test func aRowThatWasChangedBeginsAnew() async throws {
+    @Test func changedRowForgetsFailedAddresses() async throws {
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url())
@@ -129,7 +129,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(try await Get<String>().startRequest(on: manager) == "first")
     }
 
-    @Test func whatReachedTheServerIsNotSentElsewhere() async throws {
+    @Test func sentRequestGoesToNoMirror() async throws {
         let first = try MockServer()
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url(), domain: #"timeout: "300ms""#)
@@ -144,7 +144,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.acceptedConnections == 0)
     }
 
-    @Test func whereNoneAnswersTheErrorIsOfTheFirstAndCountsTheAttempts() async throws {
+    @Test func errorNamesTheFirstAddressWhenAllFail() async throws {
         let closed = [try ClosedPort(), try ClosedPort(), try ClosedPort()]
         let manager = try manager(closed[0].url(), closed[1].url(), closed[2].url())
         let error = await failure { try await Get<String>().startRequest(on: manager) }
@@ -168,7 +168,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.first?.headers["X-Attempt"] == "2")
     }
 
-    @Test func anEnvironmentHasMirrorsOfItsOwn() async throws {
+    @Test func environmentHasItsOwnMirrors() async throws {
         let closed = try ClosedPort()
         let production = try MockServer.answering(#""production""#)
         let staging = try MockServer.answering(#""staging""#)
@@ -182,8 +182,8 @@ private struct Save: RequestEntity, Encodable {
         #expect(production.acceptedConnections == 0)
     }
 
-    /// The stream has not been begun when no connection came about, so that the next address gets all of it.
-    @Test func aStreamGoesToTheNextWhole() async throws {
+    /// Without a connection the stream is not read, so the next address gets all of it.
+    @Test func streamGoesToTheNextAddressWhole() async throws {
         struct Upload: RequestEntity {
             static let route = Route("POST", domain: "d", path: "x")
             var files: [UploadFile]
@@ -200,12 +200,12 @@ private struct Save: RequestEntity, Encodable {
             _ = try await upload.startRequest(on: manager)
             #expect(second.requests.first?.text.contains("once") == true)
         } catch let error as NetworkError {
-            // Refusing is right too; half a body is not.
+            // Failing is allowed, too. Sending half a body is not.
             #expect(second.requestCount == 0, "\(error)")
         }
     }
 
-    @Test func manyCallsFindTheMirrorTogether() async throws {
+    @Test func concurrentCallsFindTheMirror() async throws {
         let closed = try ClosedPort()
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(closed.url(), second.url())

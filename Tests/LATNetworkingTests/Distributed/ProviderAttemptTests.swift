@@ -15,7 +15,7 @@ private struct Save: RequestEntity, Encodable {
     var a = 1
 }
 
-/// Has a refused call sent again.
+/// A resolver that replays calls that end with 401.
 private struct Replay: FailureResolver {
     func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
         error.response?.status == 401 ? .replay : .deliver
@@ -23,7 +23,7 @@ private struct Replay: FailureResolver {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct ProviderAttemptTests {
-    @Test func bothProvidersAreAskedOnceForEachRetry() async throws {
+    @Test func bothProvidersAreAskedForEachRetry() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply, .noReply)
         let headerCounter = Counter()
@@ -37,7 +37,7 @@ private struct Replay: FailureResolver {
         #expect(server.requests.map(\.query) == ["a=1&nonce=1", "a=1&nonce=2", "a=1&nonce=3"])
     }
 
-    @Test func bothProvidersAreAskedAgainForAReplay() async throws {
+    @Test func bothProvidersAreAskedForEachReplay() async throws {
         let server = try MockServer.answering()
         server.enqueue(.status(401))
         let headerCounter = Counter()
@@ -52,7 +52,7 @@ private struct Replay: FailureResolver {
         #expect(server.requests.map(\.json) == [["a": 1, "nonce": 1], ["a": 1, "nonce": 2]])
     }
 
-    @Test func centralCallsGetFreshParametersToo() async throws {
+    @Test func replayedCentralCallGetsFreshParameters() async throws {
         let server = try MockServer.answering()
         server.enqueue(.status(401))
         let nonces = Counter()
@@ -66,7 +66,7 @@ private struct Replay: FailureResolver {
         #expect(server.requests.last?.json?["a"].int == 9)
     }
 
-    @Test func aStreamUnderAParameterProviderIsNotSentTwice() async throws {
+    @Test func streamWithParameterProviderIsSentOnce() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply)
         let manager = try CentralRequestManager.make {
@@ -84,7 +84,7 @@ private struct Replay: FailureResolver {
         #expect(server.requests.map(\.text) == ["once"])
     }
 
-    @Test func aThrownErrorIsTheCause() async throws {
+    @Test func providersErrorIsTheUnderlyingError() async throws {
         let server = try MockServer.answering()
         let byHeader = try CentralRequestManager.make(.make(server.url())) {
             $0.headerProvider = { _ in throw NoToken() }
@@ -107,7 +107,7 @@ private struct Replay: FailureResolver {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func whatAParameterProviderGivesHasToEncode() async throws {
+    @Test func unencodableProviderParametersAreRefused() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url())) {
             $0.parameterProvider = { _ in ["bad": Double.nan] }
@@ -118,11 +118,11 @@ private struct Replay: FailureResolver {
         #expect(server.acceptedConnections == 0)
     }
 
-    /// A provider that hangs past the deadline is a failure of its own.
+    /// The request's timeout ends a provider that hangs, and the error mentions the provider.
     @Test(.timeLimit(.minutes(1)))
-    func aProviderThatHangsEndsWithTheTimeout() async throws {
+    func hangingProviderEndsWithTheTimeout() async throws {
         let server = try MockServer.answering()
-        // Longer than the time limit of the test: who waits for it to the end does not pass.
+        // Longer than the test's time limit, so a call that waits for the provider fails the test.
         let hang: @Sendable () async throws -> Void = { try await Task.sleep(for: .seconds(3_600)) }
         let byHeader = try CentralRequestManager.make(.make(server.url())) {
             $0.headerProvider = { _ in
@@ -144,7 +144,7 @@ private struct Replay: FailureResolver {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func cancellingWhileAProviderIsAskedEndsTheCall() async throws {
+    @Test func cancellingDuringAProviderEndsTheCall() async throws {
         let server = try MockServer.answering()
         let isAsked = Signal()
         let manager = try CentralRequestManager.make(.make(server.url())) {
@@ -167,8 +167,8 @@ private struct Replay: FailureResolver {
         #expect(server.acceptedConnections == 0)
     }
 
-    /// The provider sees what a central call's would see: method, address with the query, body.
-    @Test func theHeaderProviderSeesTheRequestOfAnEntity() async throws {
+    /// The provider sees method, URL with query, and body, as for a central call.
+    @Test func headerProviderSeesTheEntitysRequest() async throws {
         let server = try MockServer.answering()
         let seen = Log<HTTPRequest>()
         let manager = try CentralRequestManager.make(.make(server.url("/api"))) {
@@ -186,7 +186,7 @@ private struct Replay: FailureResolver {
     }
 
     @Test
-    func theAppsInterceptorsSeeTheRequestOfAnEntity() async throws {
+    func interceptorSeesTheEntitysRequest() async throws {
         struct Watch: Interceptor {
             let log: Log<HTTPRequest>
             func intercept(
@@ -208,7 +208,7 @@ private struct Replay: FailureResolver {
         #expect(request.body != nil)
     }
 
-    @Test func anInterceptorMaySendAnEntityElsewhere() async throws {
+    @Test func interceptorMayChangeTheURL() async throws {
         struct Detour: Interceptor {
             let url: String
             func intercept(

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// What the rows of a table say of timeouts, connections, proxies, redirects and trust, on the wire.
+/// Timeouts, connections, proxies, redirects and pins from the rows of a table, on the wire.
 @Suite(.timeLimit(.minutes(1))) struct RowSettingTests {
     private func table(_ server: MockServer, domain: String = "", row: String = "") throws -> DomainTable {
         try .make(server.url(), domain: domain, servers: #"s: { domain: "d", path: "x", method: "GET", \#(row) }"#)
@@ -11,7 +11,7 @@ import Testing
 
     // MARK: Time
 
-    @Test func timeoutsOfRowsCount() async throws {
+    @Test func rowTimeoutsAreApplied() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}").stalling(.afterHead) }
         let rows: [(domain: String, row: String, kind: NetworkError.Kind)] = [
@@ -24,14 +24,14 @@ import Testing
         }
     }
 
-    @Test func theConnectTimeoutOfARowCounts() async throws {
+    @Test func rowConnectTimeoutIsApplied() async throws {
         let full = try FullBacklogListener()
         let manager = try CentralRequestManager.make(.make(full.url(), domain: #"connectTimeout: "150ms""#))
         let error = await failure { try await Get<JSONValue>().startRequest(on: manager) }
         #expect(error?.kind == .timeout(.connect))
     }
 
-    @Test func theTimeoutOfTheCallWinsOverTheEntitysAndTheRows() async throws {
+    @Test func callsTimeoutWinsOverEntityAndRow() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}").delayed(by: .milliseconds(300)) }
         let manager = try CentralRequestManager.make(table(server, row: #"timeout: "50ms""#))
@@ -44,7 +44,7 @@ import Testing
         #expect(await failure { try await Row().startRequest(on: manager) }?.kind == .timeout(.total))
     }
 
-    @Test func retriesOfARowCount() async throws {
+    @Test func rowRetriesAreApplied() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply, .noReply, .noReply)
         let manager = try CentralRequestManager.make(table(server, domain: "retries: 5", row: "retries: 2"))
@@ -59,7 +59,7 @@ import Testing
 
     // MARK: Connections
 
-    @Test func connectionsOfADomainAreLimited() async throws {
+    @Test func domainLimitsItsConnections() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}").delayed(by: .milliseconds(60)) }
         let manager = try CentralRequestManager.make(table(server, domain: "maxConnectionsPerHost: 2"))
@@ -71,7 +71,7 @@ import Testing
         #expect(server.acceptedConnections == 2)
     }
 
-    @Test func aDomainMayGoDirectOrThroughAProxyOfItsOwn() async throws {
+    @Test func domainSetsItsOwnProxy() async throws {
         let server = try MockServer.answering(#""direct""#)
         let proxy = try MockServer.answering(#""proxy""#)
         let closed = try ClosedPort()
@@ -85,7 +85,7 @@ import Testing
         #expect(proxy.requests.map(\.target) == [server.url("/x")])
     }
 
-    @Test func redirectsOfARowCount() async throws {
+    @Test func rowRedirectPolicyIsApplied() async throws {
         let server = try MockServer.answering(#""end""#)
         server.route("GET", "/x") { _ in .redirect(to: "/y") }
         server.route("GET", "/y") { _ in .redirect(to: "/z") }
@@ -100,7 +100,7 @@ import Testing
 
     // MARK: Secrets
 
-    @Test func secretHeadersOfADomainStayWithTheirOrigin() async throws {
+    @Test func domainSecretHeadersStayWithTheirOrigin() async throws {
         let home = try MockServer.answering()
         let other = try MockServer.answering()
         home.route("GET", "/x") { _ in .redirect(to: "/y", status: 307) }
@@ -117,7 +117,7 @@ import Testing
 
     // MARK: Pins
 
-    /// The pin of a certificate's key, made by OpenSSL.
+    /// Returns the pin of a certificate's public key, computed by OpenSSL.
     private func pin(of certificate: String) throws -> String {
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
-    func pinsOfADomainAreEnforced() async throws {
+    func domainPinsAreEnforced() async throws {
         let authority = try #require(TestServers.certificateAuthority)
         let right = try pin(of: authority.replacing("ca.pem", with: "server.pem"))
         #expect(right.count == Self.wrongPin.count)
@@ -157,14 +157,14 @@ import Testing
         let error = await failure { try await Row().startRequest(on: manager) }
         #expect(error?.kind == .tls(.pinMismatch))
         #expect(error?.response == nil)
-        // The pins are the domain's, not the manager's.
+        // The pins apply to the domain's calls, not to the manager's others.
         let url = try #require(TestServers.nginxHTTPS)
         #expect(try await manager.startRequest("GET", url + "/empty.bin").status == 200)
         #expect(await failure { try await Row().startRequest(on: manager) }?.kind == .tls(.pinMismatch))
     }
 
     @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
-    func pinsOfADomainDoNotFollowARedirectToAnotherOrigin() async throws {
+    func domainPinsDoNotApplyToAnotherOrigin() async throws {
         let url = try #require(TestServers.nginxHTTPS)
         let server = try MockServer()
         server.fallback { _ in .redirect(to: url + "/empty.bin") }

@@ -39,13 +39,13 @@ private struct SaveUser: RequestEntity, Encodable {
 
     // MARK: Fixtures
 
-    @Test func theNearestNameIsFound() async throws {
+    @Test func mostSpecificFixtureIsUsed() async throws {
         let manager = try manager(.fixtures(directory.path))
         let names = [
             "v1/users/{id}", "v1/users/{id}.json", "v1/users/{id}.GET.json", "v1/users/42", "v1/users/42.json",
             "v1/users/42.GET.json",
         ]
-        // A file `42` and a folder of that name cannot both be; each name is better than the ones before.
+        // Each name is more specific than the ones before.
         for name in names {
             try fixture(name)
             let reply = try await FetchUser(id: "42").reply(on: manager)
@@ -58,14 +58,14 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(server.acceptedConnections == 0)
     }
 
-    /// The path is the entity's: where the domain's base URL has one of its own, fixtures need not repeat it.
-    @Test func fixturesAreFoundWithoutThePathOfTheBaseURL() async throws {
+    /// Fixtures are named by the entity's path, without the path of the domain's base URL.
+    @Test func fixturePathOmitsTheBaseURLsPath() async throws {
         let manager = try manager(.fixtures(directory.path), base: "/api")
         try fixture("v1/users/42.GET.json")
         #expect(try await FetchUser(id: "42").startRequest(on: manager).name == "v1/users/42.GET.json")
     }
 
-    @Test func typesComeFromTheFilesName() async throws {
+    @Test func fixtureExtensionSetsTheContentType() async throws {
         try fixture("plain.txt", "words")
         try fixture("v1/users/1.json")
         let manager = try manager(.fixtures(directory.path))
@@ -78,7 +78,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(json.response.headers["Content-Type"] == "application/json")
     }
 
-    @Test func aMissingFixtureIsAnErrorThatNamesWhatToMake() async throws {
+    @Test func missingFixtureErrorNamesTheFilesToCreate() async throws {
         let manager = try manager(.fixtures(directory.path))
         let error = await failure { try await FetchUser(id: "42").startRequest(on: manager) }
         #expect(error?.kind == .simulation)
@@ -93,7 +93,7 @@ private struct SaveUser: RequestEntity, Encodable {
     @Test(arguments: [
         "/../secret", "/a/../../secret", "/a/..%2f..%2fsecret", "/%2e%2e/secret", "/..", "/", "/a/..\\..\\secret",
     ])
-    func nothingOutsideOfTheFolderIsRead(_ path: String) async throws {
+    func fixtureOutsideTheFolderIsNotRead(_ path: String) async throws {
         try fixture("secret.json", #"{"name": "secret"}"#)
         try fixture("in/a/b.json")
         let manager = try manager(.fixtures(directory.path(of: "in")))
@@ -101,7 +101,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(error?.kind == .simulation, "\(error.map { "\($0)" } ?? "")")
     }
 
-    @Test func aRouteWithAURLFindsItsFixturesToo() async throws {
+    @Test func routeWithURLFindsItsFixture() async throws {
         struct Find: RequestEntity, Encodable {
             static let route = Route("GET", url: "http://127.0.0.1:1/v2/{id}")
             var id = 5
@@ -111,9 +111,9 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(try await Find().startRequest(on: manager)["name"].string == "v2/{id}.json")
     }
 
-    // MARK: Other answers
+    // MARK: Other simulations
 
-    @Test func aCannedReplyIsGivenAfterADelay() async throws {
+    @Test func cannedReplyComesAfterItsDelay() async throws {
         let manager = try manager()
         let start = ContinuousClock.now
         let simulation = Simulation.reply(
@@ -129,7 +129,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aCannedFailureIsAFailure() async throws {
+    @Test func cannedFailureIsThrown() async throws {
         let manager = try manager(domain: #"envelope: { code: "status", data: "data", success: [0] }"#)
         let call = FetchUser(id: "1")
         let status = await failure { try await call.simulated(.reply(status: 503)).startRequest(on: manager) }
@@ -156,13 +156,13 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(kinds.elements == [.cancelled])
     }
 
-    @Test func theTimeoutHoldsForASimulatedDelayToo() async throws {
+    @Test func timeoutEndsASimulatedDelay() async throws {
         let manager = try manager(.reply(json: ["name": "late"], after: .seconds(3)))
         let error = await failure { try await FetchUser(id: "1").timeout(.milliseconds(100)).startRequest(on: manager) }
         #expect(error?.kind == .timeout(.total))
     }
 
-    @Test func anotherServerAnswersInItsPlace() async throws {
+    @Test func simulatedServerGetsTheRequest() async throws {
         let stage = try MockServer.answering(#"{"name": "stage"}"#)
         let manager = try manager(.server(stage.url("/mock")))
         let reply = try await FetchUser(id: "4 2", page: 3).header("A", "1").reply(on: manager)
@@ -174,17 +174,17 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(server.acceptedConnections == 0)
     }
 
-    /// It stands in for the domain's base URL, so that one's path and query are not asked of it.
-    @Test func anotherServersBaseURLTakesThePlaceOfTheDomains() async throws {
+    /// The simulated server's base URL replaces the domain's, with its path and query.
+    @Test func simulatedServerReplacesTheBaseURL() async throws {
         let stage = try MockServer.answering(#"{"name": "stage"}"#)
         let manager = try manager(domain: #"simulate: { baseURL: "\#(stage.url("/mock"))" }"#, base: "/api?k=v")
         _ = try await FetchUser(id: "42").startRequest(on: manager)
         #expect(stage.requests.map(\.target) == ["/mock/v1/users/42"])
     }
 
-    // MARK: Who says so
+    // MARK: Precedence
 
-    @Test func theRequestsWinsOverTheDomainsOverTheManagers() async throws {
+    @Test func mostSpecificSimulationWins() async throws {
         try fixture("v1/users/1.json", #"{"name": "domain"}"#)
         let byManager = try manager(.reply(json: ["name": "manager"]))
         #expect(try await FetchUser(id: "1").startRequest(on: byManager).name == "manager")
@@ -202,7 +202,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(reply.response.source == .network)
     }
 
-    @Test func itIsSwitchedAtRunTime() async throws {
+    @Test func simulationIsSwitchedAtRunTime() async throws {
         try fixture("v1/users/1.json", #"{"name": "fixture"}"#)
         let path = directory.path
         let manager = try manager()
@@ -215,7 +215,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(try await FetchUser(id: "1").startRequest(on: manager).name == "fixture")
     }
 
-    @Test func aFolderOfATableFileIsBesideTheFile() async throws {
+    @Test func fixtureFolderIsRelativeToTheTableFile() async throws {
         try fixture("Fixtures/v1/users/1.json", #"{"name": "beside"}"#)
         let text = DomainTable.text(server.url(), domain: #"simulate: { directory: "Fixtures" }"#)
         let path = try directory.write(Data(text.utf8), to: "domains.json5")
@@ -223,7 +223,7 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(try await FetchUser(id: "1").startRequest(on: manager).name == "beside")
     }
 
-    @Test func providersAreAskedForSimulatedRequestsToo() async throws {
+    @Test func providersAreAskedForSimulatedRequests() async throws {
         let count = Counter()
         let manager = try CentralRequestManager.make(.make(server.url())) {
             $0.simulation = .reply(json: ["name": "x"])

@@ -24,7 +24,7 @@ private struct TwoInPath: RequestEntity {
 @Suite(.timeLimit(.minutes(1))) struct TablesAtRunTimeTests {
     // MARK: Names
 
-    @Test func unknownNamesAreErrorsWithTheNearestName() async throws {
+    @Test func unknownNameErrorSuggestsTheNearestName() async throws {
         let table = try DomainTable(
             json5: """
                 { domains: { daxiang: { baseURL: "http://127.0.0.1:1" } },
@@ -48,14 +48,14 @@ private struct TwoInPath: RequestEntity {
         await done.wait()
     }
 
-    @Test func withoutATableTheErrorSaysWhatToSet() async throws {
+    @Test func missingTableErrorNamesTheSetting() async throws {
         let manager = try CentralRequestManager.make()
         let error = await failure { try await UnknownServer().startRequest(on: manager) }
         #expect(error?.kind == .unknownName)
         #expect(error?.message.contains("configuration.domains") == true)
     }
 
-    @Test func aRouteWithoutMethodNeedsOneInTheRow() async throws {
+    @Test func routeAndRowWithoutMethodAreRefused() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url(), servers: #"s: { domain: "d", path: "x" }"#))
         let error = await failure { try await Row().startRequest(on: manager) }
@@ -67,7 +67,7 @@ private struct TwoInPath: RequestEntity {
 
     // MARK: Addresses
 
-    @Test func aPathThatLeavesTheDomainIsRefused() async throws {
+    @Test func pathThatLeavesTheDomainIsRefused() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url("/api")))
         for error in [
@@ -82,7 +82,7 @@ private struct TwoInPath: RequestEntity {
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aRowMayAllowAnAbsoluteAddress() async throws {
+    @Test func rowMayAllowAnAbsoluteURL() async throws {
         let home = try MockServer.answering()
         let other = try MockServer.answering()
         let manager = try CentralRequestManager.make(
@@ -125,7 +125,7 @@ private struct TwoInPath: RequestEntity {
         #expect(server.requests.map(\.target) == ["/api/users/\(segment)/posts?page=2"])
     }
 
-    @Test func pathParametersThatMakeAnotherPathAreRefused() async throws {
+    @Test func unsafePathParametersAreRefused() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url("/api")))
         for id in [nil, "", ".", ".."] as [String?] {
@@ -155,7 +155,7 @@ private struct TwoInPath: RequestEntity {
 
     // MARK: Switching
 
-    @Test func anEnvironmentIsSwitchedForTheNextRequest() async throws {
+    @Test func environmentSwitchAppliesToTheNextCall() async throws {
         let production = try MockServer.answering(#""production""#)
         let staging = try MockServer.answering(#""staging""#)
         let manager = try CentralRequestManager.make(
@@ -172,7 +172,7 @@ private struct TwoInPath: RequestEntity {
         #expect(error?.message.contains("staging") == true)
     }
 
-    @Test func aCallUnderWayGoesWhereItBegan() async throws {
+    @Test func callInFlightKeepsItsBaseURL() async throws {
         let first = try MockServer()
         first.enqueue(.json(#""first""#).delayed(by: .milliseconds(200)))
         let second = try MockServer.answering(#""second""#)
@@ -185,7 +185,7 @@ private struct TwoInPath: RequestEntity {
         #expect(try await call.value == "first")
     }
 
-    @Test func aRowIsSwitchedForTheNextRequest() async throws {
+    @Test func rowChangeAppliesToTheNextCall() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(
             .make(server.url(), servers: #"s: { domain: "d", path: "old", method: "GET" }"#))
@@ -203,7 +203,7 @@ private struct TwoInPath: RequestEntity {
         #expect(await failure { try await Row().startRequest(on: manager) }?.kind == .unknownName)
     }
 
-    @Test func aChangeThatFailsLeavesTheTable() async throws {
+    @Test func failedChangeLeavesTheTableUnchanged() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make(.make(server.url()))
         #expect(throws: NetworkError.self) {
@@ -216,7 +216,7 @@ private struct TwoInPath: RequestEntity {
         #expect(server.requestCount == 1)
     }
 
-    @Test func aTableMayBeMadeInCode() async throws {
+    @Test func tableMayBeBuiltInCode() async throws {
         let server = try MockServer.answering()
         let manager = try CentralRequestManager.make()
         #expect(manager.domains == nil)
@@ -229,7 +229,7 @@ private struct TwoInPath: RequestEntity {
         #expect(server.requests.map { "\($0.method) \($0.target)" } == ["PUT /made/x"])
     }
 
-    @Test func twoManagersOfOneTableAreIndependent() async throws {
+    @Test func managersOfOneTableAreIndependent() async throws {
         let first = try MockServer.answering(#""first""#)
         let second = try MockServer.answering(#""second""#)
         let table = try DomainTable.make(first.url())

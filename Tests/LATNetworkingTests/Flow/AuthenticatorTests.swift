@@ -6,9 +6,9 @@ import Testing
 import Platform
 @testable import LATNetworking
 
-/// What went wrong with the renewal of tokens in Alamofire, Ktor and ky, each as a test.
+/// Token renewal, with a test for each of the bugs known from Alamofire, Ktor and ky.
 @Suite(.timeLimit(.minutes(2))) struct AuthenticatorTests {
-    /// Takes one token at a time.
+    /// A server that accepts one token at a time.
     private final class TokenServer: Sendable {
         let server: MockServer
         private let good = Mutex("token-1")
@@ -82,7 +82,7 @@ import Platform
         }
     }
 
-    @Test func aHundredRefusalsAreOneRenewalAndEachIsSentAgainOnce() async throws {
+    @Test func hundred401sRenewTheTokenOnce() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in "token-1" }
         let nonces = Atomic(0)
@@ -95,12 +95,12 @@ import Platform
         #expect(statuses.allSatisfy { $0 == .status(200) })
         #expect(session.refreshes == 1)
         #expect(tokens.server.requestCount <= 200)
-        // Every attempt had headers of its own.
+        // The header provider was asked for every attempt.
         let sent = tokens.server.requests.compactMap { $0.headers["X-Nonce"] }
         #expect(Set(sent).count == sent.count)
     }
 
-    @Test func requestsThatBeginMeanwhileWaitForTheNewToken() async throws {
+    @Test func newRequestsWaitForTheRenewal() async throws {
         let tokens = try TokenServer()
         let (hasBegun, mayEnd) = (Signal(), Signal())
         let session = Session { _ in
@@ -126,7 +126,7 @@ import Platform
 
     struct Refused: Error {}
 
-    @Test func aRenewalThatThrowsEndsAllThatWait() async throws {
+    @Test func failedRenewalEndsAllWaiters() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in throw Refused() }
         let manager = try CentralRequestManager.make {
@@ -142,7 +142,7 @@ import Platform
         #expect(session.refreshes == 1)
     }
 
-    @Test func afterAFailureTheNextRefusalAfterThePauseTriesAgain() async throws {
+    @Test func renewalIsTriedAgainAfterThePause() async throws {
         let tokens = try TokenServer()
         let session = Session(pause: .zero) { number in
             if number == 1 { throw Refused() }
@@ -154,11 +154,11 @@ import Platform
         #expect(session.refreshes == 2)
     }
 
-    @Test func aRenewalThatHangsEndsAfterItsTime() async throws {
+    @Test func hangingRenewalEndsWithItsTimeout() async throws {
         let clock = VirtualClock()
         let isOver = Signal()
         let session = Session(timeout: .seconds(30)) { _ in
-            await isOver.wait()  // takes no notice of its cancellation
+            await isOver.wait()  // ignores cancellation
             return "late"
         }
         let room = AuthenticationRoom(TokenSource(session), limits: TimeLimits(clock.callClock))
@@ -182,7 +182,7 @@ import Platform
         isOver.raise()
     }
 
-    @Test func aWaitersCancellationLeavesTheRenewalAlone() async throws {
+    @Test func cancelledWaiterDoesNotCancelTheRenewal() async throws {
         let tokens = try TokenServer()
         let (hasBegun, mayEnd) = (Signal(), Signal())
         let session = Session { _ in
@@ -193,7 +193,7 @@ import Platform
         }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
         var events = manager.events.makeAsyncIterator()
-        // The one who began the renewal is the one who leaves.
+        // The call that started the renewal is cancelled.
         let leaving = Task { try await manager.startRequest("GET", tokens.server.url("/1"), tag: "leaving") }
         await hasBegun.wait()
         let staying = Task { try await manager.startRequest("GET", tokens.server.url("/2")).status }
@@ -213,7 +213,7 @@ import Platform
         #expect(session.refreshes == 1)
     }
 
-    @Test func aRenewalThatIsCancelledIsAFailureForThoseWhoWaitAndNoCancellation() async throws {
+    @Test func cancelledRenewalIsAnAuthenticationError() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in throw CancellationError() }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
@@ -222,7 +222,7 @@ import Platform
         #expect(error?.underlying is CancellationError)
     }
 
-    @Test func theRenewalMayUseTheSameManager() async throws {
+    @Test func renewalMayUseTheSameManager() async throws {
         let tokens = try TokenServer()
         tokens.server.route("POST", "/token") { request in
             request.headers["Authorization"] == nil ? .text("token-1") : .status(500)
@@ -238,7 +238,7 @@ import Platform
             $0.limits.maxConcurrentRequests = 1
         }
         managerBox.withLock { $0 = manager }
-        // Even a barrier, which holds all that comes after it, does not hold the token it needs itself.
+        // A barrier holds all later calls, but not the renewal of the token that it needs itself.
         var barrier = HTTPRequest("GET", tokens.server.url("/barrier"))
         barrier.isBarrier = true
         #expect(try await manager.send(barrier).status == 200)
@@ -247,7 +247,7 @@ import Platform
         managerBox.withLock { $0 = nil }
     }
 
-    @Test func aRenewalThatIsRefusedItselfEndsAndDoesNotLoop() async throws {
+    @Test func renewalRefusedWith401DoesNotLoop() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(401) }
         let managerBox = Mutex<CentralRequestManager?>(nil)
@@ -264,7 +264,7 @@ import Platform
         managerBox.withLock { $0 = nil }
     }
 
-    @Test func aTokenThatIsRefusedAgainIsDeliveredWithoutASecondStorm() async throws {
+    @Test func second401IsDeliveredWithoutRenewal() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(401) }
         let session = Session { "token-\($0)" }
@@ -280,7 +280,7 @@ import Platform
         #expect(session.refreshes == 1)
     }
 
-    @Test func twoTokensThatExpireOneAfterTheOtherAreTwoRenewals() async throws {
+    @Test func eachExpiredTokenIsRenewedOnce() async throws {
         let tokens = try TokenServer()
         let session = Session { "token-\($0)" }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
@@ -290,7 +290,7 @@ import Platform
         #expect(session.refreshes == 2)
     }
 
-    @Test func aBodyThatIsReadOnceIsNotSentAgainButTheTokenIsRenewed() async throws {
+    @Test func oneShotStreamIsNotResentAfterRenewal() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in "token-1" }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
@@ -306,7 +306,7 @@ import Platform
         #expect(session.refreshes == 1)
     }
 
-    @Test func aCallMayGoPastIt() async throws {
+    @Test func callMayOptOutOfAuthentication() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in "token-1" }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
@@ -316,7 +316,7 @@ import Platform
         #expect(session.refreshes == 0)
     }
 
-    @Test func whatTheAuthenticatorThrowsIsTheCallsFailure() async throws {
+    @Test func throwingAuthenticatorFailsTheCall() async throws {
         struct Broken: Authenticator {
             func apply(to request: inout HTTPRequest) throws { throw Refused() }
             func refresh() {}

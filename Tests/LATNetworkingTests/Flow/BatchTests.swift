@@ -10,7 +10,7 @@ import Testing
 
     private func step(_ value: Int) -> RequestBatch<Int>.Step { .init { value } }
 
-    @Test func resultsComeInTheOrderOfTheSteps() async throws {
+    @Test func resultsAreInTheOrderOfTheSteps() async throws {
         let server = try MockServer()
         server.route("GET", "/{n}") { request in
             let number = Int(request.pathParameters["n"] ?? "") ?? 0
@@ -24,11 +24,11 @@ import Testing
                 }
             })
         #expect(try await batch.values() == (0..<20).map(String.init))
-        // A value: it can be run again.
+        // A batch is a value and can run again.
         #expect(try await batch.values().count == 20)
     }
 
-    @Test func anEmptyBatchIsOverAtOnce() async throws {
+    @Test func emptyBatchEndsAtOnce() async throws {
         let sums = Log<BatchProgress>()
         let batch = RequestBatch<Int>().progress { sums.append($0) }
         #expect(try await batch.values().isEmpty)
@@ -36,7 +36,7 @@ import Testing
         #expect(sums.elements.map(\.fraction) == [1, 1])
     }
 
-    @Test func aBatchTellsWhetherAllIsFromTheCache() async throws {
+    @Test func batchReportsWhetherAllCameFromTheCache() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let manager = try CentralRequestManager.caching(.http)
         for path in ["/a", "/b"] { _ = try await manager.startRequest("GET", server.url(path)) }
@@ -59,7 +59,7 @@ import Testing
         #expect(sums.elements.last?.isAllFromCache == false)
     }
 
-    @Test func theFirstFailureCancelsTheOthersAndIsThrown() async throws {
+    @Test func firstFailureCancelsTheOtherSteps() async throws {
         let server = try MockServer()
         server.route("GET", "/bad") { _ in MockReply.status(500) }
         server.fallback { _ in MockReply.text("").stalling(.start) }
@@ -78,7 +78,7 @@ import Testing
         try await server.waitForClosedConnections(4)
     }
 
-    @Test func allAreSettledWhateverBecomesOfTheOthers() async throws {
+    @Test func resultsIncludeSuccessesAndFailures() async throws {
         let batch = RequestBatch<Int>(
             (0..<6).map { number in
                 .init {
@@ -96,7 +96,7 @@ import Testing
         #expect(results.count == 6)
     }
 
-    @Test func noMoreStepsThanAllowedAreUnderWay() async throws {
+    @Test func concurrentStepsStayWithinTheLimit() async throws {
         let gauge = Log<Int>()
         let running = RunningCount()
         let batch = RequestBatch<Void>(
@@ -112,13 +112,13 @@ import Testing
         #expect(gauge.count == 30)
     }
 
-    @Test func batchesNest() async throws {
+    @Test func batchesMayBeNested() async throws {
         let inner = RequestBatch<Int>([step(1), step(2)])
         let outer = RequestBatch<[Int]>([.init { try await inner.values() }, .init { try await inner.values() }])
         #expect(try await outer.values() == [[1, 2], [1, 2]])
     }
 
-    @Test func progressIsSummedAndEndsWhole() async throws {
+    @Test func progressIsSummedUpToTheTotal() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: 200_000) }
         let manager = try CentralRequestManager.make()
@@ -151,7 +151,7 @@ import Testing
 
     // MARK: Chain
 
-    @Test func eachStepIsMadeFromTheLastResult() async throws {
+    @Test func chainPassesEachResultToTheNextStep() async throws {
         let server = try MockServer()
         server.route("GET", "/{n}") { .text("\((Int($0.pathParameters["n"] ?? "") ?? 0) + 1)") }
         let manager = try CentralRequestManager.make()
@@ -164,7 +164,7 @@ import Testing
         #expect(try await chain.value() == 4)
     }
 
-    @Test func stepsMayAddSteps() async throws {
+    @Test func chainStepsMayAddSteps() async throws {
         let log = Log<Int>()
         let chain = RequestChain(value: 3).thenChain { count in
             (0..<count).reduce(RequestChain(value: 0)) { chain, _ in
@@ -180,7 +180,7 @@ import Testing
         #expect(try await pages.value() == 16)
     }
 
-    @Test func theFirstFailureEndsTheChain() async throws {
+    @Test func firstFailureEndsTheChain() async throws {
         let log = Log<Int>()
         let chain = RequestChain<Int> { throw Failed(step: 1) }.then { value in
             log.append(value)
@@ -190,7 +190,7 @@ import Testing
         #expect(log.count == 0)
     }
 
-    @Test func cancellingStartsNoOtherStep() async throws {
+    @Test func cancellingTheChainStartsNoOtherStep() async throws {
         let hasBegun = Signal()
         let log = Log<Int>()
         let chain = RequestChain<Int> {
@@ -209,11 +209,11 @@ import Testing
     }
 }
 
-/// A number that tasks change.
+/// A thread-safe count of running steps.
 private final class RunningCount: Sendable {
     private let number = Mutex(0)
 
-    /// The number after the change.
+    /// Returns the count after the change.
     func add(_ change: Int) -> Int {
         number.withLock { number in
             number += change

@@ -20,7 +20,7 @@ import Testing
         return server
     }
 
-    /// What an asynchronous call ended with.
+    /// The end of an asynchronous call.
     private enum Ending: Equatable {
         case value
         case cancellationError
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func aTagEndsItsCallsAndNoOthers() async throws {
+    @Test func tagCancelsItsCallsOnly() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make()
         let closure = CallRecorder()
@@ -61,7 +61,7 @@ import Testing
         #expect(manager.cancelRequests(.all) == 0)
     }
 
-    @Test func aKeyEndsOneCall() async throws {
+    @Test func keyCancelsOneCall() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make()
         let (first, second) = (CallRecorder(), CallRecorder())
@@ -74,7 +74,7 @@ import Testing
         await second.end()
     }
 
-    @Test func anAddressStandsForItselfWithAnyQuery() async throws {
+    @Test func urlSelectsCallsWithAnyQuery() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url("/api") }
         let calls = ["/users", "/users?page=2", "/users/1", "/usersx"].map { path in
@@ -91,7 +91,7 @@ import Testing
         for call in calls { #expect(await call.value == .error(.cancelled)) }
     }
 
-    @Test func entitiesAreEndedByTypeAndByValue() async throws {
+    @Test func entitySelectsByTypeAndByValue() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
         let recorder = Log<NetworkError.Kind?>()
@@ -114,7 +114,7 @@ import Testing
         #expect(await feed.value == .error(.cancelled))
     }
 
-    @Test func aClosureCallIsFoundByItsAddressBeforeItHasBegun() async throws {
+    @Test func urlSelectsUnstartedClosureCalls() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
         for _ in 0..<200 {
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test func cancelAndStartAgainUnderTheSameTag() async throws {
+    @Test func newCallWithTheSameTagIsNotCancelled() async throws {
         let server = try MockServer()
         server.route("GET", "/old") { _ in MockReply.text("never").stalling(.start) }
         server.fallback { _ in .text("ok") }
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func cancellingAllWhileCallbacksRunGivesEachCallOneEnd() async throws {
+    @Test func cancellingAllInClosuresEndsCallsOnce() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
@@ -176,7 +176,7 @@ import Testing
         #expect(manager.runningRequests() == 0)
     }
 
-    @Test func cancellingFromManyTasksWhileCallsRunLosesNone() async throws {
+    @Test func cancellingFromManyTasksLosesNoCall() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("ok").delayed(by: .milliseconds(1)) }
         let manager = try CentralRequestManager.make()
@@ -209,7 +209,7 @@ import Testing
         #expect(recorder.terminalEvents.count == 1)
     }
 
-    @Test func aStreamedBodyEndsWithItsCall() async throws {
+    @Test func cancellingTheCallEndsItsBodyStream() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.pattern(byteCount: 1 << 20).stalling(.afterBodyBytes(100)) }
         let manager = try CentralRequestManager.make()
@@ -222,7 +222,7 @@ import Testing
         #expect(manager.runningRequests() == 0)
     }
 
-    @Test func aStreamThatIsLetGoOfLeavesTheList() async throws {
+    @Test func abandonedStreamIsNoLongerRunning() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.pattern(byteCount: 1 << 20).stalling(.afterBodyBytes(100)) }
         let manager = try CentralRequestManager.make()
@@ -235,7 +235,7 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func aCallThatWaitsForItsRepetitionEnds() async throws {
+    @Test func callWaitingForARetryIsCancelled() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
             $0.retryPolicy = RetryPolicy(retries: 3, judge: { _, _ in true })
@@ -251,7 +251,7 @@ import Testing
         #expect(await call.value == .error(.cancelled))
     }
 
-    @Test func aTransportOfTheAppIsInterrupted() async throws {
+    @Test func customTransportIsInterrupted() async throws {
         struct Hanging: Transport {
             let isCalled: Signal
 

@@ -5,7 +5,7 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(2))) struct DuplicateTests {
-    /// Answers each request when the gate is opened, with a number that counts the answers.
+    /// Returns a server that responds after 50 ms with the number of the response.
     private func server(opening gate: Gate) throws -> MockServer {
         let server = try MockServer()
         server.fallback { request in
@@ -29,7 +29,7 @@ import Testing
         return server
     }
 
-    @Test func equalRequestsShareOneAnswer() async throws {
+    @Test func equalRequestsShareOneResponse() async throws {
         let server = try server(opening: Gate())
         let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
         let texts = try await withThrowingTaskGroup(of: String?.self) { group in
@@ -40,13 +40,13 @@ import Testing
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        // A call that begins when the first is over is a request of its own; most are not that late.
+        // A call that starts after the first response sends its own request. Most start earlier.
         #expect(server.requestCount < 25)
         #expect(Set(texts).count == server.requestCount)
         #expect(manager.runningRequests() == 0)
     }
 
-    @Test func closureCallsAndEntitiesShareToo() async throws {
+    @Test func closureCallsAndEntitiesShareARequest() async throws {
         struct FetchA: RequestEntity {
             typealias Model = String
             static let route = Route("GET", url: "/a")
@@ -72,7 +72,7 @@ import Testing
         #expect(await second?.kind == .cancelled)
     }
 
-    @Test func theLastToLeaveCancelsTheTransfer() async throws {
+    @Test func lastCancelledCallerCancelsTheTransfer() async throws {
         let server = try stalling()
         let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
         var events = manager.events.makeAsyncIterator()
@@ -89,14 +89,14 @@ import Testing
         await #expect(throws: NetworkError.self) { try await second.value }
         try await server.waitForClosedConnections(1)
         #expect(server.requestCount == 1)
-        // What comes now is a new request.
+        // A later call sends a new request.
         let third = Task { try await manager.startRequest("GET", server.url()) }
         try await server.waitForRequests(2)
         third.cancel()
         _ = await third.result
     }
 
-    @Test func theHighestPriorityWins() async throws {
+    @Test func highestPriorityOfTheCallersWins() async throws {
         let server = try MockServer()
         let order = Log<String>()
         server.route("GET", "/blocker") { _ in MockReply.text("").stalling(.start) }
@@ -126,14 +126,14 @@ import Testing
         await next(isSending)
         calls.append(send("/low", .high))
         await next { if case .waiting(.sharedRequest) = $0 { true } else { false } }
-        // The engine takes its orders one after the other: when it knows of this one, it knows of the one before.
+        // The engine executes its commands in order, so by now it knows the raised priority.
         _ = await manager.gauges
         blocker.cancel()
         for call in calls { #expect(try await call.value.status == 200) }
         #expect(order.elements == ["/low", "/normal"])
     }
 
-    @Test func aSecondRequestIsRejected() async throws {
+    @Test func secondEqualRequestIsRejected() async throws {
         let server = try stalling()
         let manager = try CentralRequestManager.make()
         var request = HTTPRequest("POST", server.url("/order"), body: .text("1 book"))
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func unsafeMethodsAreSharedOnlyWhenTheCallSaysSo() async throws {
+    @Test func unsafeMethodIsSharedOnlyWhenRequested() async throws {
         let room = SharingRoom(.coalesce)
         var post = HTTPRequest("POST", "http://h/")
         #expect(room.policy(for: post) == .allow)
@@ -167,7 +167,7 @@ import Testing
         #expect(room.policy(for: post) == .allow)
     }
 
-    @Test func everyCallerIsToldTheProgress() async throws {
+    @Test func everyCallerGetsProgress() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.pattern(byteCount: 100_000).delayed(by: .milliseconds(50), at: .afterHead) }
         let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
@@ -181,7 +181,7 @@ import Testing
 
     // MARK: The key
 
-    @Test func whatMakesRequestsTheSame() {
+    @Test func keyCoversEverythingThatIsSent() {
         func key(_ change: (inout HTTPRequest) -> Void = { _ in }) -> DuplicateKey? {
             var request = HTTPRequest("GET", "http://h/a?x=1", headers: ["A": "1", "B": "2"])
             change(&request)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// Queues, renewals and indicators as pure values, driven at random.
+/// Queues, token renewals and activity indicators as pure values, driven at random.
 @Suite struct FlowQueueTests {
     // MARK: Limits
 
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: 0..<25)
-    func theLimitsHoldAndNobodyIsForgotten(_ seed: UInt64) {
+    func limitsHoldAndEveryWaiterStarts(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var limits = RequestLimits()
         if Bool.random(using: &generator) { limits.maxConcurrentRequests = Int.random(in: 1...6, using: &generator) }
@@ -67,7 +67,7 @@ import Testing
             }
             check()
         }
-        // Let all of it end: whoever waits is started, by ends and by the wake-ups the queue asks for.
+        // Drain the queue: ends and the requested wake-ups must start every waiter.
         var rounds = 0
         while !waiting.isEmpty || !running.isEmpty, rounds < 5_000 {
             rounds += 1
@@ -78,7 +78,7 @@ import Testing
                 take(turn)
                 guard running.isEmpty else { continue }
                 guard let wait = turn.wakeAfter else {
-                    Issue.record("\(waiting.count) wait and nothing will wake them")
+                    Issue.record("\(waiting.count) requests wait without a wake-up")
                     return
                 }
                 now += wait
@@ -88,7 +88,7 @@ import Testing
         #expect(waiting.isEmpty)
     }
 
-    @Test func theHighestPriorityGoesFirstAndAmongEqualsTheFirst() {
+    @Test func priorityThenArrivalDecidesTheOrder() {
         var limits = RequestLimits()
         limits.maxConcurrentRequests = 1
         var queue = LimitQueue<String>(limits, at: .zero)
@@ -106,7 +106,7 @@ import Testing
         #expect(order == ["high", "late", "a", "b", "low"])
     }
 
-    @Test func aTokenThatWasNotUsedIsGivenBack() {
+    @Test func unusedRateTokenIsReturned() {
         var limits = RequestLimits()
         limits.rate = RateLimit(perSecond: 0.001)
         var queue = LimitQueue<Int>(limits, at: .zero)
@@ -117,13 +117,13 @@ import Testing
 
     // MARK: Renewal
 
-    /// Requests come, are refused and accepted at random by a server that knows which token is good.
+    /// Requests start, are refused and accepted at random by a server that knows the valid token.
     @Test(arguments: 0..<25)
-    func anyNumberOfRefusalsOfOneTokenIsOneRenewal(_ seed: UInt64) {
+    func refusalsOfOneTokenRenewItOnce(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var now = Duration.zero
         var state = RefreshState(pause: .seconds(1))
-        /// Requests on their way: epoch, and whether it is the replay.
+        /// The requests in flight: the epoch of the token, and whether it is a replay.
         var flying: [(epoch: Int, isReplay: Bool)] = []
         var isRefreshing = false
         var waiting = 0
@@ -176,7 +176,7 @@ import Testing
         #expect(renewalsOfEpoch.values.allSatisfy { $0 == 1 })
     }
 
-    @Test func aTokenThatIsRefusedAtOnceIsNotRenewedAgainBeforeThePause() {
+    @Test func tokenRefusedAtOnceWaitsForThePause() {
         var state = RefreshState(pause: .seconds(1))
         #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
         state.finished(isRenewed: true, at: .zero)
@@ -185,7 +185,7 @@ import Testing
         #expect(state.rejected(epoch: 1, isReplay: false, at: .seconds(1)) == .refresh)
     }
 
-    @Test func aTokenThatWasGoodOnceIsRenewedAtOnce() {
+    @Test func tokenAcceptedOnceIsRenewedAtOnce() {
         var state = RefreshState(pause: .seconds(1))
         #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
         state.finished(isRenewed: true, at: .zero)
@@ -193,7 +193,7 @@ import Testing
         #expect(state.rejected(epoch: 1, isReplay: false, at: .zero) == .refresh)
     }
 
-    @Test func lateRefusalsAfterAFailureShareIt() {
+    @Test func lateRefusalSharesTheFailedRenewal() {
         var state = RefreshState(pause: .zero)
         #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
         state.finished(isRenewed: false, at: .zero)
@@ -203,26 +203,26 @@ import Testing
 
     // MARK: Indicator
 
-    @Test func whatIsOverQuicklyDoesNotShow() {
+    @Test func shortActivityIsNotShown() {
         var state = ActivityState(delay: .milliseconds(300), minimum: .milliseconds(500))
         #expect(state.begin(1, tip: nil, at: .zero) == .init(wakeAfter: .milliseconds(300)))
         #expect(state.end(1, at: .milliseconds(299)).action == nil)
         #expect(state.tick(at: .milliseconds(300)).action == nil)
     }
 
-    @Test func whatShowsStaysLongEnoughToBeSeen() {
+    @Test func indicatorStaysForItsMinimumTime() {
         var state = ActivityState(delay: .milliseconds(300), minimum: .milliseconds(500))
         _ = state.begin(1, tip: "a", at: .zero)
         #expect(state.tick(at: .milliseconds(300)).action == .show(tip: "a"))
         #expect(state.end(1, at: .milliseconds(310)) == .init(wakeAfter: .milliseconds(490)))
-        // Work that begins meanwhile is shown without a gap.
+        // Work that begins in that time is shown without a gap.
         #expect(state.begin(2, tip: "b", at: .milliseconds(400)).action == .show(tip: "b"))
         #expect(state.tick(at: .milliseconds(800)).action == nil)
         #expect(state.end(2, at: .seconds(2)).action == .hide)
     }
 
     @Test(arguments: 0..<25)
-    func itShowsWhileThereIsWorkAndNeverFlickers(_ seed: UInt64) {
+    func indicatorNeverFlickers(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let delay = Duration.milliseconds(300)
         let minimum = Duration.milliseconds(500)
@@ -270,7 +270,7 @@ import Testing
     // MARK: Batch
 
     @Test(arguments: 0..<25)
-    func theProgressOfABatchNeverGoesDown(_ seed: UInt64) {
+    func batchProgressNeverDecreases(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let count = Int.random(in: 1...8, using: &generator)
         var tally = BatchTally(stepCount: count)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// Deadline, repetitions, barriers, limits and circuits of whole calls.
+/// Deadlines, retries, barriers, limits and circuit breakers in whole calls.
 @Suite(.timeLimit(.minutes(2))) struct FlowRoomTests {
     private func next(
         _ events: inout CallEvents.Iterator, _ isWanted: (CallEvent.Kind) -> Bool
@@ -15,9 +15,9 @@ import Testing
         return nil
     }
 
-    // MARK: Repetitions
+    // MARK: Retries
 
-    @Test func aServerThatSaysWhenIsAskedThen() async throws {
+    @Test func retryAfterIsObeyed() async throws {
         let server = try MockServer()
         server.enqueue(
             .status(503).header("Retry-After", "0"), .status(429).header("Retry-After", "0"),
@@ -27,7 +27,7 @@ import Testing
         #expect(server.requestCount == 4)
     }
 
-    @Test func statusesAreRepeatedWhenThePolicySaysSo() async throws {
+    @Test func retryPolicySetsTheRetriedStatuses() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(502) }
         let manager = try CentralRequestManager.make {
@@ -39,7 +39,7 @@ import Testing
         #expect(server.requestCount == 4)
     }
 
-    @Test func anIdempotencyKeyIsTheSameForAllAttempts() async throws {
+    @Test func idempotencyKeyIsTheSameInAllAttempts() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .noReply, .text("ok"))
         let manager = try CentralRequestManager.make { $0.retries = 2 }
@@ -51,7 +51,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.text == "1 book" })
     }
 
-    @Test func theBudgetEndsAStormOfRepetitions() async throws {
+    @Test func budgetLimitsRetries() async throws {
         let server = try MockServer()
         server.fallback { _ in .noReply }
         let manager = try CentralRequestManager.make {
@@ -60,11 +60,11 @@ import Testing
             $0.retryBudget = RetryBudget(share: 0.1, reserve: 0)
         }
         for _ in 0..<100 { _ = await failure { try await manager.startRequest("GET", server.url()) } }
-        // One that is full at the beginning, and ten that a hundred requests pay for.
+        // The budget starts full, with 11 retries, and 100 requests add 10 more.
         #expect(server.requestCount >= 100 + 10 && server.requestCount <= 100 + 21)
     }
 
-    @Test func theDeadlineEndsAllAttemptsTogether() async throws {
+    @Test func deadlineSpansAllAttempts() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("late").stalling(.start) }
         let manager = try CentralRequestManager.make {
@@ -74,14 +74,14 @@ import Testing
         }
         let start = ContinuousClock.now
         let error = await failure { try await manager.startRequest("GET", server.url()) }
-        // The last attempt's own failure where the time left was too short for one more.
+        // The last attempt's own timeout is delivered when no time is left for another attempt.
         #expect(error?.kind == .timeout(.deadline) || error?.kind == .timeout(.total))
         #expect(start.duration(to: .now) >= .milliseconds(400))
         #expect(server.requestCount >= 1)
         #expect(manager.runningRequests() == 0)
     }
 
-    @Test func theDeadlineEndsAProviderThatHangs() async throws {
+    @Test func deadlineEndsAHangingInterceptor() async throws {
         let isOver = Signal()
         let manager = try CentralRequestManager.make {
             $0.interceptors = [Hanging(isOver: isOver)]
@@ -105,7 +105,7 @@ import Testing
 
     // MARK: Barriers
 
-    @Test func aBarrierHoldsWhatComesAfterItUntilItIsOver() async throws {
+    @Test func barrierHoldsLaterCallsUntilItEnds() async throws {
         let server = try MockServer()
         server.route("GET", "/barrier") { _ in MockReply.text("").stalling(.start) }
         server.fallback { _ in .text("ok") }
@@ -121,14 +121,14 @@ import Testing
         #expect(server.requestCount == 1)
         #expect(manager.cancelRequests(.tag("l")) == 1)
         #expect(await leaving.value?.kind == .cancelled)
-        // A barrier that fails lets them go as well.
+        // A barrier that fails releases the waiting calls, too.
         barrier.cancel()
         await #expect(throws: CancellationError.self) { try await barrier.value }
         for call in calls { #expect(try await call.value == 200) }
         #expect(server.requestCount == 6)
     }
 
-    @Test func whatABarrierAsksForItselfIsNotHeld() async throws {
+    @Test func barriersOwnRequestsAreNotHeld() async throws {
         struct AsksFirst: Interceptor {
             let manager: @Sendable () -> CentralRequestManager?
             let url: String
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: Limits
 
-    /// How many requests are with the transport, and were at most.
+    /// A transport that counts its concurrent requests and their maximum.
     private final class Counting: Transport {
         private let counts = Mutex((now: 0, most: 0))
         private let transport: any Transport
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func noMoreThanTheLimitAreUnderWayAndWaitingTakesNoTimeout() async throws {
+    @Test func timeoutDoesNotRunWhileWaitingForALimit() async throws {
         let server = try MockServer()
         let transport = Counting(try CurlTransport())
         let manager = try CentralRequestManager.make {
@@ -183,7 +183,7 @@ import Testing
             $0.transport = transport
         }
         server.fallback { _ in MockReply.text("ok").delayed(by: .milliseconds(200)) }
-        // Forty of 200 ms each, three at a time: the last waits longer than the timeout of one.
+        // 40 requests of 200 ms, three at a time: the last waits longer than its timeout.
         let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<40 {
                 group.addTask { try await manager.startRequest("GET", server.url(), timeout: .seconds(2)).status }
@@ -194,7 +194,7 @@ import Testing
         #expect(transport.most == 3)
     }
 
-    @Test func aCallThatIsCancelledInTheQueueLeavesItsPlaceToTheNext() async throws {
+    @Test func cancelledWaiterLeavesItsPlaceToTheNext() async throws {
         let server = try MockServer()
         server.route("GET", "/blocker") { _ in MockReply.text("").stalling(.start) }
         server.fallback { _ in .text("ok") }
@@ -238,7 +238,7 @@ import Testing
         #expect(starts.elements.max() == .milliseconds(4 * 501))
     }
 
-    @Test func aProviderThatAsksTheSameManagerHoldsNoPlace() async throws {
+    @Test func providerMaySendWithinTheLimit() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let box = Mutex<CentralRequestManager?>(nil)
@@ -258,7 +258,7 @@ import Testing
 
     // MARK: Circuits
 
-    @Test func aHostThatFailsIsLeftAloneAndTriedAgain() async throws {
+    @Test func circuitOpensAndHostIsTriedAfterThePause() async throws {
         let clock = VirtualClock()
         let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(30))
         guard let room = LimitRoom(RequestLimits(), policy, clock: clock.callClock) else { return }
@@ -279,7 +279,7 @@ import Testing
         #expect(try await send("http://bad/", 200) == 200)
     }
 
-    @Test func cancellationsAndOwnMistakesOpenNoCircuit() {
+    @Test func cancellationsAndInvalidRequestsDoNotCount() {
         let policy = CircuitBreakerPolicy()
         #expect(policy.judge(.failure(CancellationError())) == nil)
         #expect(policy.judge(.failure(NetworkError(.cancelled, message: ""))) == nil)

@@ -3,12 +3,12 @@ import Testing
 
 @testable import LATNetworking
 
-/// The decisions, without a socket and without waiting.
+/// The decisions as pure values, without sockets or waiting.
 @Suite struct FlowStateTests {
     // MARK: Token bucket
 
     @Test(arguments: 0..<25)
-    func aBucketNeverLetsMoreThroughThanItsRateAndItsBurst(_ seed: UInt64) {
+    func bucketStaysWithinRateAndBurst(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let rate = Double.random(in: 0.5...50, using: &generator)
         let burst = Double(Int.random(in: 1...10, using: &generator))
@@ -26,7 +26,7 @@ import Testing
         #expect(passed >= 1)
     }
 
-    @Test func whoWaitsAsLongAsTheBucketSaysGetsAToken() {
+    @Test func tokenIsAvailableAfterTheGivenWait() {
         var bucket = TokenBucket(perSecond: 3, capacity: 1, at: .zero)
         #expect(bucket.take(at: .zero) == true)
         var now = Duration.zero
@@ -39,7 +39,7 @@ import Testing
         #expect(abs(now.fractionalSeconds - 100 / 3) < 0.001)
     }
 
-    @Test func aBucketWithoutARateNeverFills() {
+    @Test func bucketWithoutARateNeverFills() {
         var bucket = TokenBucket(perSecond: 0, capacity: 1, at: .zero)
         #expect(bucket.take(at: .zero) == true)
         #expect(bucket.wait(at: .seconds(1_000_000)) == nil)
@@ -60,7 +60,7 @@ import Testing
             random: random, mayRetry: { budget })
     }
 
-    @Test func theRangeOfTheWaitDoublesUpToTheLongest() {
+    @Test func waitDoublesUpToTheLongest() {
         var state = RetryState(
             policy: RetryPolicy(firstWait: .milliseconds(100), longestWait: .seconds(1)), retries: 6)
         let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 50, 99, 100])
-    func jitterIsFullFromZeroToTheRange(_ random: Int64) {
+    func jitterCoversTheWholeRange(_ random: Int64) {
         var state = RetryState(policy: RetryPolicy(firstWait: .milliseconds(100)), retries: 1)
         var asked: Int64?
         let action = next(&state, after: .failure(NetworkError(.dns, message: ""))) { range in
@@ -82,7 +82,7 @@ import Testing
         #expect(action == .retry(after: .milliseconds(random)))
     }
 
-    @Test func retryAfterInSecondsIsWaitedFor() {
+    @Test func retryAfterInSecondsIsObeyed() {
         for status in [429, 503] {
             var state = RetryState(policy: RetryPolicy(firstWait: .milliseconds(10)), retries: 1)
             let action = next(&state, after: response(status, ["Retry-After": "7"]), random: { _ in 0 })
@@ -96,7 +96,7 @@ import Testing
         #expect(state.attempts == 1)
     }
 
-    @Test func retryAfterAsADateIsWaitedFor() {
+    @Test func retryAfterAsADateIsObeyed() {
         var state = RetryState(policy: RetryPolicy(), retries: 2)
         let answer = response(503, ["Retry-After": "Sun, 06 Nov 1994 08:49:37 GMT"])
         #expect(next(&state, after: answer, date: 784_111_777 - 5, random: { _ in 0 }) == .retry(after: .seconds(5)))
@@ -106,29 +106,29 @@ import Testing
     @Test(arguments: [
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
     ])
-    func allFormsOfADateAreRead(_ text: String) { #expect(RetryAfter.wait(text, now: 784_111_700) == .seconds(77)) }
+    func retryAfterReadsAnyDate(_ text: String) { #expect(RetryAfter.wait(text, now: 784_111_700) == .seconds(77)) }
 
     @Test(arguments: [
         "", "soon", "-5", "1.5", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
         "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
     ])
-    func whatIsNeitherIsNoReasonToWait(_ text: String) { #expect(RetryAfter.wait(text, now: 0) == nil) }
+    func invalidRetryAfterIsIgnored(_ text: String) { #expect(RetryAfter.wait(text, now: 0) == nil) }
 
-    @Test func noRetryBeginsThatTheDeadlineWouldEnd() {
+    @Test func retryBeyondTheDeadlineIsNotBegun() {
         var state = RetryState(policy: RetryPolicy(firstWait: .seconds(5)), retries: 9, deadline: .seconds(10))
         let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
         #expect(next(&state, after: failure, at: .seconds(1)) == .retry(after: .seconds(5)))
         #expect(next(&state, after: failure, at: .seconds(6)) == .deliver)
     }
 
-    @Test func withoutBudgetTheFailureIsDelivered() {
+    @Test func exhaustedBudgetDeliversTheFailure() {
         var state = RetryState(policy: RetryPolicy(), retries: 9)
         let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connect, message: ""))
         #expect(next(&state, after: failure, budget: false) == .deliver)
         #expect(state.attempts == 1)
     }
 
-    @Test func theJudgeWinsOverTheRules() {
+    @Test func retryJudgeWinsOverTheRules() {
         var policy = RetryPolicy(statuses: [502])
         policy.judge = { _, answer in
             guard case .success(let response) = answer else { return nil }
@@ -141,7 +141,7 @@ import Testing
         #expect(state.isWorthRepeating(.failure(NetworkError(.connect, message: "")), get))
     }
 
-    @Test func anIdempotencyKeyMakesAPostRepeatable() {
+    @Test func idempotencyKeyMakesAPostRepeatable() {
         let state = RetryState(policy: RetryPolicy(), retries: 1)
         let failure = Result<HTTPResponse, NetworkError>.failure(NetworkError(.connectionLost, message: ""))
         var post = HTTPRequest("POST", "http://h/")
@@ -151,7 +151,7 @@ import Testing
         #expect(post.headers["Idempotency-Key"]?.count == 32)
     }
 
-    @Test func aBudgetLetsAShareThroughAndAReserve() {
+    @Test func budgetAllowsItsShareAndReserve() {
         let budget = RetryBudget(share: 0.2, reserve: 10)
         var bucket = budget.bucket(at: .zero)
         while bucket.take(at: .zero) {}
@@ -166,7 +166,7 @@ import Testing
 
     // MARK: Circuit breaker
 
-    @Test func theCircuitOpensTriesAndCloses() {
+    @Test func circuitOpensProbesAndCloses() {
         var breaker = CircuitBreaker(CircuitBreakerPolicy(failures: 2, pause: .seconds(10)))
         func ticket(_ now: Duration) -> UInt64? {
             if case .pass(let ticket) = breaker.admit(at: now) { ticket } else { nil }
@@ -177,7 +177,7 @@ import Testing
         }
         #expect(breaker.admit(at: .seconds(3)) == .refuse(pause: .seconds(7)))
         guard let probe = ticket(.seconds(10)) else {
-            Issue.record("nothing tries the host")
+            Issue.record("no probe was admitted after the pause")
             return
         }
         #expect(breaker.admit(at: .seconds(10)) == .refuse(pause: nil))
@@ -186,16 +186,16 @@ import Testing
         guard let second = ticket(.seconds(21)) else { return }
         breaker.finish(second, isWell: nil, at: .seconds(22))
         guard let third = ticket(.seconds(22)) else {
-            Issue.record("a probe that was cancelled blocks the host")
+            Issue.record("no probe was admitted after the cancelled one")
             return
         }
         breaker.finish(third, isWell: true, at: .seconds(22))
         #expect(breaker.isIdle)
     }
 
-    /// Every open circuit lets exactly one through after its pause, whatever late answers of before say.
+    /// An open circuit admits exactly one request after its pause, whatever late results of earlier ones say.
     @Test(arguments: 0..<25)
-    func anOpenCircuitIsTriedByOneAtATime(_ seed: UInt64) {
+    func openCircuitAdmitsOneProbe(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(5))
         var breaker = CircuitBreaker(policy)
@@ -207,7 +207,7 @@ import Testing
             now += .milliseconds(Int64.random(in: 0...1_500, using: &generator))
             if Bool.random(using: &generator) || running.isEmpty {
                 if case .pass(let ticket) = breaker.admit(at: now) {
-                    if isOpen { running = [] }  // what began before the circuit opened says nothing any more
+                    if isOpen { running = [] }  // earlier requests no longer count
                     running.append(ticket)
                     #expect(!isOpen || running.count == 1)
                 } else {
@@ -236,7 +236,7 @@ import Testing
     // MARK: Barrier
 
     @Test(arguments: 0..<25)
-    func nobodyPassesABarrierThatIsClosed(_ seed: UInt64) {
+    func closedBarrierAdmitsNobody(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var gate = BarrierState<Int>()
         var active: Int?
@@ -271,7 +271,7 @@ import Testing
     // MARK: Sharing
 
     @Test(arguments: 0..<25)
-    func aSharedCallHasOneLeaderAndEndsWithItsLastMember(_ seed: UInt64) {
+    func sharedCallEndsWithItsLastMember(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var table = SharedCalls<Int, Int>()
         var tokens: [Int: UInt64] = [:]
@@ -298,7 +298,7 @@ import Testing
                 #expect(isLast == (members[key]?.isEmpty == true))
                 #expect(table.leave(key, leaving, token: token) == false)
                 if isLast {
-                    // The end of the one that was given up must not touch the next.
+                    // The end of an abandoned call must not affect its successor.
                     #expect(table.finish(key, token: token) == [])
                     tokens[key] = nil
                 }

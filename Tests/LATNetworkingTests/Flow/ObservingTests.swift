@@ -6,7 +6,7 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(2))) struct ObservingTests {
-    /// Keeps what it is told of each call, by name.
+    /// An accessory that records the names of its callbacks for each call.
     private final class Recorder: RequestAccessory {
         private let entries = Mutex<[UInt64: [String]]>([:])
 
@@ -41,9 +41,9 @@ import Testing
         }
     }
 
-    /// Every kind of call and every kind of end, in every order: each tells the four once, in their order.
+    /// Calls of every kind, with every kind of end, in random order.
     @Test(arguments: 0..<4)
-    func theFourAreBalancedOnEveryPath(_ seed: UInt64) async throws {
+    func accessoryGetsAllFourCallbacksInOrder(_ seed: UInt64) async throws {
         var generator = SeededGenerator(seed: seed)
         let server = try MockServer()
         server.route("GET", "/text") { _ in .text("no number") }
@@ -87,13 +87,13 @@ import Testing
                         guard let stream = try? await manager.stream("GET", "/big") else { return }
                         do { for try await _ in stream.body {} } catch {}
                     default:
-                        // Let go of before its end.
+                        // The stream is released before its end.
                         _ = try? await manager.stream("GET", "/big")
                     }
                 }
             }
         }
-        // What a closure call tells last comes after its closure.
+        // `didFinish` of a closure call comes after its closure.
         try await eventually { recorder.calls.allSatisfy { $0.count >= 4 } }
         #expect(recorder.calls.allSatisfy { $0 == ["willStart", "didStart", "willFinish", "didFinish"] })
         #expect(recorder.calls.count <= kinds.count && recorder.calls.count > kinds.count / 2)
@@ -123,7 +123,7 @@ import Testing
         #expect(log.elements == ["will", "closure", "did"])
     }
 
-    @Test func theEventsTellTheWholeStory() async throws {
+    @Test func eventsReportEveryStep() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .text("ok"))
         let manager = try CentralRequestManager.make {
@@ -159,7 +159,7 @@ import Testing
         #expect(offsets == offsets.sorted())
     }
 
-    @Test func theEventsEndWithTheManager() async throws {
+    @Test func eventsEndWithTheManager() async throws {
         var manager: CentralRequestManager? = try CentralRequestManager.make()
         let events = try #require(manager?.events)
         var iterator = events.makeAsyncIterator()
@@ -170,7 +170,7 @@ import Testing
 
     // MARK: Indicator
 
-    @Test func theIndicatorIsDismissedWhenAllIsOver() async throws {
+    @Test func indicatorIsDismissedAfterTheLastCall() async throws {
         let clock = VirtualClock()
         let presenter = Presenter()
         let indicator = ActivityIndicator(
@@ -193,7 +193,7 @@ import Testing
 
     // MARK: Trace
 
-    @Test func theTraceIsPassedOnWithASpanForEachAttempt() async throws {
+    @Test func traceHasASpanForEachAttempt() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .text("ok"), .text("plain"))
         let manager = try CentralRequestManager.make {
@@ -222,9 +222,9 @@ import Testing
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
         "00-0af7651916cd43dd8448eb211c80319-b7ad6b71692033311-01",
     ])
-    func aBrokenTraceIsIgnored(_ text: String) { #expect(TraceParent(text) == nil) }
+    func invalidTraceParentIsIgnored(_ text: String) { #expect(TraceParent(text) == nil) }
 
-    @Test func aLaterVersionOfTheFieldIsRead() {
+    @Test func laterTraceParentVersionIsRead() {
         let text = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00-more"
         #expect(TraceParent(text)?.description == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
         #expect(TraceParent(TraceParent().description) != nil)
@@ -246,7 +246,7 @@ import Testing
         return entries.elements.map { $0.replacing(server.baseURL, with: "BASE") }
     }
 
-    @Test func aSummaryIsALine() async throws {
+    @Test func summaryIsOneLine() async throws {
         let entries = try await log(.summary) { manager, url in
             _ = try await manager.startRequest("GET", url, parameters: ["q": "a", "token": "SECRET"], tag: "t")
         }
@@ -255,7 +255,7 @@ import Testing
         #expect(entries[0].hasSuffix("6 bytes, network [t]"))
     }
 
-    @Test func secretsAreInNoFormat() async throws {
+    @Test func secretsAreNotLoggedInAnyFormat() async throws {
         for format in [RequestLog.Format.summary, .full, .curl] {
             let reply = MockReply.json(#"{"access_token":"SECRET","name":"Ada"}"#).header("Set-Cookie", "s=SECRET")
             let entries = try await log(format, reply) { manager, url in
@@ -272,7 +272,7 @@ import Testing
         }
     }
 
-    @Test func aCommandCanBeGivenToAShell() async throws {
+    @Test func curlCommandIsQuotedForTheShell() async throws {
         let entries = try await log(.curl) { manager, url in
             _ = try await manager.startRequest("PUT", url, body: .text("it's"), headers: ["A": "b'c"])
         }
@@ -283,7 +283,7 @@ import Testing
         #expect(entries[0].hasSuffix("'BASE/x'"))
     }
 
-    @Test func bodiesAreCutAndStreamsAreLeftAlone() async throws {
+    @Test func longBodiesAreCutAndStreamsNotLogged() async throws {
         let long = String(repeating: "é", count: 3_000)
         let entries = try await log(.full, .text(long), limit: 1_000) { manager, url in
             _ = try await manager.startRequest("GET", url)
@@ -301,7 +301,7 @@ import Testing
         #expect(binary.last?.utf8.contains(0) == false)
     }
 
-    @Test func theLogIsOffUnlessAskedFor() {
+    @Test func logIsOffByDefault() {
         #expect(CentralRequestManager.Configuration().accessories.isEmpty)
     }
 }

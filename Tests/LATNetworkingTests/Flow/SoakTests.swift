@@ -5,12 +5,12 @@ import Testing
 
 @testable import LATNetworking
 
-/// Mixed calls against a server that fails in every way it can, for as long as one likes: `scripts/soak`.
+/// Mixed calls, for any length of time, against a server that fails in every way: `scripts/soak`.
 ///
-/// It measures the whole process, so it runs alone and only when asked for.
+/// It measures the whole process, so it runs alone, and only when `LAT_SOAK_SECONDS` is set.
 @Suite(.enabled(if: Soak.seconds != nil), .serialized) struct SoakTests {
-    @Test(.timeLimit(.minutes(30))) func everyCallEndsOnceAndNothingIsLeft() async throws {
-        // What the runtime opens once and keeps is there after the first calls.
+    @Test(.timeLimit(.minutes(30))) func everyCallEndsOnceAndNothingLeaks() async throws {
+        // The first calls make the runtime open the descriptors that it keeps.
         _ = try await Soak(seconds: 1).run()
         let descriptors = try Soak.openDescriptors()
         let (tally, samples) = try await Soak(seconds: Soak.seconds ?? 15).run()
@@ -22,7 +22,7 @@ import Testing
         #expect(tally.unexpected == [:])
         let (early, late) = Soak.growth(samples)
         #expect(late - early < max(16 << 20, early / 5), "memory grew from \(early) to \(late) bytes")
-        // The kernel closes what a thread held after it has ended.
+        // The kernel may close descriptors only some time after their thread ends.
         for _ in 0..<1_000 {
             guard try Soak.openDescriptors() > descriptors else { break }
             await Task.yield()
@@ -31,7 +31,7 @@ import Testing
     }
 }
 
-/// What a soak counted.
+/// The counts of a soak run.
 private struct Tally: Sendable {
     var started = 0
     var ended = 0
@@ -40,7 +40,7 @@ private struct Tally: Sendable {
     var willStart = 0
     var didFinish = 0
     var endings: [String: Int] = [:]
-    /// Ends that none of the faults accounts for.
+    /// Endings that none of the server's faults explains.
     var unexpected: [String: Int] = [:]
 
     func report(_ samples: [Int]) -> String {
@@ -124,7 +124,7 @@ private final class Soak: Sendable {
             try await group.waitForAll()
             return samples
         }
-        // What a closure call tells last comes after its closure.
+        // `didFinish` of a closure call comes after its closure.
         try await eventually { tally.withLock { $0.willStart == $0.didFinish } }
         #expect(manager.runningRequests() == 0)
         await manager.shutdown()
@@ -226,7 +226,7 @@ private final class Soak: Sendable {
         }
     }
 
-    /// The median of the second quarter and of the last.
+    /// Returns the medians of the second and the last quarter of the samples.
     static func growth(_ samples: [Int]) -> (early: Int, late: Int) {
         guard samples.count >= 8 else { return (samples.first ?? 0, samples.last ?? 0) }
         let quarter = samples.count / 4

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import LATNetworking
 
-/// A clock that stands still until a test turns it.
+/// A clock that stands still until a test advances it.
 final class VirtualClock: Sendable {
     private struct Sleeper {
         let id: Int
@@ -25,7 +25,7 @@ final class VirtualClock: Sendable {
 
     var sleeperCount: Int { state.withLock(\.sleepers.count) }
 
-    /// The clock as rooms take it.
+    /// The clock in the form that interceptors and rooms take.
     var callClock: CallClock { CallClock(now: { self.now }, sleep: { try await self.sleep($0) }) }
 
     func advance(by duration: Duration) {
@@ -38,7 +38,7 @@ final class VirtualClock: Sendable {
         for sleeper in due { sleeper.continuation.resume() }
     }
 
-    /// Returns when so many sleep.
+    /// Returns when `count` tasks are sleeping.
     func waitForSleepers(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in
@@ -86,7 +86,7 @@ final class VirtualClock: Sendable {
     }
 }
 
-/// Random numbers that a seed repeats, for properties.
+/// A seeded random number generator, for reproducible property tests.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// The kernel's files, made by the test.
+/// Interfaces read from a copy of the kernel's `/sys` and `/proc` files that the test writes.
 @Suite struct NetworkInterfaceTests {
     private let folder: TemporaryDirectory
 
@@ -36,7 +36,7 @@ import Testing
 
     private var reader: InterfaceReader { InterfaceReader(root: folder.path) }
 
-    @Test func tellsTheKindsApart() throws {
+    @Test func interfaceKindsAreRecognised() throws {
         try addInterface("lo", type: 772, flags: "0x9", state: "unknown")
         try addInterface("eth0", type: 1)
         try addInterface("wlan0", type: 1, uevent: "DEVTYPE=wlan\n")
@@ -54,7 +54,7 @@ import Testing
             ])
     }
 
-    @Test func theDefaultRouteDecides() throws {
+    @Test func defaultRouteDecidesTheCurrentKind() throws {
         try addInterface("lo", type: 772, flags: "0x9", state: "unknown")
         try addInterface("eth0", type: 1)
         try addInterface("wlan0", type: 1, uevent: "DEVTYPE=wlan\n")
@@ -64,12 +64,12 @@ import Testing
         try setRoutes([("wlan0", 600), ("eth0", 100)])
         #expect(reader.currentKind == .wired)
         #expect(reader.interfaces.map(\.name) == ["eth0", "wlan0", "lo"])
-        // The cable is out; its route may linger.
+        // An unplugged interface does not count, even while its route remains.
         try addInterface("eth0", type: 1, state: "down")
         #expect(reader.currentKind == .wifi)
     }
 
-    @Test func aRouteOfIPv6CountsToo() throws {
+    @Test func ipv6RouteDecidesTheCurrentKind() throws {
         try addInterface("eth0", type: 1)
         try addInterface("wlan0", type: 1, uevent: "DEVTYPE=wlan\n")
         let zeros = String(repeating: "0", count: 32)
@@ -80,14 +80,14 @@ import Testing
         #expect(reader.currentKind == .wifi)
     }
 
-    @Test func aloneAndWithNothing() throws {
+    @Test func currentKindWithoutRouteIsLoopbackOrNone() throws {
         #expect(reader.currentKind == .none)
         try addInterface("lo", type: 772, flags: "0x9", state: "unknown")
         try addInterface("eth0", type: 1, flags: "0x1002", state: "down")
         #expect(reader.currentKind == .loopback)
     }
 
-    @Test func thisMachineHasALoopback() {
+    @Test func realMachineHasALoopback() {
         #expect(NetworkInterface.all.contains { $0.kind == .loopback })
     }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// The ledger on a clock of the test's own.
+/// The ledger as a pure value, with times given by the test.
 @Suite struct ProbeLedgerTests {
     private let start = ContinuousClock.now
 
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func manyAtOnceShareOneTry() {
+    @Test func concurrentQuestionsShareOneProbe() {
         var ledger = ledger()
         #expect(word(ledger.ask("a", at: start)) == "start")
         for _ in 0..<100 { #expect(word(ledger.ask("a", at: start)) == "join") }
@@ -26,7 +26,7 @@ import Testing
         #expect(word(ledger.ask("a", at: start)) == "take 1")
     }
 
-    @Test func anAnswerHoldsForItsTimeAndNotAtItsEnd() {
+    @Test func resultExpiresAtTheEndOfItsTTL() {
         var ledger = ledger()
         _ = ledger.ask("a", at: start)
         _ = ledger.finish("a", 1, isReachable: true, at: start)
@@ -37,7 +37,7 @@ import Testing
         #expect(word(ledger.ask("a", at: start + .seconds(12))) == "start")
     }
 
-    @Test func aFreshAnswerIsNotOneFromBefore() {
+    @Test func freshQuestionIgnoresTheLastResult() {
         var ledger = ledger()
         _ = ledger.ask("a", at: start)
         _ = ledger.finish("a", 1, isReachable: true, at: start)
@@ -45,12 +45,12 @@ import Testing
         #expect(ledger.answer(of: "a") == 1)
     }
 
-    @Test func aChangeOfTheNetworkEndsAnswersAndRepeatsTriesOnce() {
+    @Test func networkChangeRepeatsTheProbeOnce() {
         var ledger = ledger()
         _ = ledger.ask("a", at: start)
         _ = ledger.finish("a", 1, isReachable: true, at: start)
         ledger.networkChanged()
-        // What is known stays known until there is better.
+        // The last result remains known until there is a new one.
         #expect(ledger.answer(of: "a") == 1)
         #expect(word(ledger.ask("a", at: start)) == "start")
         ledger.networkChanged()
@@ -61,7 +61,7 @@ import Testing
         #expect(word(ledger.ask("a", at: start)) == "take 3")
     }
 
-    @Test func whatStaysUnreachableIsTriedLessAndLessOften() {
+    @Test func probesOfUnreachableHostsSlowDown() {
         var ledger = ledger()
         var pauses: [Duration] = []
         var now = start
@@ -80,7 +80,7 @@ import Testing
         #expect(ledger.nextTry(of: "a", at: now) == now)
     }
 
-    @Test func remembersOnlySoMany() {
+    @Test func resultsAreBounded() {
         var ledger = ProbeLedger<String, Int>(ttl: .seconds(10), failureTTL: .seconds(2), capacity: 8)
         _ = ledger.ask("running", at: start)
         for number in 0..<100 {

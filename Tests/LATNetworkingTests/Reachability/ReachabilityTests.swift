@@ -5,7 +5,7 @@ import Testing
 @testable import LATNetworking
 
 @Suite struct ReachabilityTests {
-    @Test func probesADomainOfTheTableAndAURL() async throws {
+    @Test func domainAndURLAreProbed() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(json5: #"{ domains: { here: { baseURL: "\#(server.url("/api"))" } } }"#)
@@ -25,7 +25,7 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    @Test func aMirrorCountsForItsDomain() async throws {
+    @Test func reachableMirrorMakesItsDomainReachable() async throws {
         let server = try MockServer()
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
@@ -37,7 +37,7 @@ import Testing
         #expect(report.url.contains(":\(server.port)"))
     }
 
-    @Test func tellsWhyNot() async throws {
+    @Test func unreachableStatusNamesItsReason() async throws {
         let closed = try ClosedPort()
         let full = try FullBacklogListener()
         let server = try MockServer()
@@ -54,7 +54,7 @@ import Testing
         #expect(report.error?.message.contains("daxian") == true)
     }
 
-    @Test func aProxyThatIsNotThereIsTheReason() async throws {
+    @Test func missingProxyIsTheReason() async throws {
         let closed = try ClosedPort()
         let server = try MockServer()
         let manager = try CentralRequestManager.make { $0.proxy = .url(closed.url("")) }
@@ -62,7 +62,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aHundredAtOnceAreOneConnection() async throws {
+    @Test func concurrentProbesShareOneConnection() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let count = await withTaskGroup(of: Bool.self) { group in
@@ -77,7 +77,7 @@ import Testing
         #expect(server.acceptedConnections == 2)
     }
 
-    @Test func aCaptivePortalIsNotTheServer() async throws {
+    @Test func captivePortalIsUnreachable() async throws {
         let server = try MockServer()
         server.route("GET", "/health") { _ in .text("ok") }
         server.route("GET", "/portal") { _ in .status(302) }
@@ -96,7 +96,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func updatesBeginWithTheCurrentStatusAndTellOfTheServersEndAndReturn() async throws {
+    @Test func updatesFollowTheServersStopAndReturn() async throws {
         let server = try MockServer()
         let port = server.port
         let manager = try CentralRequestManager.make {
@@ -115,7 +115,7 @@ import Testing
         #expect(await updates.next()?.isReachable == false)
     }
 
-    @Test func observersHearTheSameAndStopWhenCancelled() async throws {
+    @Test func observerGetsStatusesUntilCancelled() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let heard = Log<ReachabilityStatus>()
@@ -147,7 +147,7 @@ import Testing
         for await _ in other.reachability.updates(of: full.url()) {}
     }
 
-    @Test func aRequestIsNeverHeldBackByAProbe() async throws {
+    @Test func unreachableStatusDoesNotBlockRequests() async throws {
         let server = try MockServer()
         let port = server.port
         server.stop()
@@ -156,11 +156,11 @@ import Testing
         #expect(await manager.reachability.probe(url) == .unreachable(reason: .refused))
         let again = try MockServer(port: port)
         again.fallback { _ in .text("x") }
-        // The last answer still holds, and says unreachable.
+        // The last status is still valid, and it is `unreachable`.
         #expect(try await manager.startRequest("GET", url).status == 200)
     }
 
-    @Test func aTransportOfTheAppsOwnHasProbesAllTheSame() async throws {
+    @Test func customTransportStillHasProbes() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make { $0.transport = Stub() }
         #expect(await manager.reachability.probe(server.url()).isReachable)
@@ -175,7 +175,7 @@ import Testing
 }
 
 @Suite struct WaitsForConnectivityTests {
-    @Test func waitsForAServerThatComesLater() async throws {
+    @Test func callIsSentWhenTheServerComesUp() async throws {
         let server = try MockServer()
         let port = server.port
         server.stop()
@@ -187,7 +187,7 @@ import Testing
         request.waitsForConnectivity = true
         let sent = request
         let waiting = Task { try await manager.send(sent) }
-        // It has seen that nobody is there.
+        // Wait until the manager knows that the connection is refused.
         for await status in manager.reachability.updates(of: sent.url) where status == .unreachable(reason: .refused) {
             break
         }
@@ -197,7 +197,7 @@ import Testing
         #expect(again.requestCount == 1)
     }
 
-    @Test func givesUpAfterItsTime() async throws {
+    @Test func waitEndsAfterItsTimeout() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
             $0.reachability.waitsForConnectivity = true
@@ -209,7 +209,7 @@ import Testing
         #expect(ContinuousClock.now - start >= .milliseconds(200))
     }
 
-    @Test func aCallMayDecline() async throws {
+    @Test func callMayOptOutOfWaiting() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make {
             $0.reachability.waitsForConnectivity = true
@@ -221,7 +221,7 @@ import Testing
         #expect(await failure { try await manager.send(sent) }?.kind == .connect)
     }
 
-    @Test func endsWhenCancelled() async throws {
+    @Test func cancellingEndsTheWait() async throws {
         let closed = try ClosedPort()
         let manager = try CentralRequestManager.make { $0.reachability.waitsForConnectivity = true }
         let waiting = Task { try await manager.startRequest("GET", closed.url()) }

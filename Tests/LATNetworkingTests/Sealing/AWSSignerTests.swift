@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// The requests of Amazon's published test suite for Signature Version 4, and the example of its guide (`iam`).
+/// Requests from Amazon's published test suite for Signature Version 4, and the `iam` example of its guide.
 @Suite(.timeLimit(.minutes(1))) struct AWSSignerTests {
     private func signer(service: String = "service", token: String? = nil) throws -> AWSSigner {
         try AWSSigner(
@@ -31,13 +31,13 @@ import Testing
         ("GET", "/?Param2=value2&Param1=value1", "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"),
         ("GET", "/?ሴ=bar", "2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04"),
     ])
-    func requestsOfTheSuite(method: String, target: String, expected: String) async throws {
+    func suiteRequestHasTheExpectedSignature(method: String, target: String, expected: String) async throws {
         let request = HTTPRequest(method, "https://example.amazonaws.com" + target)
         let (names, signature) = try await signature(request)
         #expect(names == "host;x-amz-date" && signature == expected)
     }
 
-    @Test func aFormOfTheSuite() async throws {
+    @Test func suiteFormHasTheExpectedSignature() async throws {
         var request = HTTPRequest("POST", "https://example.amazonaws.com/")
         request.body = .data(Data("Param1=value1".utf8), contentType: "application/x-www-form-urlencoded")
         let (names, signature) = try await signature(request)
@@ -45,7 +45,7 @@ import Testing
         #expect(signature == "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a")
     }
 
-    @Test func theExampleOfTheGuide() async throws {
+    @Test func guideExampleHasTheExpectedSignature() async throws {
         let request = HTTPRequest(
             "GET", "https://iam.amazonaws.com/?Action=ListUsers&Version=2010-05-08",
             headers: ["Content-Type": "application/x-www-form-urlencoded; charset=utf-8"])
@@ -54,7 +54,7 @@ import Testing
         #expect(signature == "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7")
     }
 
-    @Test func whatIsSentIsSigned() async throws {
+    @Test func sentRequestIsSigned() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
         let directory = try TemporaryDirectory()
@@ -71,7 +71,7 @@ import Testing
         #expect(server.requests[1].headers["X-Amz-Content-Sha256"] == "UNSIGNED-PAYLOAD")
     }
 
-    @Test func whatCannotStandInAHeaderIsRefused() {
+    @Test func invalidKeyIDOrRegionIsRefused() {
         #expect(throws: NetworkError.self) {
             try AWSSigner(accessKeyID: "a b", secretAccessKey: "s", region: "r", service: "s")
         }

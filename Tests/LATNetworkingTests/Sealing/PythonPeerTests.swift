@@ -2,8 +2,8 @@ import FoundationEssentials
 import LATNetworking
 import Testing
 
-/// Sealed and signed requests against a server in another language, written from Documentation/SealedMessages.md.
-@Suite(.enabled(if: TestServers.forms != nil, "needs the Python side; scripts/test starts it"), .timeLimit(.minutes(1)))
+/// Sealed and signed requests against a Python server written from `Documentation/SealedMessages.md`.
+@Suite(.enabled(if: TestServers.forms != nil, "needs the Python server of scripts/test"), .timeLimit(.minutes(1)))
 struct PythonPeerTests {
     private static let key = Data((0..<32).map { UInt8($0) })
 
@@ -13,7 +13,7 @@ struct PythonPeerTests {
     }
 
     @Test(arguments: ["AES", "ChaCha"], ["GET", "POST", "PUT", "DELETE"])
-    func theOtherSideOpensAndAnswers(cipher: String, method: String) async throws {
+    func pythonPeerOpensAndReplies(cipher: String, method: String) async throws {
         let base = try #require(TestServers.forms)
         let sealer = try sealer(cipher)
         let signer = try HMACSigner(keyID: "a", key: Data("0123456789abcdef0123456789abcdef".utf8))
@@ -30,7 +30,7 @@ struct PythonPeerTests {
         #expect(reply["contentType"].string == (hasBody ? "application/json" : ""))
     }
 
-    @Test func anotherKeyIsRefusedThere() async throws {
+    @Test func pythonPeerRefusesAnotherKey() async throws {
         let base = try #require(TestServers.forms)
         let sealer = try AESGCMSealer(keys: ["k1": Data(count: 32)], current: "k1")
         let manager = try CentralRequestManager.make { $0.sealer = sealer }

@@ -4,7 +4,7 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// Sealed calls against a server that opens and seals.
+/// Sealed calls against a server that opens requests and seals replies.
 @Suite(.timeLimit(.minutes(2))) struct SealedCallTests {
     static let key = Data((0..<32).map { UInt8($0) })
 
@@ -17,7 +17,7 @@ import Testing
         directory = try TemporaryDirectory()
     }
 
-    /// Answers sealed requests, sealed; says 400 to what it cannot open.
+    /// Replies to sealed requests with sealed replies, and with 400 to those that it cannot open.
     private func serve(
         _ peer: SealingPeer,
         _ answer: @escaping @Sendable (SealingPeer.Request) -> (status: Int, json: String) = { _ in
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    // MARK: There and back
+    // MARK: Sealing and opening
 
     @Test func contentIsSealedAndRepliesAreOpened() async throws {
         serve(try peer())
@@ -76,7 +76,7 @@ import Testing
         #expect(message.keyID == "k1" && message.method == "POST")
     }
 
-    @Test func requestsWithoutContentCarryTheirMessageInTheHead() async throws {
+    @Test func requestWithoutContentIsSealedInAHeader() async throws {
         serve(try peer()) { ($0.method == "DELETE" ? 204 : 200, $0.method == "GET" ? "[1]" : "") }
         let manager = try manager()
         let get = try await manager.startRequest("GET", server.url("/a b/ü"), parameters: ["q": "x y"])
@@ -89,7 +89,7 @@ import Testing
         #expect(opened.elements.allSatisfy { $0.body == nil })
     }
 
-    @Test func filesAndEncodedValuesAreSealedToo() async throws {
+    @Test func filesAndEncodedValuesAreSealed() async throws {
         serve(try peer())
         let manager = try manager()
         let path = try directory.write(Data("from disk".utf8), to: "a.txt")
@@ -103,7 +103,7 @@ import Testing
         #expect(opened.elements.map(\.contentType) == ["text/plain", "application/json", "x/y"])
     }
 
-    @Test func whatCannotBeSealedIsNotSent() async throws {
+    @Test func unsealableBodyIsNotSent() async throws {
         let manager = try manager()
         let chunks = AsyncStream<Data> { $0.finish() }
         for body in [.stream(chunks), .multipart([UploadFile(name: "a", value: "b")])] as [HTTPBody] {
@@ -116,7 +116,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func aStreamIsOpenedAsAWholeBeforeAnyOfItIsTold() async throws {
+    @Test func streamIsOpenedBeforeItIsDelivered() async throws {
         serve(try peer(), { _ in (200, "line 1\nline 2") })
         let manager = try manager()
         var lines: [String] = []
@@ -129,7 +129,7 @@ import Testing
         #expect(await failure(of: { try await manager.send(small) })?.kind == .bodyTooLarge)
     }
 
-    // MARK: What must not be told
+    // MARK: Refused replies
 
     private func expectIntegrity(
         _ word: String, _ manager: CentralRequestManager, sourceLocation: SourceLocation = #_sourceLocation
@@ -139,11 +139,11 @@ import Testing
             sourceLocation: sourceLocation)
         #expect(error?.kind == .integrity, "\(String(describing: error))", sourceLocation: sourceLocation)
         #expect(error?.message.contains(word) == true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
-        #expect(error?.response?.data.isEmpty == true, "nothing of it is told", sourceLocation: sourceLocation)
+        #expect(error?.response?.data.isEmpty == true, "the refused reply is exposed", sourceLocation: sourceLocation)
         #expect(error.map { "\($0)".contains("secret") } == false, sourceLocation: sourceLocation)
     }
 
-    @Test func changedRepliesAreRefused() async throws {
+    @Test func changedReplyIsRefused() async throws {
         let manager = try manager()
         let faults: [(word: String, change: @Sendable (inout Data) -> Void)] = [
             ("changed", { $0[$0.count - 1] ^= 1 }), ("changed", { $0[$0.count / 2] ^= 0x80 }),
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func repliesOfAnotherKeyOrStatusAreRefused() async throws {
+    @Test func replyWithAnotherKeyOrStatusIsRefused() async throws {
         let manager = try manager()
         let stranger = try peer(["k9": Data(repeating: 9, count: 32)], "k9")
         let forger = try peer(["k1": Data(repeating: 9, count: 32)])
@@ -183,7 +183,7 @@ import Testing
         await expectIntegrity("changed", manager)
     }
 
-    @Test func aReplyOfAnotherRequestIsRefused() async throws {
+    @Test func replyToAnotherRequestIsRefused() async throws {
         let manager = try manager()
         let kept = Mutex<MockReply?>(nil)
         serve(
@@ -198,7 +198,7 @@ import Testing
         await expectIntegrity("another request", manager)
     }
 
-    @Test func aRequestIsOpenedOnce() async throws {
+    @Test func replayedRequestIsNotOpened() async throws {
         serve(try peer())
         _ = try await manager().startRequest("POST", server.url("/x?y=1"), parameters: ["a": 1])
         let wire = try #require(server.requests.first)
@@ -207,14 +207,14 @@ import Testing
         replay.body = .data(wire.body, contentType: "application/vnd.lat.sealed")
         let replayed = try await clean.send(replay)
         #expect(replayed.status == 400 && replayed.text?.contains("before") == true)
-        // Elsewhere it does not fit at all.
+        // The message is bound to its target, so it cannot be opened at another.
         serve(try peer())
         replay.url = server.url("/other")
         let elsewhere = try await clean.send(replay)
         #expect(elsewhere.status == 400 && elsewhere.text?.contains("changed") == true)
     }
 
-    @Test func aSuccessThatIsNotSealedIsRefusedAndAFailureIsTold() async throws {
+    @Test func unsealedReplyIsAcceptedOnlyAsAFailure() async throws {
         let manager = try manager()
         for reply in [.json(#"{"secret":1}"#), .status(204), .status(304)] as [MockReply] {
             server.fallback { _ in reply }
@@ -229,16 +229,16 @@ import Testing
         #expect(try refusal?.response?.json()["why"].string == "x")
     }
 
-    @Test func redirectsAreNotFollowed() async throws {
+    @Test func sealedRequestFollowsNoRedirect() async throws {
         server.fallback { _ in .redirect(to: "/elsewhere", status: 307) }
         let manager = try manager()
         let error = await failure(of: { try await manager.startRequest("POST", server.url(), parameters: ["a": 1]) })
         #expect(error?.kind == .httpStatus && error?.response?.status == 307 && server.requestCount == 1)
     }
 
-    // MARK: Which requests
+    // MARK: Selecting requests
 
-    @Test func aCallMayGoAsItIsAndTheManagerSealsTheOthers() async throws {
+    @Test func callMayOptOutOfSealing() async throws {
         serve(try peer())
         server.route("GET", "/clean") { _ in .text("plain") }
         let manager = try manager()
@@ -249,7 +249,7 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url("/sealed")).status == 200)
     }
 
-    @Test func cleanAndSealedManagersLiveSideBySide() async throws {
+    @Test func plainAndSealingManagersCoexist() async throws {
         serve(try peer())
         server.route("GET", "/clean") { _ in .text("plain") }
         let sealed = try manager()
@@ -260,7 +260,7 @@ import Testing
         #expect(try await second.json()["secret"].string == "reply")
     }
 
-    @Test func rowsAndCallsNameASealer() async throws {
+    @Test func rowsAndCallsChooseASealer() async throws {
         struct Save: RequestEntity, Encodable {
             static let route = Route("POST", server: "s.save")
             var a = 1
@@ -313,7 +313,7 @@ import Testing
         #expect(opened.count == 2)
     }
 
-    @Test func aSealerOfTheAppsOwnSeesTheBytes() async throws {
+    @Test func customSealerSeesTheBytes() async throws {
         struct Backwards: Sealer {
             func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
                 SealedRequest(
@@ -336,8 +336,8 @@ import Testing
 
     // MARK: Keys agreed on at run time
 
-    /// What FSOCNetworking does: the server no longer knows the key, new ones are agreed on, the request goes again.
-    @Test func aKeyExchangeMendsTheCall() async throws {
+    /// As in FSOCNetworking: the server no longer knows the key, the app exchanges keys, and the request is sent again.
+    @Test func keyExchangeInTheResolverRepairsTheCall() async throws {
         struct KeyExchange: FailureResolver {
             let sealer: AESGCMSealer
             let url: String

@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(arguments: AuthenticatedCipher.allCases, [Data(), Data("hello".utf8), Data(count: 100_000)])
-    func whatIsSealedIsOpened(cipher: AuthenticatedCipher, content: Data) throws {
+    func sealedContentIsOpened(cipher: AuthenticatedCipher, content: Data) throws {
         let (bytes, nonce) = try core(cipher).seal(content, contentType: "a/b", kind: .request, to: binding)
         let opened = try core(cipher).open(bytes, kind: .request, to: binding)
         #expect(opened.content == content && opened.message.contentType == "a/b" && opened.message.nonce == nonce)
@@ -24,7 +24,7 @@ import Testing
         if content.count > 10 { #expect(bytes.firstRange(of: content.prefix(10)) == nil) }
     }
 
-    @Test func noTwoMessagesAreAlike() throws {
+    @Test func equalContentGivesDifferentMessages() throws {
         let core = try core()
         let messages = try (0..<50).map { _ in
             try core.seal(Data("same".utf8), contentType: nil, kind: .request, to: binding).bytes
@@ -32,7 +32,7 @@ import Testing
         #expect(Set(messages).count == 50)
     }
 
-    @Test func theHeadIsAsDocumented() throws {
+    @Test func headHasTheDocumentedBytes() throws {
         let message = SealedMessage(
             cipher: .chaCha20Poly1305, kind: .reply, keyID: "k2", contentType: "a/b", time: 0x0102_0304_0506_0708,
             nonce: [UInt8](1...12), requestNonce: [UInt8](21...32))
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: AuthenticatedCipher.allCases, [SealedMessage.Kind.request, .reply])
-    func everyFlippedBitIsNoticed(cipher: AuthenticatedCipher, kind: SealedMessage.Kind) throws {
+    func everyFlippedBitIsDetected(cipher: AuthenticatedCipher, kind: SealedMessage.Kind) throws {
         let requestNonce = kind == .reply ? [UInt8](1...12) : []
         let sealed = try core(cipher).seal(
             Data("secret".utf8), contentType: "text/plain", kind: kind, requestNonce: requestNonce, to: binding
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func everyCutIsNoticed() throws {
+    @Test func everyTruncationIsDetected() throws {
         let sealed = try core().seal(Data("secret".utf8), contentType: "a/b", kind: .request, to: binding).bytes
         for count in 0..<sealed.count {
             #expect(throws: SealingFault.self) { try core().open(sealed.prefix(count), kind: .request, to: binding) }
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func aMessageIsBoundToWhereItBelongs() throws {
+    @Test func messageIsBoundToMethodAndTarget() throws {
         let sealed = try core().seal(Data("x".utf8), contentType: nil, kind: .request, to: binding).bytes
         for other in [
             SealedMessage.Binding(method: "PUT", target: "/v1/orders?page=2"),
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func theRightKeyIsNeeded() throws {
+    @Test func otherKeyDoesNotOpen() throws {
         let sealed = try core().seal(Data("x".utf8), contentType: nil, kind: .request, to: binding).bytes
         #expect(throws: SealingFault.unknownKey("k1")) {
             try core(keys: ["k2": Self.key], current: "k2").open(sealed, kind: .request, to: binding)
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func keysRotate() throws {
+    @Test func oldKeyStillOpensAfterRotation() throws {
         let old = Data(repeating: 1, count: 32)
         let new = Data(repeating: 2, count: 32)
         let core = try core(keys: ["old": old], current: "old")
@@ -110,16 +110,16 @@ import Testing
                 .message.keyID == "new")
     }
 
-    @Test func nothingIsTakenTwice() throws {
+    @Test func replayedMessageIsRefused() throws {
         let sealed = try core().seal(Data("x".utf8), contentType: nil, kind: .request, to: binding).bytes
         let receiver = try core()
         _ = try receiver.open(sealed, kind: .request, to: binding)
         #expect(throws: SealingFault.replayed) { try receiver.open(sealed, kind: .request, to: binding) }
-        // What a cache kept is read as often as it is wanted.
+        // A cached message may be opened any number of times.
         for _ in 0..<3 { _ = try receiver.open(sealed, kind: .request, to: binding, isFresh: false) }
     }
 
-    @Test func aForgedMessageDoesNotUseUpTheRealOne() throws {
+    @Test func forgedMessageDoesNotConsumeTheNonce() throws {
         let sealed = try core().seal(Data("x".utf8), contentType: nil, kind: .request, to: binding).bytes
         let receiver = try core()
         var forged = sealed
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(arguments: [-300_001, -300_000, 0, 300_000, 300_001] as [Int64])
-    func tooOldAndTooNewAreRefused(difference: Int64) throws {
+    func messageOutsideMaxAgeIsRefused(difference: Int64) throws {
         let sealed = try core().seal(Data(), contentType: nil, kind: .request, to: binding).bytes
         let receiver = try core(now: 1_000_000 + difference)
         if abs(difference) > 300_000 {
@@ -142,14 +142,14 @@ import Testing
         }
     }
 
-    @Test func keysThatCannotBeUsedAreRefusedByName() {
+    @Test func invalidKeysAreRefusedByName() {
         for (keys, current, words) in [
             ([:], "k1", "k1"), (["k1": Data(count: 16)], "k1", "16 bytes"), (["": Data(count: 32)], "", "1 to 255"),
             (["k1": Data(count: 32), "k2": Data()], "k1", "k2"),
         ] as [([String: Data], String, String)] {
             do {
                 _ = try AESGCMSealer(keys: keys, current: current)
-                Issue.record("it was taken: \(keys)")
+                Issue.record("the keys were accepted: \(keys)")
             } catch {
                 #expect(error.kind == .invalidRequest && error.message.contains(words), "\(error)")
             }
@@ -160,7 +160,7 @@ import Testing
 @Suite struct ReplayWindowTests {
     private func nonce(_ number: Int) -> [UInt8] { Array("\(number)".utf8) }
 
-    @Test func whatCameIsRememberedForAsLongAsItCounts() throws {
+    @Test func nonceIsRememberedWhileItIsValid() throws {
         var window = ReplayWindow(maxAge: 100, capacity: 1000)
         for number in 0..<50 { try window.accept(nonce(number), time: Int64(number), now: 50) }
         for number in 0..<50 {
@@ -173,7 +173,7 @@ import Testing
         #expect(throws: SealingFault.replayed) { try window.accept(nonce(49), time: 49, now: 149) }
     }
 
-    @Test func memoryIsBoundedAndNothingIsTakenTwiceForIt() throws {
+    @Test func boundedWindowAcceptsNoReplay() throws {
         var window = ReplayWindow(maxAge: 1_000_000, capacity: 100)
         for number in 0..<5_000 { try window.accept(nonce(number), time: Int64(number), now: 5_000) }
         #expect(window.count <= 100)
@@ -183,7 +183,7 @@ import Testing
         try window.accept(nonce(9_999), time: 4_999, now: 5_000)
     }
 
-    @Test func theOrderOfArrivalDoesNotMatter() throws {
+    @Test func arrivalOrderDoesNotMatter() throws {
         var window = ReplayWindow(maxAge: 1_000, capacity: 1_000)
         for number in [5, 1, 9, 3, 7, 3_0, 2] { try window.accept(nonce(number), time: Int64(number), now: 10) }
         for number in [1, 2, 3, 5, 7, 9] {

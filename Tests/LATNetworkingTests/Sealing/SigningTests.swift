@@ -12,7 +12,7 @@ import Testing
         try HMACSigner(keyID: "app-7", key: Self.key, fields: fields, clock: { 1_767_225_600 })
     }
 
-    @Test func theTextIsAsDocumented() throws {
+    @Test func canonicalTextIsAsDocumented() throws {
         var request = HTTPRequest(
             "POST", "HTTPS://API.Example.org:443/v1/ö rders?page=2#x", headers: ["X-Tenant": " 7 ", "x-other": "no"])
         request.headers.append("X-Tenant", "8")
@@ -33,7 +33,7 @@ import Testing
                 """)
     }
 
-    @Test func theSignatureIsTheHMACOfTheText() async throws {
+    @Test func signatureIsTheHMACOfTheText() async throws {
         let request = HTTPRequest("GET", "http://127.0.0.1:8080")
         let digest = try #require(CanonicalRequest.digest(of: Data()))
         let headers = try await signer().sign(request, bodyDigest: digest)
@@ -46,7 +46,7 @@ import Testing
         #expect(try await signer().sign(request, bodyDigest: digest)["X-Signature-Nonce"] != nonce)
     }
 
-    @Test func everyRequestIsSignedAsItIsSent() async throws {
+    @Test func everySentRequestVerifies() async throws {
         let server = try MockServer()
         let directory = try TemporaryDirectory()
         server.fallback { _ in .json("{}") }
@@ -74,7 +74,7 @@ import Testing
                     method: request.method, target: request.target, headers: request.headers, body: request.body),
                 "\(request)")
         }
-        // The type of parts has a boundary that is not known before.
+        // The multipart boundary is not known when the request is signed, so its `Content-Type` is not signed.
         let typed = requests.dropLast().map { $0.headers["Content-Type"] != nil } + [false]
         #expect(
             requests.map { $0.headers["X-Signature-Fields"] }
@@ -84,7 +84,7 @@ import Testing
         #expect(Set(requests.map { $0.headers["X-Signature-Nonce"] }).count == 6)
     }
 
-    @Test func whatWasChangedDoesNotVerify() async throws {
+    @Test func changedRequestDoesNotVerify() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}") }
         let signer = try signer()
@@ -111,7 +111,7 @@ import Testing
             !other.verifies(method: "POST", target: "/x?a=1", headers: request.headers, body: Data("body".utf8)))
     }
 
-    @Test func whatIsSealedIsSigned() async throws {
+    @Test func sealedRequestIsSigned() async throws {
         let server = try MockServer()
         let key = Data(repeating: 1, count: 32)
         let peer = SealingPeer(try AESGCMSealer(keys: ["k": key], current: "k"))
@@ -136,7 +136,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.headers["X-Signature"] != nil })
     }
 
-    @Test func keysThatCannotBeUsedAreRefused() {
+    @Test func invalidKeyOrFieldIsRefused() {
         for (id, key, fields) in [
             ("a", Data(count: 15), []), ("", Data(count: 32), []), ("a b", Data(count: 32), []),
             ("a", Data(count: 32), ["x y"]),
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func aSignerThatThrowsFailsTheCall() async throws {
+    @Test func throwingSignerFailsTheCall() async throws {
         struct Broken: RequestSigner {
             struct Lost: Error {}
             func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders { throw Lost() }

@@ -2,7 +2,7 @@ import Dispatch
 import LATNetworking
 import Synchronization
 
-/// Keeps the events of one call in closure form, and lets a test wait for its end.
+/// Records the events of one call with closures, and lets a test wait for its end.
 final class CallRecorder: Sendable {
     enum Event: Sendable {
         case progress(TransferProgress)
@@ -18,7 +18,6 @@ final class CallRecorder: Sendable {
 
     private let state = Mutex(State())
 
-    /// Everything that was called so far, in order.
     var events: [Event] { state.withLock { $0.events } }
 
     var terminalEvents: [Event] {
@@ -43,7 +42,7 @@ final class CallRecorder: Sendable {
     var onSuccess: @Sendable (RequestTask, HTTPResponse) -> Void { { self.add(.success($1)) } }
     var onFailure: @Sendable (RequestTask, NetworkError) -> Void { { self.add(.failure($1)) } }
 
-    /// Returns when a terminal event has been called.
+    /// Returns after a terminal event.
     func end() async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -67,7 +66,7 @@ final class CallRecorder: Sendable {
 }
 
 extension CentralRequestManager {
-    /// Starts a call whose events the recorder keeps.
+    /// Starts a call and records its events.
     @discardableResult
     func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
@@ -80,7 +79,7 @@ extension CentralRequestManager {
 }
 
 extension DispatchQueue {
-    /// Returns when everything enqueued so far has run.
+    /// Returns after everything enqueued so far has run.
     func drain() async {
         await withCheckedContinuation { continuation in async { continuation.resume() } }
     }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 
-/// A store that has another one do all that it does not do itself.
+/// A store that forwards every operation that it does not implement to another store.
 protocol ForwardingStore: CacheStore {
     var store: any CacheStore { get }
 }

@@ -4,7 +4,7 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// Values that closures of several threads gather.
+/// A thread-safe list of values.
 final class Log<Element: Sendable>: Sendable {
     private let storage = Mutex<[Element]>([])
 
@@ -14,7 +14,7 @@ final class Log<Element: Sendable>: Sendable {
     func append(_ element: Element) { storage.withLock { $0.append(element) } }
 }
 
-/// Tells when it is let go of: what captures it is gone then.
+/// Calls a closure when it is released, which shows that nothing captures it any more.
 final class Sentinel: Sendable {
     private let onRelease: @Sendable () -> Void
 
@@ -23,7 +23,7 @@ final class Sentinel: Sendable {
     deinit { onRelease() }
 }
 
-/// An event that happens once and that tests wait for.
+/// A one-time event that tests can wait for.
 final class Signal: Sendable {
     private struct State {
         var isRaised = false
@@ -55,7 +55,7 @@ final class Signal: Sendable {
 }
 
 extension CentralRequestManager {
-    /// A manager with some settings changed.
+    /// Returns a manager with changed settings and without a proxy.
     static func make(_ change: (inout Configuration) -> Void = { _ in }) throws -> CentralRequestManager {
         var configuration = Configuration()
         configuration.proxy = .none
@@ -64,8 +64,8 @@ extension CentralRequestManager {
     }
 }
 
-/// Waits for something that nobody announces: looks again and again, for half a minute at most. Whatever is awaited may
-/// need the threads meanwhile.
+/// Polls a condition that sends no event, for half a minute at most. It sleeps between checks, so that the awaited work
+/// can use the thread.
 func eventually(
     isolation: isolated (any Actor)? = #isolation, sourceLocation: SourceLocation = #_sourceLocation,
     _ isSo: () async throws -> Bool
@@ -74,10 +74,10 @@ func eventually(
         if try await isSo() { return }
         try await Task.sleep(for: .milliseconds(2))
     }
-    Issue.record("it has not come about in half a minute", sourceLocation: sourceLocation)
+    Issue.record("the condition was not met within 30 seconds", sourceLocation: sourceLocation)
 }
 
-/// The error that a call ends with; records an issue when it ends well.
+/// Returns the error that a call throws, and records an issue when the call succeeds.
 func failure<T>(
     of call: () async throws -> T, sourceLocation: SourceLocation = #_sourceLocation
 ) async -> NetworkError? {
@@ -92,7 +92,7 @@ func failure<T>(
     return nil
 }
 
-/// The addresses of the servers that the test script starts.
+/// The URLs of the servers that the test script starts.
 enum TestServers {
     static let httpbin = ProcessInfo.processInfo.environment["LAT_TEST_HTTPBIN"]
     static let forms = ProcessInfo.processInfo.environment["LAT_TEST_FORMS"]

@@ -1,7 +1,7 @@
 @testable import LATNetworking
 
 extension Room {
-    /// Runs the room for a call of its own, with a function in place of all that comes after it.
+    /// Runs the room in a new call, with a function in place of everything after it.
     func intercept(
         _ request: HTTPRequest, next: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
@@ -9,7 +9,7 @@ extension Room {
     }
 }
 
-/// Sends by a function.
+/// A transport that sends by calling a function.
 struct FunctionTransport: Transport {
     private let function: @Sendable (HTTPRequest) async throws -> HTTPResponse
 

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// `central.download` against servers that lie, change their minds and break off.
+/// `central.download` against servers that send wrong ranges, change the content or break the connection.
 @Suite(.timeLimit(.minutes(2))) struct DownloadFaultTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
@@ -17,7 +17,7 @@ import Testing
     private static let size = 3 << 20
     private let bytes = content(Self.size)
 
-    /// A server whose first answer breaks off after a megabyte, so that the next request asks for the rest.
+    /// Returns a server that breaks its first response after a mebibyte, so that the next request asks for the rest.
     private func breaking(
         headers: HTTPHeaders = ["ETag": "\"v1\""], then lie: @escaping RangeServer.Lie = { $2 }
     ) throws -> RangeServer {
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func aBrokenBodyIsGoneOnWithFromThere() async throws {
+    @Test func brokenDownloadContinuesAtTheBreak() async throws {
         let server = try breaking()
         let file = try await manager.download(server.url, to: target).value
         #expect(directory.read("big.bin") == bytes)
@@ -35,17 +35,17 @@ import Testing
         #expect(file.receivedByteCount == Int64(Self.size) && file.response.status == 206)
     }
 
-    @Test func moreBreaksThanRetriesFailAndKeepWhatCame() async throws {
+    @Test func failedDownloadKeepsItsPart() async throws {
         let server = try RangeServer(bytes) { _, _, honest in honest.closing(afterBytes: 300_000) }
         let error = try #require(await failure { try await manager.download(server.url, to: target).value })
         #expect(error.kind == .connectionLost && error.attempts == 3)
         #expect(directory.contents == ["big.bin.part", "big.bin.part.journal"])
-        // The next one begins where this one ended.
+        // The next download continues where this one ended.
         _ = await failure { try await manager.download(server.url, to: target).value }
         #expect(server.ranges.filter { $0 == "-" }.count == 1)
     }
 
-    @Test func withoutAStrongValidatorABreakStartsOver() async throws {
+    @Test func breakWithoutStrongValidatorStartsOver() async throws {
         for headers: HTTPHeaders in [
             ["ETag": "W/\"v1\""], [:], ["Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"],
             [
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func anOldLastModifiedIsAStrongValidator() async throws {
+    @Test func oldLastModifiedIsAStrongValidator() async throws {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
         let server = try breaking(headers: ["Last-Modified": date, "Date": "Mon, 07 Nov 1994 08:49:37 GMT"])
         _ = try await manager.download(server.url, to: target).value
@@ -69,7 +69,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
-    @Test func anotherVersionStartsOver() async throws {
+    @Test func changedContentStartsOver() async throws {
         let other = content(Self.size - 7, seed: 9)
         let server = try breaking { request, _, _ in
             RangeServer.honest(request, .init(data: other, headers: ["ETag": "\"v2\""]))
@@ -89,7 +89,7 @@ import Testing
         return values
     }
 
-    /// What a lying part says, and how the download goes on: by asking for the whole.
+    /// Faults of a partial response, after which a download requests the whole content.
     static let lies: [(name: String, change: @Sendable (inout MockReply) -> Void)] = [
         ("another start", { $0.headers["Content-Range"] = "bytes 5-9/\(size)" }),
         ("no Content-Range", { $0.headers["Content-Range"] = nil }),
@@ -102,7 +102,7 @@ import Testing
         ("416", { $0 = MockReply(status: 416, headers: ["Content-Range": "bytes */\(size)"]) }),
     ]
 
-    @Test(arguments: lies.indices) func aLyingPartStartsOver(_ index: Int) async throws {
+    @Test(arguments: lies.indices) func wrongPartStartsOver(_ index: Int) async throws {
         let server = try breaking { request, _, honest in
             guard request.headers["Range"] != nil else { return honest }
             return changed(honest, Self.lies[index].change)
@@ -112,7 +112,7 @@ import Testing
         #expect(server.ranges.last == "-")
     }
 
-    @Test(arguments: lies.indices) func aLyingSegmentLeavesOneStream(_ index: Int) async throws {
+    @Test(arguments: lies.indices) func wrongSegmentFallsBackToOneStream(_ index: Int) async throws {
         let server = try RangeServer(bytes) { request, _, honest in
             guard request.headers["If-Range"] != nil else { return honest.throttled(bytesPerSecond: 4 << 20) }
             return changed(honest, Self.lies[index].change)
@@ -121,7 +121,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes, "\(Self.lies[index].name)")
     }
 
-    @Test func aVersionThatChangesBetweenSegmentsIsNotMixed() async throws {
+    @Test func versionsOfSegmentsAreNotMixed() async throws {
         let other = content(Self.size, seed: 5)
         let server = try RangeServer(bytes) { request, number, honest in
             let version = RangeServer.Content(data: other, headers: ["ETag": "\"v2\""])
@@ -131,7 +131,7 @@ import Testing
         #expect(directory.read("big.bin") == other)
     }
 
-    @Test func aContentThatChangesAllTheTimeIsGivenUp() async throws {
+    @Test func everChangingContentFails() async throws {
         let server = try RangeServer(bytes) { request, number, _ in
             RangeServer.honest(
                 request, .init(data: content(Self.size, seed: Int64(number)), headers: ["ETag": "\"\(number)\""])
@@ -143,7 +143,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func oneOfSeveralServersWithoutRangesIsNoHarm() async throws {
+    @Test func wholeResponseToASegmentIsHandled() async throws {
         let server = try RangeServer(bytes) { request, number, honest in
             number == 1
                 ? honest.throttled(bytesPerSecond: 4 << 20)
@@ -153,7 +153,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
-    @Test func aRefusedConnectionLeavesTheWorkToTheOthers() async throws {
+    @Test func otherSegmentsTakeOverRefusedOnes() async throws {
         let server = try RangeServer(bytes) { request, number, honest in
             number == 1 ? honest.throttled(bytesPerSecond: 6 << 20) : number <= 3 ? .status(503) : honest
         }
@@ -163,7 +163,7 @@ import Testing
 
     // MARK: Lengths
 
-    @Test func aPartWithMoreThanItsRangeStartsOver() async throws {
+    @Test func partLongerThanItsRangeStartsOver() async throws {
         let server = try breaking { request, _, honest in
             guard request.headers["Range"] != nil else { return honest }
             var reply = honest
@@ -174,7 +174,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
-    @Test func aPartWithLessThanItsRangeIsGoneOnWith() async throws {
+    @Test func partShorterThanItsRangeIsContinued() async throws {
         let server = try breaking { request, number, honest in
             guard number == 2 else { return honest }
             var reply = honest
@@ -185,7 +185,7 @@ import Testing
         #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
     }
 
-    @Test func aSmallerRangeThanAskedIsGoneOnWith() async throws {
+    @Test func smallerRangeThanRequestedIsContinued() async throws {
         let server = try breaking { request, number, honest in
             guard number == 2, let first = request.headers["Range"].flatMap({ Int($0.dropFirst(6).dropLast()) }) else {
                 return honest
@@ -199,8 +199,8 @@ import Testing
         #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
     }
 
-    @Test func a416ThatSaysThatAllIsHereEndsWell() async throws {
-        // The length is not told, and the connection breaks after the last byte.
+    @Test func rangeErrorAtTheEndCompletesTheDownload() async throws {
+        // The server sends no length, and stalls after the last byte.
         let server = try RangeServer(bytes) { _, number, honest in
             number == 1 ? honest.inChunks(of: Self.size).stalling(.afterBodyBytes(Int64(Self.size))) : honest
         }
@@ -214,7 +214,7 @@ import Testing
 
     // MARK: Errors
 
-    @Test func theBodyOfAnErrorNeverReachesTheTarget() async throws {
+    @Test func errorBodyNeverReachesTheTarget() async throws {
         for status in [204, 304, 400, 404, 500] {
             let server = try RangeServer(bytes) { _, _, _ in .text("sorry", status: status) }
             try directory.write(Data("old".utf8), to: "big.bin")
@@ -225,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func redirectsAreFollowedAndTheResponseTells() async throws {
+    @Test func redirectsAreFollowedAndReported() async throws {
         let server = try RangeServer(bytes)
         let front = try MockServer()
         front.route("GET", "/link") { _ in .redirect(to: server.url) }
@@ -234,7 +234,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
-    @Test func headersAndProvidersOfTheManagerGoAlong() async throws {
+    @Test func callAndProviderHeadersAreSent() async throws {
         let server = try RangeServer(bytes)
         let manager = try CentralRequestManager.make {
             $0.headerProvider = { _ in ["Authorization": "Bearer t"] }
@@ -246,7 +246,7 @@ import Testing
         #expect(server.mock.requests.allSatisfy { $0.path == "/files/big.bin" })
     }
 
-    @Test func anExpiredLinkIsRenewedOnceAndGoneOnWith() async throws {
+    @Test func expiredLinkIsRefreshedAndContinued() async throws {
         let server = try breaking { request, _, honest in request.query == "fresh" ? honest : .status(403) }
         let asked = Log<Int>()
         var options = DownloadOptions()
@@ -259,7 +259,7 @@ import Testing
         #expect(server.mock.requests.last?.headers["If-Range"] == "\"v1\"")
     }
 
-    @Test func aLinkThatIsRefusedAgainIsTheEnd() async throws {
+    @Test func linkIsRefreshedOnlyOnce() async throws {
         let server = try RangeServer(bytes) { _, _, _ in .status(410) }
         let asked = Log<Int>()
         var options = DownloadOptions()

@@ -6,7 +6,7 @@ import Testing
 @testable import LATNetworking
 
 @Suite struct ByteRangesTests {
-    @Test func rangesAreJoinedAndKeptApart() {
+    @Test func touchingRangesAreJoined() {
         var ranges = ByteRanges([10..<20, 30..<40, 0..<5])
         #expect(ranges.ranges == [0..<5, 10..<20, 30..<40] && ranges.count == 25)
         #expect(ranges.gaps(upTo: 45) == [5..<10, 20..<30, 40..<45] && ranges.gaps(upTo: 15) == [5..<10])
@@ -19,7 +19,7 @@ import Testing
         #expect(ranges.contains(3..<40) && !ranges.contains(3..<41) && ranges.upperBound == 40)
     }
 
-    @Test func anyOrderComesToTheSame() {
+    @Test func insertionOrderDoesNotMatter() {
         for _ in 0..<200 {
             var bytes = Set<Int64>()
             var ranges = ByteRanges()
@@ -46,14 +46,14 @@ import Testing
         return journal
     }
 
-    @Test func itIsReadAsItWasWritten() throws {
+    @Test func journalRoundTrips() throws {
         #expect(try DownloadJournal(decoding: journal.encoded()) == journal)
         var plain = DownloadJournal(identity: "u")
         plain.validator = .modified("Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(try DownloadJournal(decoding: plain.encoded()) == plain)
     }
 
-    @Test func whateverIsChangedOrCutIsNoticed() throws {
+    @Test func changedOrTruncatedJournalIsDetected() throws {
         let data = try journal.encoded()
         for index in stride(from: 0, to: data.count, by: 3) {
             #expect(throws: DownloadJournal.Fault.self) { try DownloadJournal(decoding: data.prefix(index)) }
@@ -64,13 +64,13 @@ import Testing
         #expect(throws: DownloadJournal.Fault.damaged) { try DownloadJournal(decoding: Data(count: data.count)) }
     }
 
-    @Test func anotherVersionIsSaidToBeOne() throws {
+    @Test func otherFormatVersionIsNamed() throws {
         var text = String(decoding: try journal.encoded(), as: UTF8.self)
         text.replace(" 1 sha256", with: " 2 sha256")
         #expect(throws: DownloadJournal.Fault.foreign(version: "2")) { try DownloadJournal(decoding: Data(text.utf8)) }
     }
 
-    @Test func aRecordOfAQueueIsReadAsItWasWritten() throws {
+    @Test func queueRecordRoundTrips() throws {
         let item = DownloadItem(
             id: .init(number: 7), url: "https://a.example/x", path: "/tmp/x", segments: 4, priority: .high,
             state: .paused,
@@ -86,7 +86,7 @@ import Testing
 }
 
 @Suite struct DownloadMeterTests {
-    @Test func theRateFollowsAndSinksInSilence() throws {
+    @Test func rateFollowsTheSpeedAndDecays() throws {
         var meter = DownloadMeter()
         var told = 0
         for step in 0...100 {
@@ -98,7 +98,7 @@ import Testing
                 told += 1
             }
         }
-        // A second at a megabyte per second: ten values and the first.
+        // One second at 1 MB/s gives the first value and ten more.
         #expect(told == 11)
         let rate = try #require(meter.progress.bytesPerSecond)
         #expect(abs(rate - 1_000_000) < 20_000)
@@ -109,7 +109,7 @@ import Testing
         #expect(meter.pause().bytesPerSecond == nil && meter.progress.estimatedTimeRemaining == nil)
     }
 
-    @Test func itNeverGoesDown() {
+    @Test func completedNeverDecreases() {
         var meter = DownloadMeter()
         _ = meter.note(completed: 500, total: 1_000, received: 500, at: .zero)
         #expect(meter.note(completed: 0, total: 800, received: 0, at: .seconds(1))?.completed == 500)
@@ -126,7 +126,7 @@ import Testing
 
     private func id(_ number: UInt64) -> DownloadItem.ID { .init(number: number) }
 
-    @Test func theLimitHoldsAndPriorityGoesBeforeOrder() {
+    @Test func priorityThenOrderWithinTheLimit() {
         var queue = DownloadQueue(limit: 2)
         #expect(queue.add(item(1)).start == [id(1)] && queue.add(item(2)).start == [id(2)])
         #expect(
@@ -139,7 +139,7 @@ import Testing
         #expect(queue.resume(id(4)) == .init() && queue.items[id(4)]?.state == .waiting)
     }
 
-    @Test func aPauseMakesRoomAndAResumeWaitsInLine() {
+    @Test func pauseFreesAPlaceAndResumeWaits() {
         var queue = DownloadQueue(limit: 1)
         _ = queue.add(item(1))
         _ = queue.add(item(2))
@@ -149,7 +149,7 @@ import Testing
         #expect(queue.pause(id(9)) == .init() && queue.resume(id(9)) == .init())
     }
 
-    @Test func aLowerLimitSendsTheLastBackToWait() {
+    @Test func lowerLimitStopsTheLatest() {
         var queue = DownloadQueue(limit: 3)
         for number in 1...4 { _ = queue.add(item(UInt64(number))) }
         #expect(queue.setLimit(1) == .init(stop: [id(3), id(2)]))
@@ -171,18 +171,18 @@ import Testing
         ("attachment; filename=\"a\u{0}\u{1B}b\r\nc\"", "abc"),
         ("attachment; filename=\"x;y.txt\"", "x;y.txt"), ("attachment; filename=\".\u{301}a\"", "\u{301}a"),
         ("attachment; filename=\"../a/\u{301}b\"", "\u{301}b"), ("attachment; filename=\"a\\\u{301}b\"", "\u{301}b"),
-    ]) func aDispositionGivesAName(_ field: String, _ name: String) {
+    ]) func contentDispositionGivesAName(_ field: String, _ name: String) {
         #expect(FileName.disposition(field) == name)
     }
 
     @Test(arguments: [
         "attachment", "", "attachment; filename=\"\"", "attachment; filename=\"..\"", "attachment; filename=\"/\"",
         "attachment; filename=\" . . \"", "attachment; file=x",
-    ]) func nothingIsNoName(_ field: String) {
+    ]) func emptyDispositionGivesNoName(_ field: String) {
         #expect(FileName.disposition(field) == nil)
     }
 
-    @Test func aURLGivesAName() {
+    @Test func urlGivesAName() {
         #expect(FileName.url("https://a.example/x/big%20file.iso?sig=/y#z") == "big file.iso")
         #expect(FileName.url("https://a.example") == "download" && FileName.url("https://a.example/") == "download")
         #expect(FileName.url("https://a.example/..%2f..%2fetc%2fpasswd") == "passwd")
@@ -190,10 +190,10 @@ import Testing
             FileName.url("https://a.example/%2e%2e") == "download" && FileName.url("https://a.example/%zz") == "%zz")
     }
 
-    @Test func aLongNameIsCutBeforeItsExtension() throws {
+    @Test func longNameIsCutBeforeItsExtension() throws {
         let name = try #require(FileName.sanitized(String(repeating: "ä", count: 300) + ".tar.gz"))
         #expect(name.utf8.count <= FileName.longest && name.hasSuffix(".gz") && name.hasPrefix("ää"))
-        // One character with more marks than a name has bytes.
+        // A single character whose combining marks exceed the longest name.
         let marked = try #require(FileName.sanitized("e" + String(repeating: "\u{301}", count: 150)))
         #expect(marked.utf8.count == 199)
         #expect(FileName.sanitized(String(repeating: "a.", count: 150))?.hasSuffix("a") == true)

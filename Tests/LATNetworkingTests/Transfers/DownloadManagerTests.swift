@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Many downloads: limit, order, pauses, and what a later process finds.
+/// Many downloads: limit, order, pauses, and their continuation in a later process.
 @Suite(.timeLimit(.minutes(2))) struct DownloadManagerTests {
     private let directory: TemporaryDirectory
     private let central: CentralRequestManager
@@ -16,7 +16,7 @@ import Testing
 
     private var folder: String { directory.path(of: "queue") }
 
-    /// - Parameter holds: whether what is asked for as `held` waits.
+    /// - Parameter holds: Whether a request for `?held` stalls.
     private func slowServer(holds: @escaping @Sendable () -> Bool = { true }) throws -> RangeServer {
         try RangeServer(Self.bytes) { request, _, honest in
             if request.query == "held", holds() { return honest.stalling(.start) }
@@ -25,14 +25,14 @@ import Testing
         }
     }
 
-    /// Waits until a download is in a state.
+    /// Waits until a download meets a condition.
     private func wait(
         _ manager: DownloadManager, _ id: DownloadItem.ID, until isReached: (DownloadItem) -> Bool
     ) async throws {
         try await eventually { manager.item(id).map(isReached) ?? false }
     }
 
-    @Test func allAreDoneAndTheEventsTell() async throws {
+    @Test func allDownloadsFinishWithEvents() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let events = manager.events
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func aLaterManagerGoesOnWithWhatAnEarlierOneLeft() async throws {
+    @Test func laterManagerContinuesEarlierDownloads() async throws {
         let mayEnd = Signal()
         let server = try slowServer { !mayEnd.isRaised }
         let manager = try DownloadManager(central, folder: folder, limit: 2)
@@ -80,11 +80,11 @@ import Testing
         later.resumeAll()
         _ = try await later.value(of: held)
         #expect(directory.read("held") == Self.bytes)
-        // Names are not used again for as long as there is something to tell apart.
+        // The ID of a listed download is not used again.
         #expect(try later.add(server.url, to: directory.path(of: "more")) != slow)
     }
 
-    @Test func allCanBePausedAndGoOn() async throws {
+    @Test func allDownloadsPauseAndResume() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let ids = try (0..<4).map { try manager.add(server.url + "?slow", to: directory.path(of: "p\($0)")) }
@@ -93,7 +93,7 @@ import Testing
         #expect(manager.items.allSatisfy { $0.state == .paused })
         try await server.mock.waitUntilDisconnected()
         manager.resumeAll()
-        // The third and fourth stall once more, since they begin only now.
+        // The third and fourth download start only now, so they stall.
         for id in ids.prefix(2) { _ = try await manager.value(of: id) }
         manager.pauseAll()
         manager.remove(ids[2])
@@ -101,13 +101,13 @@ import Testing
         #expect(manager.items.count == 2 && directory.read("p1") == Self.bytes)
     }
 
-    @Test func aFailureStaysUntilItIsTriedAgainOrTakenOut() async throws {
+    @Test func failedDownloadStaysUntilResumedOrRemoved() async throws {
         let server = try RangeServer(Self.bytes) { _, number, honest in number == 1 ? .status(500) : honest }
         let manager = try DownloadManager(central, folder: folder)
         let id = try manager.add(server.url, to: directory.path(of: "f"))
         #expect(await failure { try await manager.value(of: id) }?.response?.status == 500)
         guard case .failed(let message)? = manager.item(id)?.state else {
-            Issue.record("not failed")
+            Issue.record("the download did not fail")
             return
         }
         #expect(message.contains("500"))
@@ -119,7 +119,7 @@ import Testing
         #expect(await failure { try await manager.value(of: id) }?.kind == .unknownName)
     }
 
-    @Test func whatIsTakenOutIsCleanedUp() async throws {
+    @Test func removedDownloadLeavesNoFiles() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder)
         let id = try manager.add(server.url + "?slow", to: directory.path(of: "f"))
@@ -132,7 +132,7 @@ import Testing
         #expect(directory.contents == ["queue", "queue/.lock"])
     }
 
-    @Test func aDamagedRecordIsNamedAndHarmsNobody() async throws {
+    @Test func damagedRecordIsReportedAndSkipped() async throws {
         let server = try slowServer()
         try directory.write(Data("nonsense".utf8), to: "queue/9.download")
         let manager = try DownloadManager(central, folder: folder)
@@ -142,7 +142,7 @@ import Testing
         #expect(directory.read("queue/9.download") != nil)
     }
 
-    @Test func linksThatExpireAreRenewedForAll() async throws {
+    @Test func expiredLinkIsRefreshedByTheManager() async throws {
         let server = try RangeServer(Self.bytes) { request, _, honest in request.query == "new" ? honest : .status(403)
         }
         let manager = try DownloadManager(central, folder: folder) { [url = server.url] _ in url + "?new" }

@@ -4,12 +4,12 @@ import Testing
 
 @testable import LATNetworking
 
-/// The decisions of a download, without a socket.
+/// The decisions of a download as pure values.
 @Suite struct DownloadPlanTests {
     private let mebibyte: Int64 = 1 << 20
     private let tag = ContentValidator.entityTag("\"v1\"")
 
-    /// A plan whose first worker has got its answer: a part of so many bytes, or the whole.
+    /// Returns a plan whose first worker has a response: a part of `total` bytes, or the whole.
     private func begun(_ total: Int64, segments: Int, isPart: Bool = true) -> DownloadPlan {
         var plan = DownloadPlan(segments: segments, usesRanges: true)
         #expect(plan.take(0) == true)
@@ -26,7 +26,7 @@ import Testing
             deniesRanges: false, voidsRest: voidsRest || range.lowerBound == 0)
     }
 
-    /// Takes in so many bytes for a worker, as if they had been written.
+    /// Claims `count` bytes for a worker and marks them as written.
     private func fetch(_ plan: inout DownloadPlan, _ worker: Int, _ count: Int) throws -> DownloadPlan.Claim {
         let place = plan.claim(worker, count)
         let claim = try #require(place)
@@ -34,7 +34,7 @@ import Testing
         return claim
     }
 
-    @Test func workersShareTheWholeEvenly() throws {
+    @Test func workersShareTheContentEvenly() throws {
         var plan = begun(8 * mebibyte, segments: 4)
         #expect(plan.workerCount == 4)
         for worker in 1..<4 { #expect(plan.take(worker) == true) }
@@ -43,27 +43,27 @@ import Testing
         #expect(plan.ask(3) == .part(from: 6 * mebibyte, end: nil, tag))
     }
 
-    @Test func aFreeWorkerTakesHalfOfWhatTheSlowestHasBeforeIt() throws {
+    @Test func freeWorkerTakesHalfOfTheLongestRest() throws {
         var plan = begun(8 * mebibyte, segments: 2)
         #expect(plan.take(1) == true)
         plan.begin(1, answer((4 * mebibyte)..<(8 * mebibyte), total: 8 * mebibyte))
         _ = try fetch(&plan, 1, 1 << 20)
         _ = try fetch(&plan, 0, 4 << 20)
         #expect(plan.end(0) == .whole && plan.take(0) == true)
-        // 3 MiB are left to the other: 1.5 each.
+        // The other worker has 3 MiB left, so each takes 1.5 MiB.
         #expect(plan.ask(0) == .part(from: 6 * mebibyte + mebibyte / 2, end: nil, tag))
         let claim = try fetch(&plan, 1, 2 << 20)
         #expect(claim.count == 3 << 19 && claim.isLast)
     }
 
-    @Test func littleIsNotShared() throws {
+    @Test func smallContentIsNotSplit() throws {
         #expect(begun(mebibyte, segments: 8).workerCount == 2)
         #expect(begun(1_000, segments: 8).workerCount == 1)
         #expect(begun(8 * mebibyte, segments: 4, isPart: false).workerCount == 1)
         #expect(DownloadPlan(segments: 4, usesRanges: false).segments == 1)
     }
 
-    @Test func everyByteIsFetchedOnceWhateverTheOrder() throws {
+    @Test func everyByteIsFetchedOnceInAnyOrder() throws {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<50 {
             let total = Int64.random(in: (4 * mebibyte)...(32 * mebibyte), using: &random)
@@ -87,7 +87,7 @@ import Testing
                     plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
                     fetched += Int64(claim.count)
                 }
-                // Nothing more in the answer, or nothing more that is wanted of it.
+                // The response has ended, or the rest of it is not needed.
                 if claim?.isLast ?? true {
                     #expect(plan.end(worker) == .whole)
                     busy.remove(worker)
@@ -100,20 +100,20 @@ import Testing
         }
     }
 
-    @Test func anAnswerLongerThanItsRangeIsNoticed() throws {
+    @Test func responseLongerThanItsRangeIsDetected() throws {
         var plan = begun(100, segments: 1)
         #expect(plan.claim(0, 60) != nil)
         #expect(plan.claim(0, 41) == nil)
     }
 
-    @Test func aBodyThatEndsEarlyIsShort() throws {
+    @Test func bodyThatEndsEarlyIsShort() throws {
         var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         #expect(plan.end(0) == .short(missing: 40))
         #expect(plan.take(0) == true && plan.ask(0) == .part(from: 60, end: nil, tag))
     }
 
-    @Test func theEndOfABodyWithoutLengthIsTheTotal() throws {
+    @Test func endOfABodyWithoutLengthSetsTheTotal() throws {
         var plan = DownloadPlan(segments: 1, usesRanges: true)
         #expect(plan.take(0) == true)
         var whole = answer(0..<1, total: nil, isPart: false)
@@ -123,7 +123,7 @@ import Testing
         #expect(plan.total == nil && plan.end(0) == .whole && plan.total == 70 && plan.isComplete)
     }
 
-    @Test func aJournalIsGoneOnWithGapByGap() throws {
+    @Test func journalIsContinuedGapByGap() throws {
         var journal = DownloadJournal(identity: "u")
         journal.validator = tag
         journal.total = 100
@@ -139,7 +139,7 @@ import Testing
         #expect(post.done.count == 0 && !post.isResumable)
     }
 
-    @Test func theWholeInPlaceOfAPartKeepsWhatIsTheSame() throws {
+    @Test func wholeResponseKeepsUnchangedRanges() throws {
         var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         plan.release(0)
@@ -154,7 +154,7 @@ import Testing
         #expect(rest.offset == 50 && plan.isComplete)
     }
 
-    @Test func anotherVersionVoidsWhatIsThere() throws {
+    @Test func changedContentVoidsFetchedRanges() throws {
         var plan = begun(100, segments: 1)
         _ = try fetch(&plan, 0, 60)
         plan.release(0)
@@ -166,7 +166,7 @@ import Testing
     }
 }
 
-/// What an answer means.
+/// The decision about a response, from its status and header fields.
 @Suite struct AnswerRuleTests {
     private static let tag = ContentValidator.entityTag("\"v1\"")
     private let part = ContentAsk.part(from: 10, end: nil, tag)
@@ -178,7 +178,7 @@ import Testing
         AnswerRule.judge(status: status, headers: headers, to: ask, known ?? self.known)
     }
 
-    @Test func theRightPartIsTaken() {
+    @Test func matchingPartIsAccepted() {
         let verdict = judge(206, ["Content-Range": "bytes 10-99/100", "ETag": "\"v1\""], to: part)
         #expect(
             verdict
@@ -199,12 +199,12 @@ import Testing
             ["Content-Range": "bytes 10-99/100", "Content-Length": "91"], [:],
             ["Content-Range": "bytes 10-99/100", "Content-Type": "Multipart/ByteRanges; boundary=b"],
             ["Content-Range": "bytes 10-9223372036854775807/*"],
-        ] as [[String: String]]) func aWrongPartIsNot(_ fields: [String: String])
+        ] as [[String: String]]) func mismatchedPartStartsOver(_ fields: [String: String])
     {
         var headers: HTTPHeaders = ["ETag": "\"v1\""]
         for (name, value) in fields { headers[name] = value }
         guard case .startOver(.wrongRange) = judge(206, headers, to: part) else {
-            Issue.record("taken: \(fields)")
+            Issue.record("accepted: \(fields)")
             return
         }
     }
@@ -214,18 +214,18 @@ import Testing
         #expect(judge(206, ["Content-Range": range, "ETag": "\"v2\""], to: part) == .startOver(.changed))
         #expect(judge(206, ["Content-Range": range, "ETag": "W/\"v1\""], to: part) == .startOver(.changed))
         guard case .startOver(.wrongRange) = judge(206, ["Content-Range": range], to: part) else {
-            Issue.record("a part without tag was taken")
+            Issue.record("a part without an entity tag was accepted")
             return
         }
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
         let dated = ContentAsk.part(from: 10, end: nil, .modified(date))
-        if case .content = judge(206, ["Content-Range": range], to: dated) {} else { Issue.record("not taken") }
+        if case .content = judge(206, ["Content-Range": range], to: dated) {} else { Issue.record("refused") }
         #expect(
             judge(206, ["Content-Range": range, "Last-Modified": "Mon, 07 Nov 1994 08:49:37 GMT"], to: dated)
                 == .startOver(.changed))
     }
 
-    @Test func theWholeTellsWhetherWhatIsThereCounts() {
+    @Test func wholeResponseVoidsChangedRanges() {
         func voids(_ headers: HTTPHeaders, _ ask: ContentAsk) -> Bool? {
             if case .content(let answer) = judge(200, headers, to: ask) { answer.voidsRest } else { nil }
         }
@@ -236,7 +236,7 @@ import Testing
         #expect(voids(["ETag": "\"v1\"", "Content-Length": "100"], .whole) == true)
     }
 
-    @Test func aRefusedRangeIsTheEndOnlyWhenAllIsHere() {
+    @Test func refusedRangeCompletesOnlyAtTheEnd() {
         let unknown = AnswerRule.Known(validator: Self.tag, total: nil, contiguous: 10)
         #expect(judge(416, ["Content-Range": "bytes */10"], to: part, known: unknown) == .complete(total: 10))
         #expect(judge(416, ["Content-Range": "bytes */11"], to: part, known: unknown) == .startOver(.refusedRange))
@@ -248,15 +248,15 @@ import Testing
         #expect(judge(416, [:], to: .whole) == .refused)
     }
 
-    @Test func otherStatusesBringNothing() {
+    @Test func otherStatusesBringNoContent() {
         for status in [202, 204, 205, 226, 304, 400, 404, 500] { #expect(judge(status, [:], to: .whole) == .refused) }
         guard case .unusable = judge(206, ["Content-Range": "bytes 0-9/10"], to: .whole) else {
-            Issue.record("a part nobody asked for was taken")
+            Issue.record("an unrequested part was accepted")
             return
         }
     }
 
-    @Test func onlyStrongValidatorsCount() {
+    @Test func onlyStrongValidatorsAreUsed() {
         let old = "Sun, 06 Nov 1994 08:49:37 GMT"
         func validator(_ headers: HTTPHeaders) -> ContentValidator? { ContentValidator(headers) }
         #expect(validator(["ETag": "\"a\""]) == .entityTag("\"a\""))

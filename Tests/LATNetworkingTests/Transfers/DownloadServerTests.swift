@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// Downloads from nginx: its ranges, its compression, HTTP/2 under TLS.
+/// Downloads from nginx, with its ranges, its compression, and HTTP/2 over TLS.
 @Suite(.enabled(if: TestServers.nginxHTTP != nil), .timeLimit(.minutes(2))) struct DownloadServerTests {
     private let directory: TemporaryDirectory
 
@@ -17,7 +17,7 @@ import Testing
         try await manager.startRequest("GET", "\(try #require(TestServers.nginxHTTP))/1m.bin").data
     }
 
-    @Test func aServerThatCompressesIsAskedNotTo() async throws {
+    @Test func downloadIsNotCompressed() async throws {
         let manager = try manager()
         let base = try #require(TestServers.nginxHTTP)
         let file = try await manager.download("\(base)/gzip/1m.bin", to: directory.path).value
@@ -25,7 +25,7 @@ import Testing
         #expect(directory.read("1m.bin") == (try await expected(manager)))
     }
 
-    @Test func segmentsShareAConnectionOfHTTP2() async throws {
+    @Test func segmentsDownloadOverHTTP2() async throws {
         let manager = try manager()
         let base = try #require(TestServers.nginxHTTPS)
         let file = try await manager.download("\(base)/1m.bin", to: directory.path(of: "f"), segments: 2).value
@@ -33,13 +33,13 @@ import Testing
         #expect(directory.read("f") == (try await expected(manager)))
     }
 
-    @Test func whatIsPausedGoesOnWhereItWas() async throws {
+    @Test func pausedDownloadContinuesWhereItWas() async throws {
         let manager = try manager()
         let base = try #require(TestServers.nginxHTTP)
         let source = try directory.writePattern(byteCount: 6 << 20, to: "source")
         let name = "paused-\(UInt64.random(in: 0 ... .max)).bin"
         _ = try await manager.startRequest("PUT", "\(base)/dav/\(name)", body: .file(source))
-        // nginx sends what it allows for a second at once: a third of it.
+        // nginx sends its limit for one second at once, here a third of the file.
         let download = manager.download(
             "\(base)/transfers/\(name)?rate=2000000", to: directory.path(of: "f"), segments: 1)
         for await progress in download.progress where progress.completed > 1_000_000 { break }

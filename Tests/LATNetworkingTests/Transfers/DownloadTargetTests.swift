@@ -5,7 +5,7 @@ import Testing
 
 @testable import LATNetworking
 
-/// Where a download goes: folders, names, files that are there, digests, locks.
+/// The target of a download: folders, names, existing files, digests and locks.
 @Suite(.timeLimit(.minutes(2))) struct DownloadTargetTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
@@ -31,9 +31,9 @@ import Testing
         return try FileDigest.hexadecimal(try directory.write(data, to: "x"), .sha256)
     }
 
-    // MARK: Before a byte moves
+    // MARK: Checks before the transfer
 
-    @Test func whatCannotBeATargetSendsNothing() async throws {
+    @Test func invalidTargetFailsUnsent() async throws {
         try directory.write(Data(), to: "file")
         mkfifo(directory.path(of: "pipe"), 0o600)
         for (path, word) in [("no/where", "does not exist"), ("file/x", "not a folder"), ("pipe", "not a regular")] {
@@ -45,14 +45,14 @@ import Testing
         #expect(server.mock.requestCount == 0)
     }
 
-    @Test(.enabled(if: getuid() != 0)) func aFolderThatCannotBeWrittenSendsNothing() async throws {
+    @Test(.enabled(if: getuid() != 0)) func unwritableFolderFailsUnsent() async throws {
         chmod(directory.path, 0o500)
         defer { chmod(directory.path, 0o700) }
         let error = try #require(await failure { try await manager.download(server.url, to: target).value })
         #expect(error.kind == .storage && server.mock.requestCount == 0)
     }
 
-    @Test func whatCannotBeAskedSendsNothing() async throws {
+    @Test func invalidRequestFailsUnsent() async throws {
         let digest = options { $0.digest = .sha256("abc") }
         #expect(
             await failure { try await manager.download(server.url, to: target, options: digest).value }?.kind
@@ -70,33 +70,33 @@ import Testing
         #expect(server.mock.requestCount == 0 && directory.contents.isEmpty)
     }
 
-    @Test func moreThanTheDiskHoldsIsRefusedAtTheHead() async throws {
+    @Test func fileLargerThanTheDiskFailsEarly() async throws {
         let huge = try RangeServer(Self.bytes) { _, _, honest in honest.announcingLength(1 << 60) }
         let error = try #require(await failure { try await manager.download(huge.url, to: target).value })
         #expect(error.kind == .storage && error.message.contains("make room"))
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func spaceCanBeTakenBeforehand() async throws {
+    @Test func downloadWithReservedSpaceIsWhole() async throws {
         let file = try await manager.download(server.url, to: target, options: options { $0.reservesSpace = true })
             .value
         #expect(file.byteCount == 700_000 && directory.read("f") == Self.bytes)
     }
 
-    @Test func twoDownloadsToOneTargetAreRefused() async throws {
+    @Test func secondDownloadToOneTargetIsRefused() async throws {
         let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
         let first = manager.download(slow.url, to: target)
         for await progress in first.progress where progress.completed > 0 { break }
         let error = try #require(await failure { try await manager.download(server.url, to: target).value })
         #expect(error.kind == .storage && error.message.contains("another download"))
         #expect(try await first.value.byteCount == 700_000)
-        // The lock ends with the download.
+        // The lock is released with the download.
         for _ in 0..<20 { _ = try await manager.download(server.url, to: target).value }
     }
 
-    // MARK: What is there
+    // MARK: Existing files
 
-    @Test func anExistingFileIsReplacedAndKeepsItsPermissions() async throws {
+    @Test func replacedFileKeepsItsPermissions() async throws {
         let path = try directory.write(Data("old".utf8), to: "f")
         chmod(path, 0o640)
         _ = try await manager.download(server.url, to: target).value
@@ -105,7 +105,7 @@ import Testing
         #expect(directory.read("f") == Self.bytes && status.st_mode & 0o777 == 0o640)
     }
 
-    @Test func aLinkStaysALink() async throws {
+    @Test func symbolicLinkIsKept() async throws {
         try directory.write(Data("old".utf8), to: "real")
         symlink("real", target)
         _ = try await manager.download(server.url, to: target).value
@@ -114,7 +114,7 @@ import Testing
         #expect(status.st_mode & S_IFMT == S_IFLNK && directory.read("real") == Self.bytes)
     }
 
-    @Test func anExistingFileIsSkippedUnlessItsDigestIsAnother() async throws {
+    @Test func existingFileIsSkippedIfItsDigestMatches() async throws {
         try directory.write(Data("old".utf8), to: "f")
         let download = manager.download(server.url, to: target, options: options { $0.existingFile = .skip })
         let file = try await download.value
@@ -130,7 +130,7 @@ import Testing
         #expect(try await manager.download(server.url, to: target, options: checked).value.isSkipped)
     }
 
-    @Test func anExistingFileFailsAlsoWhenItAppearsMeanwhile() async throws {
+    @Test func fileCreatedDuringTheDownloadFailsIt() async throws {
         let fail = options { $0.existingFile = .fail }
         let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 1_400_000) }
         let download = manager.download(slow.url, to: target, options: fail)
@@ -142,7 +142,7 @@ import Testing
         #expect(
             await failure { try await manager.download(slow.url, to: target, options: fail).value }?.kind == .storage)
         #expect(slow.mock.requestCount == count)
-        // What came is kept; once the way is free it only has to be given its name.
+        // The finished part is kept. Once the target is free, the part only has to be renamed.
         unlink(target)
         let file = try await manager.download(slow.url, to: target, options: fail).value
         #expect(file.resumedByteCount == 700_000 && slow.mock.requestCount == count && directory.contents == ["f"])
@@ -150,7 +150,7 @@ import Testing
 
     // MARK: Digests
 
-    @Test(arguments: [1, 4]) func theDigestOfResumedDataIsRight(segments: Int) async throws {
+    @Test(arguments: [1, 4]) func digestCoversResumedData(segments: Int) async throws {
         let bytes = content(5 << 20)
         let share = Int64(2 << 20) / Int64(segments)
         let server = try RangeServer(bytes) { $1 <= segments ? $2.stalling(.afterBodyBytes(share)) : $2 }
@@ -164,7 +164,7 @@ import Testing
         #expect(directory.read("f") == bytes)
     }
 
-    @Test func aWrongDigestLeavesNothing() async throws {
+    @Test func wrongDigestKeepsTheOldFile() async throws {
         try directory.write(Data("old".utf8), to: "f")
         let wrong = options { $0.digest = DownloadDigest(.sha512, String(repeating: "0", count: 128)) }
         let error = try #require(
@@ -174,7 +174,7 @@ import Testing
 
     // MARK: Journals
 
-    /// Leaves the beginning of a download beside the target.
+    /// Leaves a partial download and its journal beside the target.
     private func leaveBehind(_ server: RangeServer) async throws {
         let download = manager.download(server.url, to: target)
         for await progress in download.progress where progress.completed > 100_000 { break }
@@ -183,7 +183,7 @@ import Testing
         #expect(directory.contents == ["f.part", "f.part.journal"])
     }
 
-    @Test func whatCannotBeBelievedIsNotGoneOnWith() async throws {
+    @Test func damagedPartOrJournalStartsOver() async throws {
         let slow = try RangeServer(Self.bytes) { $1 % 2 == 1 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
         let breakages: [() throws -> Void] = [
             { try directory.write(Data("nonsense".utf8), to: "f.part.journal") },
@@ -201,7 +201,7 @@ import Testing
         }
     }
 
-    @Test func anotherURLAndTheWishToStartOverStartOver() async throws {
+    @Test func otherURLOrOptionStartsOver() async throws {
         let slow = try RangeServer(Self.bytes) { $1 == 1 || $1 == 3 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
         try await leaveBehind(slow)
         let other = try await manager.download(slow.url + "?other", to: target).value
@@ -213,7 +213,7 @@ import Testing
         #expect(fresh.resumedByteCount == 0 && directory.contents == ["f"])
     }
 
-    @Test func anIdentityJoinsLinksThatDiffer() async throws {
+    @Test func identityResumesUnderAnotherURL() async throws {
         let slow = try RangeServer(Self.bytes) { $1 == 1 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
         let named = options { $0.identity = "release 7" }
         let first = manager.download(slow.url + "?signature=1", to: target, options: named)
@@ -226,7 +226,7 @@ import Testing
 
     // MARK: Folders
 
-    @Test func inAFolderTheServerNamesTheFile() async throws {
+    @Test func serverNamesTheFileInAFolder() async throws {
         let named = try RangeServer(
             Self.bytes,
             headers: ["ETag": "\"v1\"", "Content-Disposition": "attachment; filename=\"../../re port.pdf\""])
@@ -239,7 +239,7 @@ import Testing
         #expect(plain.path == directory.path(of: "big.bin"))
     }
 
-    @Test func twoURLsOfOneNameDoNotMeetInAFolder() async throws {
+    @Test func equalFileNamesDoNotCollideInAFolder() async throws {
         let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
         let first = manager.download(slow.url + "?id=1", to: directory.path)
         let second = manager.download(slow.url + "?id=2", to: directory.path)
@@ -247,7 +247,7 @@ import Testing
         #expect(directory.contents == ["big.bin"] && directory.read("big.bin") == Self.bytes)
     }
 
-    @Test func aNameAsLongAsTheSystemTakesHasRoomForItsParts() async throws {
+    @Test func longestFileNameHasRoomForThePart() async throws {
         let name = String(repeating: "n", count: 255)
         _ = try await manager.download(server.url, to: directory.path(of: name)).value
         #expect(directory.contents == [name])

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// `central.download` against a server that keeps the rules.
+/// `central.download` against a conforming server.
 @Suite(.timeLimit(.minutes(2))) struct DownloadTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
@@ -15,7 +15,7 @@ import Testing
 
     private var target: String { directory.path(of: "big.bin") }
 
-    @Test func aFileAppearsWhole() async throws {
+    @Test func fileIsDownloadedWhole() async throws {
         let bytes = content(3_000_000)
         let server = try RangeServer(bytes)
         let file = try await manager.download(server.url, to: target).value
@@ -28,7 +28,7 @@ import Testing
         #expect(request.headers["Accept-Encoding"] == "identity" && request.headers["Range"] == nil)
     }
 
-    @Test func anEmptyFileIsAFile() async throws {
+    @Test func emptyFileIsCreated() async throws {
         let server = try RangeServer(Data())
         for segments in [1, 4] {
             let file = try await manager.download(server.url, to: target, segments: segments).value
@@ -36,14 +36,14 @@ import Testing
         }
     }
 
-    @Test func aBodyWithoutLengthIsWholeAtItsEnd() async throws {
+    @Test func chunkedBodyIsDownloadedWhole() async throws {
         let bytes = content(900_000)
         let server = try RangeServer(bytes) { _, _, honest in honest.inChunks(of: 10_000) }
         let file = try await manager.download(server.url, to: target).value
         #expect(file.byteCount == 900_000 && directory.read("big.bin") == bytes)
     }
 
-    @Test func segmentsShareTheWork() async throws {
+    @Test func segmentsFetchTheFileTogether() async throws {
         let bytes = content(8 << 20)
         let server = try RangeServer(bytes)
         let file = try await manager.download(server.url, to: target, segments: 4).value
@@ -54,11 +54,11 @@ import Testing
         #expect(directory.contents == ["big.bin"])
     }
 
-    @Test func moreSegmentsThanTheLimitOfTheHostAreServed() async throws {
+    @Test func segmentsMayExceedTheConnectionLimit() async throws {
         let bytes = content(8 << 20)
         let held = Signal()
         let server = try RangeServer(bytes) { _, number, honest in
-            // The first four stand until a fifth and more have come.
+            // The first four responses are slow, so they still run when the sixth request arrives.
             if number >= 6 { held.raise() }
             return number <= 4 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
         }
@@ -69,21 +69,21 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
-    @Test func anIdleWorkerTakesHalfOfTheSlowest() async throws {
+    @Test func idleWorkerTakesHalfOfTheSlowest() async throws {
         let bytes = content(8 << 20)
-        // The worker of the second range is slow.
+        // The second range is slow.
         let server = try RangeServer(bytes) { request, _, honest in
             request.headers["Range"]?.hasPrefix("bytes=4194304-") == true
                 ? honest.throttled(bytesPerSecond: 400 << 10) : honest
         }
         _ = try await manager.download(server.url, to: target, segments: 2).value
         #expect(directory.read("big.bin") == bytes)
-        // Somebody has fetched the end of what the slow one was given.
+        // The other worker fetched the end of the slow range.
         let starts = server.ranges.compactMap { Int($0.dropFirst("bytes=".count).prefix { $0 != "-" }) }
         #expect(starts.contains { $0 > 4_194_304 })
     }
 
-    @Test func aServerWithoutRangesGivesOneStream() async throws {
+    @Test func serverWithoutRangesGivesOneStream() async throws {
         let bytes = content(4 << 20)
         let server = try RangeServer(bytes) { _, _, honest in
             MockReply(headers: ["ETag": "\"v1\"", "Accept-Ranges": "none"], body: .bytes(bytes))
@@ -94,7 +94,7 @@ import Testing
 
     // MARK: Progress
 
-    @Test func progressGoesUpAndEndsWithTheWhole() async throws {
+    @Test func progressIncreasesToTheTotal() async throws {
         let server = try RangeServer(content(3_000_000)) { $2.throttled(bytesPerSecond: 3_000_000) }
         let download = manager.download(server.url, to: target)
         async let other = collect(download.progress)
@@ -106,7 +106,7 @@ import Testing
             #expect(values.last?.bytesPerSecond == nil)
             #expect(values.contains { ($0.bytesPerSecond ?? 0) > 0 && $0.estimatedTimeRemaining != nil })
         }
-        // At most ten a second, and those at begin and end.
+        // At most ten updates per second, plus the first and the last.
         #expect(values.count <= 30)
         #expect(await collect(download.progress).count == 1)
         _ = try await download.value
@@ -118,9 +118,9 @@ import Testing
         return values
     }
 
-    // MARK: Stop and go
+    // MARK: Pause, resume and cancel
 
-    @Test(arguments: [1, 3]) func aPauseClosesTheConnectionsAndAResumeGoesOn(segments: Int) async throws {
+    @Test(arguments: [1, 3]) func pauseDisconnectsAndResumeContinues(segments: Int) async throws {
         let bytes = content(6 << 20)
         let server = try RangeServer(bytes) { _, number, honest in
             number <= segments ? honest.throttled(bytesPerSecond: 1 << 20) : honest
@@ -137,11 +137,11 @@ import Testing
         let file = try await download.value
         #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
         #expect(server.ranges.count > before && !server.ranges[before...].contains("-"))
-        // What was read from the connection and not yet written is all that comes twice.
+        // Only bytes that were received but not yet written are fetched twice.
         #expect(file.receivedByteCount < 6 << 20 + 600_000 * segments)
     }
 
-    @Test(arguments: [1, 4]) func manyPausesLoseNothing(segments: Int) async throws {
+    @Test(arguments: [1, 4]) func repeatedPausesLoseNoBytes(segments: Int) async throws {
         let bytes = content(8 << 20)
         let server = try RangeServer(bytes) { $2.throttled(bytesPerSecond: (6 << 20) / segments) }
         let download = manager.download(server.url, to: target, segments: segments)
@@ -149,7 +149,7 @@ import Testing
             let before = download.currentProgress.completed
             await wait(for: download) { $0.completed > before }
             download.pause()
-            // Told only once the connections are closed.
+            // The rate becomes `nil` only after the connections are closed.
             await wait(for: download) { $0.bytesPerSecond == nil }
             download.resume()
         }
@@ -157,7 +157,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
     }
 
-    @Test func whatIsCancelledWithItsProgressIsGoneOnWith() async throws {
+    @Test func cancelledDownloadMayContinueLater() async throws {
         let bytes = content(6 << 20)
         let server = try RangeServer(bytes) { _, number, honest in
             number == 1 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
@@ -177,7 +177,7 @@ import Testing
         #expect(directory.read("big.bin") == bytes && directory.contents == ["big.bin"])
     }
 
-    @Test func whatIsCancelledWithoutItsProgressLeavesNothing() async throws {
+    @Test func cancelledDownloadLeavesNoFiles() async throws {
         let server = try RangeServer(content(6 << 20)) { $2.throttled(bytesPerSecond: 2 << 20) }
         let download = manager.download(server.url, to: target)
         await wait(for: download) { $0.completed > 1 << 20 }
@@ -187,7 +187,7 @@ import Testing
         try await server.mock.waitUntilDisconnected()
     }
 
-    @Test func aDownloadThatStartsPausedSendsNothingUntilResumed() async throws {
+    @Test func downloadStartedPausedWaitsForResume() async throws {
         let server = try RangeServer(content(1_000))
         var options = DownloadOptions()
         options.startsPaused = true
@@ -201,7 +201,7 @@ import Testing
         #expect(try await download.value.byteCount == 1_000)
     }
 
-    @Test func aWaiterThatIsCancelledLeavesTheDownloadAlone() async throws {
+    @Test func cancelledWaiterLeavesTheDownloadRunning() async throws {
         let server = try RangeServer(content(1_000_000))
         var options = DownloadOptions()
         options.startsPaused = true
@@ -213,7 +213,7 @@ import Testing
         #expect(try await download.value.byteCount == 1_000_000)
     }
 
-    @Test func aPostIsHeldByAPauseAndNotSentAgain() async throws {
+    @Test func pausedPostIsHeldNotResent() async throws {
         let bytes = content(2 << 20)
         let server = try RangeServer(bytes) { request, _, honest in honest.throttled(bytesPerSecond: 700_000) }
         let request = HTTPRequest("POST", server.url, body: .data(Data("query".utf8)))

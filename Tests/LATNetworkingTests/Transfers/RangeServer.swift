@@ -3,14 +3,14 @@ import LATNetworking
 import LATTesting
 import Synchronization
 
-/// A server with one content and honest ranges (RFC 9110 §14), in front of which a test may put lies.
+/// A server with one resource and correct ranges (RFC 9110 §14), whose replies a test may falsify.
 final class RangeServer: Sendable {
     struct Content: Sendable {
         var data: Data
         var headers: HTTPHeaders = ["ETag": "\"v1\""]
     }
 
-    /// Looks at a request and the honest answer, and gives the one that is sent.
+    /// Returns the reply to send, given the request, its number and the correct reply.
     typealias Lie = @Sendable (_ request: RecordedRequest, _ number: Int, _ honest: MockReply) -> MockReply
 
     let mock: MockServer
@@ -32,12 +32,12 @@ final class RangeServer: Sendable {
 
     var url: String { mock.url("/files/big.bin") }
 
-    /// From now on there is another version.
+    /// Replaces the content with another version.
     func change(to data: Data, headers: HTTPHeaders) {
         content.withLock { $0 = Content(data: data, headers: headers) }
     }
 
-    /// What a right server answers.
+    /// Returns the reply of a conforming server.
     static func honest(_ request: RecordedRequest, _ content: Content) -> MockReply {
         var reply = MockReply(headers: content.headers, body: .bytes(content.data))
         reply.headers["Accept-Ranges"] = "bytes"
@@ -60,11 +60,11 @@ final class RangeServer: Sendable {
         return reply
     }
 
-    /// The ranges asked for, in order; `-` for none.
+    /// The `Range` fields of the requests, in order, with `-` for none.
     var ranges: [String] { mock.requests.map { $0.headers["Range"] ?? "-" } }
 }
 
-/// Bytes that tell from their place where they belong, with a seed that tells versions apart.
+/// Returns bytes that depend on their offset, so that misplaced bytes are detected, and on the version's seed.
 func content(_ count: Int, seed: Int64 = 0) -> Data {
     MockPattern.bytes(in: (seed * 1_000)..<(seed * 1_000 + Int64(count)))
 }

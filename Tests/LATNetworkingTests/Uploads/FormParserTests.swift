@@ -4,8 +4,8 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// What other people's parsers make of what we upload: Werkzeug (Flask) and python-multipart (FastAPI).
-@Suite(.enabled(if: TestServers.forms != nil, "needs the parsers; scripts/test starts them"), .timeLimit(.minutes(5)))
+/// Uploads as read by independent parsers: Werkzeug (Flask) and python-multipart (FastAPI).
+@Suite(.enabled(if: TestServers.forms != nil, "needs the parsers of scripts/test"), .timeLimit(.minutes(5)))
 struct FormParserTests {
     enum Parser: String, CaseIterable, Sendable {
         case werkzeug
@@ -45,7 +45,7 @@ struct FormParserTests {
         MessageDigest.hexadecimal(try MessageDigest.of(data, .sha256))
     }
 
-    /// A file name as RFC 7578 §4.2 and the browsers' form encoding put it; Werkzeug takes the quote back by itself.
+    /// Returns a file name as RFC 7578 §4.2 and browsers encode it. Werkzeug decodes the quote itself.
     private func expected(_ name: String, _ parser: Parser) -> String {
         name.unicodeScalars.reduce(into: "") { text, scalar in
             switch scalar {
@@ -62,7 +62,7 @@ struct FormParserTests {
             "plain.txt", "with \"quotes\".txt", "a\"; filename=\"evil.sh", "line\r\nContent-Type: text/html\r\n\r\nx",
             "ünïcødé 文件 🦊.bin", "semi;colon=equals&.txt", "percent%20%zz.txt", "tab\t.txt", "'single'.txt", ".hidden",
         ], Parser.allCases)
-    func namesArriveWhole(name: String, parser: Parser) async throws {
+    func namesArriveUnchanged(name: String, parser: Parser) async throws {
         let form = try await form(
             parser,
             [
@@ -78,7 +78,7 @@ struct FormParserTests {
     }
 
     @Test(arguments: Parser.allCases, ["POST", "PUT", "PATCH"])
-    func aHundredFilesFromEverywhere(parser: Parser, method: String) async throws {
+    func hundredFilesOfAllKindsArrive(parser: Parser, method: String) async throws {
         var files: [UploadFile] = []
         var digests: [String] = []
         for number in 0..<100 {
@@ -101,7 +101,7 @@ struct FormParserTests {
         #expect(form.files.allSatisfy { $0.contentType == "image/png" })
     }
 
-    @Test func aLargeFileIsStreamed() async throws {
+    @Test func largeFileArrivesWhole() async throws {
         let isLarge = ProcessInfo.processInfo.environment["LAT_TEST_LARGE"] != nil
         let size: Int64 = isLarge ? 1 << 30 : 64 << 20
         let path = try directory.writePattern(byteCount: size, to: "large.iso")
@@ -123,7 +123,7 @@ struct FormParserTests {
 }
 
 extension AsyncStream where Element == Data {
-    /// The bytes in chunks of a thousand.
+    /// Returns a stream of the bytes in chunks of 1000.
     fileprivate static func of(_ data: Data) -> AsyncStream<Data> {
         AsyncStream { continuation in
             var rest = data

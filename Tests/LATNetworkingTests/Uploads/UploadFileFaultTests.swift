@@ -27,8 +27,8 @@ import Testing
     }
 
     @Test(arguments: ["missing", "a directory", "a named pipe", "a dangling link", "unreadable", "an empty path"])
-    func nothingIsSent(kind: String) async throws {
-        // To root every file is readable.
+    func unusableFileFailsUnsent(kind: String) async throws {
+        // Root can read every file.
         if kind == "unreadable", geteuid() == 0 { return }
         let server = try MockServer()
         let directory = try TemporaryDirectory()
@@ -50,7 +50,7 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
-    @Test func anEmptyFileIsSent() async throws {
+    @Test func emptyFileIsSent() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(200) }
         let directory = try TemporaryDirectory()

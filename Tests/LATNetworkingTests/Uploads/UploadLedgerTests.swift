@@ -9,7 +9,7 @@ import Testing
 
     private func states(_ ledger: UploadLedger) -> [UploadProgress.State] { ledger.progress.files.map(\.state) }
 
-    @Test func filesWaitAreSentAndAreDone() {
+    @Test func fileStatesFollowTheBytesRead() {
         var ledger = Self.ledger([10, 20])
         #expect(ledger.progress.state == .waiting && states(ledger) == [.waiting, .waiting])
         #expect(ledger.progress.fraction == 0 && ledger.progress.total == 30)
@@ -25,13 +25,13 @@ import Testing
         #expect(ledger.progress.state == .done && ledger.progress.isFinal)
     }
 
-    @Test func whatStandsBeforeTheCurrentFileWasSent() {
+    @Test func filesBeforeTheCurrentOneAreDone() {
         var ledger = Self.ledger([0, nil, 5])
         ledger.note(.read(1), of: 2, at: .zero)
         #expect(states(ledger) == [.done, .done, .uploading])
     }
 
-    @Test func aStreamOfUnknownLengthHasATotalWhenItIsOver() {
+    @Test func streamOfUnknownLengthHasATotalAtItsEnd() {
         var ledger = Self.ledger([nil])
         ledger.note(.read(7), of: 0, at: .zero)
         #expect(ledger.progress.total == nil && ledger.progress.fraction == nil)
@@ -40,7 +40,7 @@ import Testing
         #expect(states(ledger) == [.done] && ledger.progress.total == 7 && ledger.progress.fraction == 1)
     }
 
-    @Test func numbersNeverGoDownWhenAFileIsSentAgain() {
+    @Test func resendingAFileNeverDecreasesProgress() {
         var ledger = Self.ledger([10, 10])
         ledger.note(.read(10), of: 0, at: .zero)
         ledger.note(.read(3), of: 1, at: .zero)
@@ -53,7 +53,7 @@ import Testing
         #expect(ledger.progress.completed == 20)
     }
 
-    @Test func aFailureFailsEveryFileAndNothingCountsAfterIt() {
+    @Test func failureFailsEveryFileForGood() {
         var ledger = Self.ledger([2, 2, 2])
         ledger.note(.read(2), of: 0, at: .zero)
         ledger.finish(isSuccess: false)
@@ -63,14 +63,14 @@ import Testing
         #expect(ledger.progress.completed == 2 && ledger.progress.estimatedTimeRemaining == nil)
     }
 
-    @Test func anAnswerWithoutReadingMakesAllDone() {
+    @Test func successWithoutReadingMarksFilesDone() {
         var ledger = Self.ledger([5, 0])
         ledger.finish(isSuccess: true)
         #expect(ledger.progress.completed == 5 && ledger.progress.fraction == 1)
         #expect(ledger.progress.files.allSatisfy { $0.fraction == 1 && $0.state == .done })
     }
 
-    @Test func theEstimateFollowsTheSpeed() throws {
+    @Test func estimateFollowsTheSpeed() throws {
         var ledger = Self.ledger([1_000_000])
         ledger.note(.read(100_000), of: 0, at: .milliseconds(10))
         #expect(ledger.progress.bytesPerSecond == nil)
@@ -81,7 +81,7 @@ import Testing
         #expect(abs(left / .seconds(1) - 8.5) < 0.01)
     }
 
-    @Test func aStandstillGivesNoEstimate() {
+    @Test func hugeRemainderGivesNoEstimate() {
         var ledger = Self.ledger([.max])
         for second in 1...3 { ledger.note(.read(1), of: 0, at: .seconds(second)) }
         #expect(ledger.progress.bytesPerSecond != nil && ledger.progress.estimatedTimeRemaining == nil)

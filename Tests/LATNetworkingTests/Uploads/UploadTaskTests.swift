@@ -12,7 +12,7 @@ import Testing
         directory = try TemporaryDirectory()
     }
 
-    /// Chunks of a kilobyte, so many of them, and then no end until the signal is raised.
+    /// Returns a stream of `count` chunks of 1 KiB that then stalls until the signal is raised.
     private func stalling(after count: Int, until signal: Signal) -> AsyncStream<Data> {
         AsyncStream { continuation in
             for _ in 0..<count { continuation.yield(Data(count: 1024)) }
@@ -34,7 +34,7 @@ import Testing
                 #expect(before.completed <= after.completed, sourceLocation: sourceLocation)
                 #expect(order(before.state) <= order(after.state), sourceLocation: sourceLocation)
             }
-            #expect(!earlier.isFinal, "nothing comes after the end", sourceLocation: sourceLocation)
+            #expect(!earlier.isFinal, "an event follows the final one", sourceLocation: sourceLocation)
         }
         #expect(events.last?.isFinal == true, sourceLocation: sourceLocation)
     }
@@ -43,7 +43,7 @@ import Testing
         UploadProgress.State.allCases.firstIndex(of: state) ?? -1
     }
 
-    @Test func eachFileAndTheWholeAreTold() async throws {
+    @Test func progressReportsEachFileAndTheWhole() async throws {
         server.fallback { _ in .text("thanks") }
         let manager = try CentralRequestManager.make()
         let path = try directory.writePattern(byteCount: 300_000, to: "a.bin")
@@ -81,8 +81,8 @@ import Testing
         }
     }
 
-    /// What is sealed is a little longer than the file: the numbers stay within its size.
-    @Test func sealedFileStaysWithinItsSize() async throws {
+    /// The sealed body is a little longer than the file, but progress stays within the file's size.
+    @Test func sealedFilesProgressStaysWithinItsSize() async throws {
         let sealer = try AESGCMSealer(keys: ["k": Data(count: 32)], current: "k")
         let manager = try CentralRequestManager.make { $0.sealer = sealer }
         server.fallback { _ in .text("no", status: 500) }
@@ -96,7 +96,7 @@ import Testing
         #expect(server.requests.last.map { $0.body.count > 300_000 } == true)
     }
 
-    @Test func everyReaderGetsTheEndAlsoALateOne() async throws {
+    @Test func lateReaderGetsTheFinalProgress() async throws {
         server.fallback { _ in .status(204) }
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(server.url(), files: [UploadFile(name: "a", fileName: "a", data: Data(count: 10))])
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(arguments: ["PUT", "POST", "patch", "Report"])
-    func aBodyIsSentAsItIs(method: String) async throws {
+    func bodyIsSentUnchanged(method: String) async throws {
         server.fallback { _ in .status(200) }
         let manager = try CentralRequestManager.make()
         let path = try directory.writePattern(byteCount: 200_000, to: "report.pdf")
@@ -124,7 +124,7 @@ import Testing
         #expect(request.body.count == 200_000 && MockPattern.firstMismatch(in: request.body, at: 0) == nil)
     }
 
-    @Test func dataStreamsAndPartsAreBodiesToo() async throws {
+    @Test func dataStreamsAndPartsReportProgress() async throws {
         server.fallback { _ in .status(200) }
         let manager = try CentralRequestManager.make()
         let chunks = AsyncStream<Data> {
@@ -143,7 +143,7 @@ import Testing
         #expect(server.requestCount == 5)
     }
 
-    @Test func aRepetitionNeverTakesNumbersBack() async throws {
+    @Test func resendingNeverDecreasesProgress() async throws {
         server.enqueue(.redirect(to: "/there", status: 307), .text("ok"))
         let manager = try CentralRequestManager.make()
         let path = try directory.writePattern(byteCount: 3_000_000, to: "a.bin")
@@ -155,7 +155,7 @@ import Testing
         #expect(events.last?.completed == 6_000_000 && server.requests.map(\.path) == ["/", "/there"])
     }
 
-    @Test func theProgressOfACallNeverGoesDownEither() async throws {
+    @Test func callProgressNeverDecreases() async throws {
         server.enqueue(.redirect(to: "/there", status: 307), .text("ok"))
         let manager = try CentralRequestManager.make()
         let path = try directory.writePattern(byteCount: 3_000_000, to: "a.bin")
@@ -166,7 +166,7 @@ import Testing
         #expect(server.requests.map(\.bodyByteCount) == [3_000_000, 3_000_000])
     }
 
-    @Test func cancellingMidwayClosesTheTransfer() async throws {
+    @Test func cancellingClosesTheConnection() async throws {
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(
             server.url(),
@@ -185,7 +185,7 @@ import Testing
         #expect(await Array(upload.progress) == [last])
     }
 
-    @Test func cancellingTheReaderOrTheWaiterLeavesTheUploadAlone() async throws {
+    @Test func cancelledReaderLeavesTheUploadRunning() async throws {
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
         let gate = Signal()
@@ -201,7 +201,7 @@ import Testing
         #expect(try await upload.value.text == "ok")
     }
 
-    @Test func aHeldUploadStandsStill() async throws {
+    @Test func suspendedUploadCanBeResumed() async throws {
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(
@@ -211,7 +211,7 @@ import Testing
         #expect(try await upload.value.text == "ok")
     }
 
-    @Test func anAnswerThatSaysNoFailsEveryFile() async throws {
+    @Test func errorStatusFailsEveryFile() async throws {
         server.enqueue(.text("too large", status: 413))
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(server.url(), files: [UploadFile(name: "a", fileName: "a", data: Data(count: 10))])
@@ -220,7 +220,7 @@ import Testing
         #expect(upload.currentProgress.files.map(\.state) == [.failed])
     }
 
-    @Test func anUploadMayTakeLongerThanTheManagersTimeout() async throws {
+    @Test func managersTimeoutDoesNotLimitUploads() async throws {
         server.fallback { _ in .text("ok").delayed(by: .milliseconds(600)) }
         let manager = try CentralRequestManager.make { $0.timeout = .milliseconds(200) }
         let files = [UploadFile(name: "a", fileName: "a", data: Data(count: 10))]
@@ -250,7 +250,7 @@ import Testing
         enum CodingKeys: String, CodingKey { case album, title }
     }
 
-    @Test func anEntityTellsOfItsFiles() async throws {
+    @Test func entityUploadReportsItsFiles() async throws {
         server.fallback { _ in .json(#"{"saved": 2}"#) }
         let manager = try CentralRequestManager.make { $0.baseURL = server.url("") }
         let path = try directory.writePattern(byteCount: 100_000, to: "b.png")
@@ -270,7 +270,7 @@ import Testing
         #expect(request.body.firstRange(of: Data("name=\"album\"".utf8)) == nil)
     }
 
-    @Test func anEntityMayBeStartedWithItsFilesAndProgressToo() async throws {
+    @Test func entityCallWithFilesReportsProgress() async throws {
         server.fallback { _ in .json("{}") }
         let manager = try CentralRequestManager.make { $0.baseURL = server.url("") }
         let log = Log<TransferProgress>()

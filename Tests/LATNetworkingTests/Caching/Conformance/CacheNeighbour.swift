@@ -5,10 +5,10 @@ import LATTesting
 import ResponseCache
 import Testing
 
-/// A second process with a manager on a folder, that sends what it is told to: this program of tests once more
-/// (``NeighbourRole``). Orders and answers go as lines of JSON through a socket; it ends with this value.
+/// A second process that sends requests through its own manager on a shared folder.
+/// It runs this test program again (``NeighbourRole``), exchanges JSON lines over a socket, and ends with this value.
 final class CacheNeighbour: Sendable {
-    /// What it is told to do.
+    /// A command to the process.
     enum Order: Codable, Sendable {
         case send(Request, at: Date)
         case flush
@@ -22,7 +22,7 @@ final class CacheNeighbour: Sendable {
         var streams: Bool
     }
 
-    /// What came of it.
+    /// The result of an order.
     struct Answer: Codable, Sendable {
         var status = 0
         var reason = ""
@@ -30,7 +30,7 @@ final class CacheNeighbour: Sendable {
         var body = Data()
         var url = ""
         var source = ""
-        /// What it threw instead.
+        /// The error that the process threw instead.
         var error: String?
     }
 
@@ -39,7 +39,7 @@ final class CacheNeighbour: Sendable {
 
     private let process: pid_t
     private let line: LineSocket
-    /// Waits for answers, so that no task has to.
+    /// Blocks while waiting for answers, so that no task does.
     private let queue = DispatchQueue(label: "cache.neighbour")
 
     init(_ folder: String, _ mode: CacheMode) throws {
@@ -75,7 +75,7 @@ final class CacheNeighbour: Sendable {
         while waitpid(process, nil, 0) < 0, errno == EINTR {}
     }
 
-    /// Sends a request over there, at a time.
+    /// Has the process send a request at a given time.
     func send(_ request: HTTPRequest, at time: Date) async throws -> HTTPResponse {
         var text: String?
         if case .data(let data)? = request.body?.content { text = String(decoding: data, as: UTF8.self) }
@@ -91,7 +91,7 @@ final class CacheNeighbour: Sendable {
             url: answer.url, source: try #require(HTTPResponse.Source(rawValue: answer.source)))
     }
 
-    /// Has it write all that it was to store.
+    /// Has the process finish its pending writes.
     func flush() async throws { _ = try await ask(.flush) }
 
     private func ask(_ order: Order) async throws -> Answer {
@@ -112,7 +112,7 @@ final class CacheNeighbour: Sendable {
     struct Ended: Error {}
 }
 
-/// One end of a connection that carries lines of JSON, one at a time in each direction.
+/// One end of a connection that carries lines of JSON, one message at a time in each direction.
 final class LineSocket: Sendable {
     private let descriptor: Int32
 
@@ -131,7 +131,7 @@ final class LineSocket: Sendable {
         }
     }
 
-    /// The next value; `nil` when the other end is closed.
+    /// Returns the next value, or `nil` when the other end is closed.
     func read<Value: Decodable>(_ type: Value.Type) throws -> Value? {
         var line = Data()
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
@@ -145,11 +145,11 @@ final class LineSocket: Sendable {
     }
 }
 
-/// What the second process does; nothing in the tests' own.
+/// The second process's part. Its test is disabled in the main test process.
 @Suite struct NeighbourRole {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func answersOrdersUntilTheirEnd() async throws {
+    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesOrdersUntilTheEnd() async throws {
         let folder = try #require(Self.environment[CacheNeighbour.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {

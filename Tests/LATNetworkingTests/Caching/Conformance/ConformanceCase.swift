@@ -2,13 +2,13 @@ import FoundationEssentials
 import LATNetworking
 import Testing
 
-/// One case of how a private cache has to behave: exchanges in order, each with what the server answers and what is
-/// expected. The cases are those that the public suite of HTTP caching asks of browsers, retold.
+/// One conformance case: a sequence of exchanges, each with the server's response and what is expected of the cache.
+/// The cases are adapted from the public HTTP caching tests for browsers.
 struct ConformanceCase: Sendable, CustomTestStringConvertible {
     enum Kind: String, Sendable {
-        /// RFC 9111 requires it.
+        /// Required by RFC 9111.
         case required
-        /// A good cache does it.
+        /// Expected of a good cache, but not required.
         case optimal
     }
 
@@ -27,12 +27,12 @@ struct ConformanceCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// A field of a request or an answer; a date is given as seconds from now.
+/// A header field of a request or response. A date is given in seconds from now.
 struct CaseField: Sendable {
     let name: String
     let text: String?
     let seconds: Int?
-    /// Whether the date is written in the form of RFC 850.
+    /// Whether the date is in the RFC 850 format.
     var isRFC850 = false
 
     init(_ name: String, _ text: String) {
@@ -54,18 +54,18 @@ struct CaseField: Sendable {
     }
 }
 
-/// One exchange.
+/// One request with its response.
 struct Exchange: Sendable {
     enum Expectation: Sendable {
-        /// The answer comes from the cache.
+        /// The response comes from the cache.
         case cached
-        /// It comes from the server.
+        /// The response comes from the server.
         case notCached
-        /// The server is asked with `If-None-Match`, and its 304 accepted.
+        /// The request is sent with `If-None-Match`, and the 304 is accepted.
         case etagValidated
-        /// The same with `If-Modified-Since`.
+        /// The request is sent with `If-Modified-Since`, and the 304 is accepted.
         case lastModifiedValidated
-        /// No answer of the cache, and none of the server: an error.
+        /// Neither the cache nor the server responds, so the call fails.
         case fails
     }
 
@@ -84,46 +84,46 @@ struct Exchange: Sendable {
     var expectedFields: [(String, String)] = []
     var missingFields: [String] = []
     var expectedRequestFields: [(String, String)] = []
-    /// The least that `Age` may be.
+    /// The lowest expected `Age`, in seconds.
     var minimumAge: Int?
-    /// Whether `Location` and `Content-Location` are paths below the case's own.
+    /// Whether the values of `Location` and `Content-Location` are below the case's own path.
     var hasOwnLocations = false
 
     // MARK: Building
 
-    /// An exchange that the server answers with these fields.
+    /// Returns an exchange whose response has these fields.
     static func get(_ fields: CaseField..., status: Int = 200, body: String? = nil) -> Exchange {
         Exchange(status: status, fields: fields, body: body)
     }
 
-    /// A fresh answer.
+    /// Returns an exchange with a fresh response.
     static func fresh(_ fields: CaseField..., status: Int = 200, body: String? = nil) -> Exchange {
         let standard = [CaseField("Expires", 100_000), .init("Cache-Control", "max-age=100000")]
         let dates = [CaseField("Last-Modified", 0), .init("Date", 0)]
         return Exchange(status: status, fields: fields + standard + dates, body: body, seconds: 3)
     }
 
-    /// An answer that is stale from the start.
+    /// Returns an exchange whose response is stale from the start.
     static func stale(status: Int = 200, body: String? = nil) -> Exchange {
         let fields = [CaseField("Expires", -5_000), .init("Last-Modified", -100_000), .init("Date", 0)]
         return Exchange(status: status, fields: fields, body: body)
     }
 
-    /// An answer that is stale by the time of the next exchange.
+    /// Returns an exchange whose response is stale by the next exchange.
     static func becomesStale(_ fields: CaseField...) -> Exchange {
         Exchange(
             fields: fields + [CaseField("Cache-Control", "max-age=2"), .init("Template-A", "1")], seconds: 3)
     }
 
-    /// The same, asked with these fields.
+    /// Adds fields to the request.
     func asked(_ fields: CaseField...) -> Exchange { with { $0.requestFields += fields } }
-    /// The same, answered with these fields too.
+    /// Adds fields to the response.
     func with(_ fields: CaseField...) -> Exchange { with { $0.fields += fields } }
-    /// The same, after interim answers of this status.
+    /// Adds an interim response with this status.
     func after(interim status: Int) -> Exchange { with { $0.interimStatus = status } }
     func method(_ method: String) -> Exchange { with { $0.method = method } }
     func at(_ path: String) -> Exchange { with { $0.path = path } }
-    /// The same, and then some time passes.
+    /// Adds a wait after the exchange.
     func then(wait seconds: Double = 3) -> Exchange { with { $0.seconds = seconds } }
     func expect(_ expectation: Expectation) -> Exchange { with { $0.expectation = expectation } }
     func expect(status: Int) -> Exchange { with { $0.expectedStatus = status } }

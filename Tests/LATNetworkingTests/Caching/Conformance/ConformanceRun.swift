@@ -5,12 +5,12 @@ import ResponseCache
 import Synchronization
 import Testing
 
-/// Where answers are kept while a suite runs.
+/// Where responses are stored while a suite runs.
 enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case memory, disk, tiered
-    /// Two managers on one folder, who answer in turns: each has to find what the other has kept.
+    /// Two managers on one folder that take turns, so that each must find what the other stored.
     case twoManagers
-    /// The same with the second manager in a process of its own.
+    /// As `twoManagers`, with the second manager in another process.
     case twoProcesses
 
     var testDescription: String { rawValue }
@@ -24,7 +24,7 @@ enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     }
 }
 
-/// A server, and the managers that answer in turns, with one place for what they keep.
+/// A server and one or more managers that take turns and share a store.
 final class CacheBench: Sendable {
     let server: MockServer
     let clock = TestClock()
@@ -47,7 +47,7 @@ final class CacheBench: Sendable {
         neighbour = kind == .twoProcesses ? try CacheNeighbour(folder, mode) : nil
     }
 
-    /// Has a request sent by the one whose turn it is. What the one before has kept is there.
+    /// Sends a request through the manager whose turn it is, after all pending writes are stored.
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await flush()
         let turn = nextTurn(of: managers.count + (neighbour == nil ? 0 : 1))
@@ -55,7 +55,7 @@ final class CacheBench: Sendable {
         return try await managers[turn].send(request)
     }
 
-    /// What is kept, as the next manager of this process sees it, when all that was to be kept is there.
+    /// Returns the cache of this process's next manager, after all pending writes are stored.
     func cache() async throws -> CentralRequestManager.Cache {
         try await flush()
         return managers[nextTurn(of: managers.count)].cache
@@ -76,12 +76,12 @@ final class CacheBench: Sendable {
     func shutdown() async { for manager in managers { await manager.shutdown() } }
 }
 
-/// Runs a case through managers with ``CachePolicy/http``, under a path of its own.
+/// Runs a case with ``CachePolicy/http``, under a path of its own.
 struct ConformanceRun {
     private final class Desk: Sendable {
         struct State {
             var count = 0
-            /// What came as which exchange.
+            /// The request received for each exchange.
             var requests: [Int: RecordedRequest] = [:]
         }
 
@@ -100,7 +100,7 @@ struct ConformanceRun {
     private var clock: TestClock { bench.clock }
     private var path: String { "/\(test.id.filter { $0 != "=" && $0 != " " })" }
 
-    /// What was not as it should be; `nil` when all was.
+    /// Returns the first unmet expectation, or `nil` when there is none.
     func failure() async throws -> String? {
         let server = bench.server
         server.fallback { [test, clock, desk, path] request in Self.reply(to: request, test, path, clock, desk) }
@@ -118,7 +118,7 @@ struct ConformanceRun {
             } catch let error as NetworkError {
                 outcome = .failure(error)
             }
-            // A refresh in the background comes when it comes.
+            // The background refresh arrives at an unknown time.
             if test.id.hasPrefix("stale-while"), case .success(let response) = outcome, response.source == .stale {
                 try await server.waitForRequests(before + 1)
                 try await settle(server.url(path + exchange.path))
@@ -131,7 +131,7 @@ struct ConformanceRun {
         return nil
     }
 
-    /// Waits until what a refresh brought is stored: the clock stands still, so that its time is now.
+    /// Waits until the refreshed response is stored. The clock stands still, so its response time is now.
     private func settle(_ url: String) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
         while try await bench.cache().entries(.url(url)).contains(where: { $0.responseTime < clock.now }),
@@ -167,7 +167,7 @@ struct ConformanceRun {
         return reply
     }
 
-    /// The status of an exchange that expects a question: 304 when it is the right one.
+    /// Returns 304 when the request has the expected condition, 599 when it has not.
     private static func validated(
         _ status: Int, _ exchange: Exchange, _ request: RecordedRequest, _ previous: Exchange, _ clock: TestClock
     ) -> Int {
@@ -210,7 +210,7 @@ struct ConformanceRun {
         where response.headers[values: name].joined(separator: ", ") != value {
             return "\(name) is \(response.headers[values: name]), not \(value)"
         }
-        for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is there" }
+        for name in exchange.missingFields where response.headers.contains(name) { return "\(name) is present" }
         for (name, value) in exchange.expectedRequestFields where seen?.headers[name] != value {
             return "the request's \(name) is \(seen?.headers[name] ?? "nil"), not \(value)"
         }

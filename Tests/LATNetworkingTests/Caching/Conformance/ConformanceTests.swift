@@ -2,7 +2,7 @@ import LATNetworking
 import LATTesting
 import Testing
 
-/// A cache by RFC 9111, case by case, over real sockets and on every store; the clock is the test's.
+/// The RFC 9111 cases over real sockets, on every store, with a test clock.
 @Suite(.timeLimit(.minutes(5))) struct ConformanceTests {
     private static let categories: [String: [ConformanceCase]] = [
         "Cache-Control": FreshnessCases.cacheControl, "parsing": FreshnessCases.parsing,
@@ -15,7 +15,7 @@ import Testing
     ]
 
     @Test(arguments: categories.keys.sorted(), StoreKind.allCases)
-    func casesPass(_ category: String, on store: StoreKind) async throws {
+    func everyCasePasses(_ category: String, on store: StoreKind) async throws {
         let cases = try #require(Self.categories[category])
         #expect(!cases.isEmpty)
         let bench = try CacheBench(store, category == "shared" ? .shared : .private)
@@ -26,11 +26,11 @@ import Testing
         await bench.shutdown()
     }
 
-    @Test func secondProcessFindsWhatTheFirstStored() async throws {
+    @Test func secondProcessFindsTheFirstsResponse() async throws {
         let bench = try CacheBench(.twoProcesses)
         bench.server.count(["Cache-Control": "max-age=60"])
         let request = HTTPRequest("GET", bench.server.url())
-        // What comes from disk was not stored by who asks: that would have it in memory.
+        // A response from disk was stored by the other process. Its own would be in memory.
         for source in [HTTPResponse.Source.network, .diskCache] {
             let response = try await bench.send(request)
             #expect(response.source == source && response.text == "1")
@@ -44,7 +44,7 @@ import Testing
         await bench.shutdown()
     }
 
-    @Test func idsAreUnique() {
+    @Test func caseIDsAreUnique() {
         let all = Self.categories.values.flatMap { $0 }
         #expect(Set(all.map(\.id)).count == all.count)
         #expect(all.count { $0.kind == .required } >= 130 && all.count { $0.kind == .optimal } >= 120)

@@ -1,4 +1,4 @@
-/// What the directives of answers and requests do, and statuses.
+/// Cases about response directives, request directives and statuses.
 enum DirectiveCases {
     static let responses: [ConformanceCase] = [
         .optimal(
@@ -126,7 +126,7 @@ enum DirectiveCases {
         ]
     }
 
-    /// What is asked of a cache that several users share.
+    /// Cases for a shared cache.
     static let shared: [ConformanceCase] = [
         .required(
             "cc-resp-private-shared", .get(.init("Cache-Control", "private, max-age=3600")), .get().expect(.notCached)),

@@ -1,4 +1,4 @@
-/// How long answers are fresh.
+/// Cases about freshness lifetimes.
 enum FreshnessCases {
     static let cacheControl: [ConformanceCase] = [
         .optimal("freshness-none", .get().then(), .get().expect(.notCached)),

@@ -1,4 +1,4 @@
-/// Variants, validators, parts, methods.
+/// Cases about variants, validators and partial responses.
 enum SelectionCases {
     private static let one = CaseField("Foo", "1")
 
@@ -207,7 +207,7 @@ enum SelectionCases {
             .get().asked(.init("Range", "bytes=0-1,3-4")).expect(.notCached)),
     ]
 
-    /// The answer with a part of ten bytes.
+    /// Returns an exchange that requests a range and gets that part of the representation.
     private static func asked(
         _ range: String, _ text: String, _ validator: CaseField = tag, of total: Int = 10
     ) -> Exchange {

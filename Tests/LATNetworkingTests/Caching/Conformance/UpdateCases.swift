@@ -1,8 +1,8 @@
-/// What answers change in what is stored.
+/// Cases about how responses update the store.
 enum UpdateCases {
     private static let modified = CaseField("Last-Modified", "Wed, 01 Jan 2020 00:00:00 GMT")
 
-    /// Fields of answers: whether they are stored, and whether a 304 changes them.
+    /// Response fields: whether they are stored, and whether a 304 updates them.
     private static let fields: [(name: String, a: String, b: String, isStored: Bool, isUpdated: Bool)] = [
         ("Test-Header", "A", "B", true, true), ("X-Test-Header", "A", "B", true, true),
         ("Content-Foo", "A", "B", true, true), ("X-Content-Foo", "A", "B", true, true),
@@ -44,7 +44,7 @@ enum UpdateCases {
                 .get().expect(.cached).expect(missing: "Connection")),
             .required(
                 "headers-store-ETag", .fresh(.init("ETag", "\"B\"")), .get().expect(.cached).expect("ETag", "\"B\"")),
-            // Where such an answer ends is not known (RFC 9112 §6.3): there is none, and so nothing to be stored.
+            // The end of such a body is unknown (RFC 9112 §6.3), so the call fails and nothing is stored.
             .required(
                 "headers-store-Transfer-Encoding", .fresh(.init("Transfer-Encoding", "B")).expect(.fails),
                 .get().expect(.notCached)),
