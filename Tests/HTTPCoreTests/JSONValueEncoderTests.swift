@@ -203,7 +203,7 @@ struct JSONValueEncoderTests {
         struct Filter: Encodable { var prices: [Double], inner: [String: Float] }
         #expect(try failure(Filter(prices: [1, .nan], inner: [:])).codingPath.map(\.stringValue) == ["prices", "1"])
         let context = try failure([Filter(prices: [], inner: ["a": .infinity])])
-        #expect(context.debugDescription == "[0].inner.a: inf is no number JSON can carry")
+        #expect(context.debugDescription == "[0].inner.a: inf is not a number in JSON")
         #expect(try failure(Double.nan).codingPath.isEmpty)
         #expect(try failure(["d": Decimal.nan]).codingPath.map(\.stringValue) == ["d"])
         #expect(try failure(["j": ["k": .double(.nan)] as JSONValue]).debugDescription.hasPrefix("j.k: "))

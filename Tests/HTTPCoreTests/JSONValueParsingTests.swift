@@ -86,16 +86,16 @@ struct JSONValueParsingTests {
         ("-", "line 1, column 2: expected a digit, found the end of the document"),
         ("-Infinity", #"line 1, column 2: expected a digit, found "I""#),
         ("01", "line 1, column 2: a number must not begin with 0"),
-        ("1.", "line 1, column 3: expected a digit after the point, found the end of the document"),
+        ("1.", "line 1, column 3: expected a digit after the decimal point, found the end of the document"),
         (".5", #"line 1, column 1: expected a value, found ".""#),
         ("+1", #"line 1, column 1: expected a value, found "+""#),
         ("1e", "line 1, column 3: expected a digit in the exponent, found the end of the document"),
         ("[1e400]", "line 1, column 2: the number is too large"),
         ("[1e99999999999999999999]", "line 1, column 2: the number is too large"),
-        ("\"a", "line 1, column 3: a text does not end"),
-        ("\"a\\n", "line 1, column 5: a text does not end"),
-        ("\"a\nb\"", "line 1, column 3: a control character in a text must be escaped"),
-        (#""\x""#, #"line 1, column 3: unknown escape \ and "x""#),
+        ("\"a", "line 1, column 3: the string has no closing quote"),
+        ("\"a\\n", "line 1, column 5: the string has no closing quote"),
+        ("\"a\nb\"", "line 1, column 3: a control character in a string must be escaped"),
+        (#""\x""#, #"line 1, column 3: unknown escape: \ followed by "x""#),
         (#""\u12g4""#, "line 1, column 4: expected four hexadecimal digits after \\u"),
         (#""\u12"#, "line 1, column 4: expected four hexadecimal digits after \\u"),
         ("[1] // comment", #"line 1, column 5: expected the end of the document, found "/""#),
@@ -111,7 +111,7 @@ struct JSONValueParsingTests {
         for content: [UInt8] in [[0xE9], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0x5C, 0x6E, 0xFF]] {
             let data = Data([0x22] + content + [0x22])
             let error = try #require(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: data) }
-            #expect(error.description == "line 1, column 2: the text is not in UTF-8")
+            #expect(error.description == "line 1, column 2: the string is not in UTF-8")
         }
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data([0xFF, 0xFE, 0x31, 0x00])) }
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data([0xEF, 0xBB])) }
