@@ -24,7 +24,7 @@ extension JSONDocument {
         }
         if type == Decimal.self { return unsafeBitCast(try read(number?.decimal, at: place), to: type) }
         guard place.depth <= JSONValue.maximumDepth else {
-            throw place.corrupted("more than \(JSONValue.maximumDepth) nested levels")
+            throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
         }
         return try T(from: JSONDocumentDecoder(self, at: place))
     }

@@ -64,7 +64,7 @@ package struct JSONValueEncoder: Sendable {
         if let direct = value as? any DirectlyJSONEncodable { return try direct.json(by: self, at: path) }
         let path = path()
         guard path.count <= JSONValue.maximumDepth else {
-            throw EncodingError.unwritable(value, at: path, "more than \(JSONValue.maximumDepth) nested levels")
+            throw EncodingError.unwritable(value, at: path, "more than \(JSONValue.maximumDepth) levels of nesting")
         }
         let node = JSONEncodingNode(encoder: self, path: path)
         try value.encode(to: node)

@@ -79,7 +79,7 @@ struct JSON5Tests {
     @Test func deepNestingIsRejected() {
         let deep = { (depth: Int) in String(repeating: "[", count: depth) + String(repeating: "]", count: depth) }
         #expect(read(deep(64)).diagnostics.isEmpty)
-        #expect(read(deep(65)).diagnostics[0].message == "more than 64 nested levels; nest less deeply")
+        #expect(read(deep(65)).diagnostics[0].message == "more than 64 levels of nesting; nest less deeply")
         #expect(read(String(repeating: "{a:", count: 1_000_000)).root == nil)
     }
 

@@ -94,7 +94,7 @@ struct JSON5Parser {
     private mutating func open(_ depth: Int) throws(Failure) -> Int {
         guard depth < Self.depthLimit else {
             throw Failure(
-                range: index..<(index + 1), message: "more than \(Self.depthLimit) nested levels; nest less deeply")
+                range: index..<(index + 1), message: "more than \(Self.depthLimit) levels of nesting; nest less deeply")
         }
         index += 1
         return index - 1
