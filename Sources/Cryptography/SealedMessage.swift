@@ -1,6 +1,6 @@
 /// The format of a sealed message: a head that is readable and authenticated, and the encrypted content.
 ///
-///     offset  bytes  what
+///     offset  bytes  field
 ///     0       4      "LATS"
 ///     4       1      version, 1
 ///     5       1      cipher: 1 AES-256-GCM, 2 ChaCha20-Poly1305

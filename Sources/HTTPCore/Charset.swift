@@ -23,7 +23,7 @@ package struct Charset: Hashable, Sendable {
         return .utf8
     }
 
-    /// Returns the text without a byte order mark; `nil` when the bytes are not valid or iconv does not know the charset.
+    /// Returns the text without a byte order mark; `nil` when the bytes are not valid or the charset is unknown.
     package func decode(_ data: Data) -> String? {
         switch name.lowercased() {
         case "utf-8", "utf8", "us-ascii", "ascii":

@@ -1,4 +1,4 @@
-/// A request as a value: what to send, and how it should travel.
+/// A request: what to send, and how to send it.
 ///
 /// ```swift
 /// var request = HTTPRequest("PUT", "https://api.example.org/items/7")
@@ -157,7 +157,7 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.proxy = newValue } }
     }
 
-    /// The most connections to the request's host. Default `nil`: the manager's.
+    /// The largest number of connections to the request's host. Default `nil`: the manager's.
     public var maxConnectionsPerHost: Int? {
         get { options.value.maxConnectionsPerHost }
         set { options.modifyTransfer { $0.maxConnectionsPerHost = newValue } }

@@ -72,7 +72,7 @@ extension JSONValue {
         switch self {
         case .int(let value): Double(value)
         case .double(let value): value
-        case .decimal(let value): Double(value.description)  // Rounds once; a conversion from `Decimal` rounds twice.
+        case .decimal(let value): Double(value.description)  // Rounds once, unlike a conversion from `Decimal`.
         default: nil
         }
     }

@@ -166,7 +166,7 @@ public struct NetworkError: Error, Sendable {
 
     /// The kind of failure.
     public var kind: Kind { storage.kind }
-    /// What happened and what to do next, for a person. Contains no secrets.
+    /// What happened and the next step, for people. Contains no secrets.
     public var message: String { storage.message }
     /// The request as the caller made it, so that it can be sent again. It does not contain the values of providers and
     /// authenticators, which are added anew each time.

@@ -33,7 +33,7 @@ package final class SQLiteConnection {
     package init(path: String, mode: Mode, busyTimeout: Duration) throws(SQLiteError) {
         self.path = path
         self.busyTimeout = busyTimeout
-        // Keeps SQLite from reading a relative path such as `file:…` as a URI.
+        // Keeps SQLite from giving a special meaning to relative paths that begin with `file:` or `:`.
         let file = path == ":memory:" || path.hasPrefix("/") ? path : "./" + path
         let (name, flags): (String, Int32) =
             switch mode {

@@ -78,7 +78,8 @@ extension TableReader {
         return messages
     }
 
-    /// Checks that `cacheElseNetwork` has a time to live, and a time to live a policy, in the same row or one above.
+    /// Checks that `cacheElseNetwork` has a time to live and that each time to live belongs to a policy, when the rows are
+    /// combined.
     mutating func checkCaching() {
         var reported: Set<Range<Int>> = []
         var used: Set<Range<Int>> = []
