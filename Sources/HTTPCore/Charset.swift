@@ -3,7 +3,6 @@ import Glibc
 
 /// A charset that `Content-Type` names (RFC 9110 §8.3.2). The system's iconv decodes it.
 package struct Charset: Hashable, Sendable {
-    /// The name, spelled as in `Content-Type`.
     package let name: String
 
     package init(_ name: String) { self.name = name }

@@ -54,7 +54,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
         }
     }
 
-    /// Whether the request only reads (RFC 9110 §9.2.1).
+    /// Whether the method is safe: the request only reads (RFC 9110 §9.2.1).
     public var isSafe: Bool {
         switch rawValue {
         case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true

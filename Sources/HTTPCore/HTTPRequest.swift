@@ -163,8 +163,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.maxConnectionsPerHost = newValue } }
     }
 
-    /// The public keys that are accepted of the server, each as `sha256//` and the base64 of the SHA-256 of its
-    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default none: the key of any valid certificate.
+    /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
+    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: the key of any valid certificate.
     public var pinnedPublicKeys: [String] {
         get { options.value.pinnedPublicKeys }
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }

@@ -14,7 +14,7 @@ public struct HTTPResponse: Sendable {
     public var status: Int
     /// The reason phrase, empty when the server sent none (HTTP/2 has none).
     public var reason: String
-    /// The version the server answered with.
+    /// The HTTP version of the response.
     public var version: HTTPVersion
     /// The header fields as received, in wire order, including repeated ones. `Content-Encoding` and `Content-Length`
     /// describe the bytes on the wire, also when the body was decompressed.

@@ -29,9 +29,9 @@ package struct JSONDocument: Sendable {
     /// The index of the value's token.
     private let index: Int
 
-    /// Reads a document.
+    /// Parses a document.
     ///
-    /// - Throws: ``JSONValue/ParsingError``, which holds the place and the reason.
+    /// - Throws: ``JSONValue/ParsingError``, with the position and the reason.
     package init(parsing data: Data) throws {
         let bytes = [UInt8](data)
         self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONScanner.tokens(of: $0) }), 0)
@@ -91,7 +91,6 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// Whether it is null.
     package var isNull: Bool {
         if case .null = token { true } else { false }
     }

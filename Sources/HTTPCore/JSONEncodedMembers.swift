@@ -20,10 +20,8 @@ package struct EncodedMembers: Hashable, Sendable {
     /// The members, sorted by name, without repeated names.
     private(set) var list: [Member]
 
-    /// No members.
     package init() { list = [] }
 
-    /// The members of an object.
     package init(_ object: [String: JSONValue]) { list = Self.list(of: object) }
 
     /// Encodes a value; `nil` when the result is not an object.
@@ -40,7 +38,6 @@ package struct EncodedMembers: Hashable, Sendable {
         return list
     }
 
-    /// Whether there are no members.
     package var isEmpty: Bool { list.isEmpty }
 
     /// The value of the member with this name.
@@ -66,7 +63,6 @@ package struct EncodedMembers: Hashable, Sendable {
         list.sort { $0.name < $1.name }
     }
 
-    /// The members as a dictionary.
     package var object: [String: JSONValue] {
         Dictionary(uniqueKeysWithValues: list.lazy.map { ($0.name, $0.value) })
     }

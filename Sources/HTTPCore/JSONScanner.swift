@@ -11,7 +11,6 @@ struct JSONScanner {
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    /// The tokens of one document.
     static func tokens(of bytes: UnsafeBufferPointer<UInt8>) throws(Failure) -> JSONTokens {
         var scanner = JSONScanner(bytes)
         // An estimate: names and values take some ten bytes each.

@@ -92,7 +92,6 @@ struct JSONTokens: Sendable {
         }
     }
 
-    /// The whole document as a value.
     func value(in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue { value(at: 0, in: bytes) }
 
     func value(at index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue {

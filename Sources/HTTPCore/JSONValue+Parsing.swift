@@ -10,7 +10,7 @@ extension JSONValue {
     /// text after the value, bytes that are not UTF-8. So are more than
     /// ``maximumDepth`` levels and numbers beyond `Double` and `Decimal`.
     ///
-    /// - Throws: ``ParsingError``, which holds the place and the reason.
+    /// - Throws: ``ParsingError``, with the position and the reason.
     public init(parsing data: Data) throws {
         self = try data.withUnsafeBytes { raw throws(ParsingError) in
             try raw.withMemoryRebound(to: UInt8.self) { bytes throws(ParsingError) in
@@ -21,7 +21,7 @@ extension JSONValue {
 
     /// Parses a JSON document; see ``init(parsing:)-(Data)``.
     ///
-    /// - Throws: ``ParsingError``, which holds the place and the reason.
+    /// - Throws: ``ParsingError``, with the position and the reason.
     public init(parsing text: String) throws {
         var text = text
         self = try text.withUTF8 { bytes throws(ParsingError) in
@@ -35,10 +35,10 @@ extension JSONValue {
         public let line: Int
         /// The column in the line, counted in Unicode scalars from 1.
         public let column: Int
-        /// What was expected or is wrong at this place.
+        /// What was expected, or what is wrong.
         public let reason: String
 
-        /// The place and the reason: `line 3, column 14: expected ":" after the name, found "}"`.
+        /// The position and the reason: `line 3, column 14: expected ":" after the name, found "}"`.
         public var description: String { "line \(line), column \(column): \(reason)" }
     }
 }

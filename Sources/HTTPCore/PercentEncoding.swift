@@ -1,9 +1,9 @@
 extension String {
     /// This text escaped as one component of a URL: a name or value of a query or form, or a path segment.
     ///
-    /// All but the unreserved characters of RFC 3986 §2.3 (letters, digits, `-._~`) becomes the `%XX` of its UTF-8. A `%`
-    /// is escaped too, because the text contains no escapes yet. This is the simple expansion of RFC 6570 §3.2.2, so a
-    /// value can never end its segment (`/`), its query (`#`) or its pair (`&`).
+    /// All but the unreserved characters of RFC 3986 §2.3 (letters, digits, `-._~`) become the `%XX` of their UTF-8, also
+    /// `%`, because the text contains no escapes yet. This is the simple expansion of RFC 6570 §3.2.2, so a value can
+    /// never end its segment (`/`), its query (`#`) or its pair (`&`).
     ///
     /// Escaping has no effect on a dot segment (``isDotSegment``), which still changes the path.
     package var percentEncodedComponent: String {

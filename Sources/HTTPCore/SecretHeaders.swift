@@ -13,7 +13,6 @@ public struct SecretHeaders: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// Makes a set of names, ignoring case.
     public init(arrayLiteral elements: String...) { names = Set(elements.map { $0.lowercased() }) }
 
-    /// The names of both sets.
     package func union(_ other: SecretHeaders) -> SecretHeaders {
         var both = self
         both.names.formUnion(other.names)

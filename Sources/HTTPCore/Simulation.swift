@@ -50,6 +50,5 @@ public struct Simulation: Hashable, Sendable {
             status: status, headers: type.merging(headers), data: Data(json.description.utf8), after: delay)
     }
 
-    /// Whether requests are simulated.
     package var isOn: Bool { kind != .off }
 }

@@ -93,7 +93,6 @@ package final class LatestValue<Value: Sendable>: Sendable {
         self.idle = idle
     }
 
-    /// Whether there are readers.
     package var hasReaders: Bool { state.withLock { $0.readers.count > 0 } }
 
     package var current: Value { state.withLock(\.current) }
