@@ -1,7 +1,8 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// One product for apps, one for what they keep, one for their tests, one command. Every target below may import only targets above it.
+// Libraries for apps, for their storage and for their tests, the command, and the plugin. A target may import only targets
+// above it.
 let package = Package(
     name: "LATNetworking",
     products: [
@@ -47,7 +48,7 @@ let package = Package(
         .testTarget(
             name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess", "SQLite"],
             exclude: ["CacheWriterProcess"]),
-        // Killed by the tests of the cache while it writes.
+        // A process that the tests of the cache kill while it writes.
         .executableTarget(
             name: "CacheWriterProcess", dependencies: ["Platform", "ResponseCache", "SQLite"],
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
@@ -60,7 +61,7 @@ let package = Package(
             name: "DomainTableTests",
             dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
         .testTarget(name: "LATCommandTests", dependencies: ["LATTesting", "lat"]),
-        // What scripts/fuzz gives to libFuzzer, and the inputs that are replayed.
+        // The fuzz targets of scripts/fuzz, and tests that replay their corpus.
         .testTarget(
             name: "FuzzTests",
             dependencies: [
@@ -71,7 +72,7 @@ let package = Package(
     ]
 )
 
-// Of the targets with tests only these: `scripts/test --sanitize … --short` names some, and builds no more than they need.
+// Keeps only these test targets: `scripts/test --sanitize … --short` runs a few and builds only what they need.
 if let chosen = Context.environment["LAT_TEST_TARGETS"]?.split(separator: " ").map(String.init) {
     package.targets.removeAll { $0.type == .test && !chosen.contains($0.name) }
 }

@@ -1,17 +1,17 @@
 import Foundation
 import PackagePlugin
 
-/// Makes `DomainName.daxiang` and `ServerName.userDetail` from the table, before a target is compiled. A table that is
-/// wrong fails the build, with the file and line of each problem.
+/// Generates typed names such as `DomainName.daxiang` and `ServerName.userDetail` from a table, before a target is
+/// compiled. An invalid table fails the build, with the file and line of each problem.
 ///
-/// The table is a `domains.json5` among the files of the target, else `Config/domains.json5` of the package.
+/// The table is `domains.json5` in the target, else `Config/domains.json5` in the package.
 @main
 struct DomainTablePlugin: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: Target) async throws -> [Command] {
         let table = Self.ownTable(of: target) ?? context.package.directoryURL.appending(path: "Config/domains.json5")
         guard FileManager.default.fileExists(atPath: table.path) else {
             Diagnostics.error(
-                "DomainTablePlugin finds no table for \(target.name); write Config/domains.json5, or take the plugin off "
+                "DomainTablePlugin found no table for \(target.name); write Config/domains.json5, or remove the plugin from "
                     + "the target")
             return []
         }
@@ -28,7 +28,7 @@ struct DomainTablePlugin: BuildToolPlugin {
         ]
     }
 
-    /// The table among the files of a target.
+    /// The table in the folder of a target.
     private static func ownTable(of target: Target) -> URL? {
         (target as? any SourceModuleTarget)?.sourceFiles.map(\.url).first { $0.lastPathComponent == "domains.json5" }
     }

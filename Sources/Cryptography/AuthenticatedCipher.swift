@@ -8,14 +8,14 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
     /// ChaCha20-Poly1305 (RFC 8439).
     case chaCha20Poly1305
 
-    /// The bytes of a key.
+    /// The length of a key in bytes.
     package static let keyByteCount = 32
-    /// The bytes of a nonce. One must never be used twice with the same key.
+    /// The length of a nonce in bytes. A nonce must never be used twice with the same key.
     package static let nonceByteCount = 12
-    /// The bytes of the tag behind the encrypted ones.
+    /// The length of the tag in bytes. It follows the ciphertext.
     package static let tagByteCount = 16
 
-    /// Encrypts, and appends the tag.
+    /// Encrypts the plaintext and appends the tag.
     package func seal(
         _ plaintext: some ContiguousBytes, key: some ContiguousBytes, nonce: [UInt8], associated: [UInt8] = []
     ) throws(CryptographyError) -> [UInt8] {
@@ -45,7 +45,7 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
         return sealed
     }
 
-    /// Checks the tag and decrypts. Nothing of the plaintext is given when the tag is wrong.
+    /// Decrypts the bytes and checks the tag. When the tag is wrong, no plaintext is returned.
     package func open(
         _ sealed: some ContiguousBytes, key: some ContiguousBytes, nonce: [UInt8], associated: [UInt8] = []
     ) throws(CryptographyError) -> [UInt8] {
@@ -64,7 +64,7 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
             if count > 0, isRight {
                 isRight = EVP_DecryptUpdate(context, &plaintext, &written, base, Int32(count)) == 1
             }
-            // libcrypto takes the tag through a mutable pointer and only reads it.
+            // The pointer is mutable, but libcrypto only reads the tag.
             let tag = UnsafeMutableRawPointer(mutating: base + count)
             isRight =
                 isRight && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagByteCount), tag) == 1
@@ -77,7 +77,7 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
         return plaintext
     }
 
-    /// libcrypto counts what it is handed in 31 bits.
+    /// Checks that the length fits into the `int` of libcrypto's functions.
     private static func check(_ bytes: some ContiguousBytes) throws(CryptographyError) {
         guard bytes.withUnsafeBytes({ $0.count }) <= Int(Int32.max) - tagByteCount else { throw .tooLong }
     }
@@ -104,14 +104,14 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
     }
 }
 
-/// Bytes nobody can foretell, from `RAND_bytes`.
+/// Returns cryptographically secure random bytes (`RAND_bytes`).
 package func randomBytes(_ count: Int) throws(CryptographyError) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     guard RAND_bytes(&bytes, Int32(count)) == 1 else { throw .unavailable }
     return bytes
 }
 
-/// Whether two byte strings are equal, in a time that does not tell where they differ.
+/// Whether two byte strings are equal, compared in constant time.
 package func isEqualInConstantTime(_ a: [UInt8], _ b: [UInt8]) -> Bool {
     a.count == b.count && CRYPTO_memcmp(a, b, a.count) == 0
 }

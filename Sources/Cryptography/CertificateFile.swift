@@ -1,9 +1,9 @@
 import CLibcrypto
 package import FoundationEssentials
 
-/// Looks whether certificates and keys can be used, before anybody connects with them.
+/// Checks certificates and keys before they are used for a connection.
 package enum CertificateFile {
-    /// What is wrong with a certificate or key, in words that end a sentence about the file.
+    /// A problem with a certificate or key, worded as the end of a sentence that begins with the file.
     package struct Problem: Error, Equatable {
         package let reason: String
     }
@@ -22,7 +22,7 @@ package enum CertificateFile {
             X509_free(certificate)
             count += 1
         }
-        // The end of the file is the error that is expected.
+        // Reading ends with an error; only the one for the end of the file is expected.
         guard lat_is_end_of_pem() == 1 else {
             throw Problem(reason: "holds a malformed certificate after \(count) good ones; write it anew")
         }
@@ -32,7 +32,7 @@ package enum CertificateFile {
         return count
     }
 
-    /// Checks that a PEM certificate and a PEM key belong together and can be read.
+    /// Checks that a PEM certificate and a PEM key can be read and belong together.
     package static func checkPEM(certificate: Data, key: Data, password: String?) throws(Problem) {
         try countCertificates(in: certificate)
         guard let certificateInput = buffer(certificate), let keyInput = buffer(key) else {
@@ -47,7 +47,7 @@ package enum CertificateFile {
             throw Problem(reason: "holds no certificate in PEM")
         }
         defer { X509_free(certificate) }
-        // Without a callback the last argument is the pass phrase; without that OpenSSL would ask on the terminal.
+        // Without a callback the last argument is the pass phrase. Without both OpenSSL would ask on the terminal.
         let privateKey = Array((password ?? "").utf8CString).withUnsafeBufferPointer {
             PEM_read_bio_PrivateKey(keyInput, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
         }
@@ -56,8 +56,8 @@ package enum CertificateFile {
             throw Problem(
                 reason: isEncrypted
                     ? password == nil
-                        ? "has an encrypted key; give its password" : "has a key that the password does not open"
-                    : "has no private key in PEM that can be read")
+                        ? "has an encrypted key; give its password" : "has a key that the password does not decrypt"
+                    : "has no readable private key in PEM")
         }
         defer { EVP_PKEY_free(privateKey) }
         guard X509_check_private_key(certificate, privateKey) == 1 else {
@@ -71,7 +71,7 @@ package enum CertificateFile {
         defer { ERR_clear_error() }
         guard let input = buffer(data) else { throw Problem(reason: "is empty") }
         defer { BIO_free(input) }
-        guard let file = d2i_PKCS12_bio(input, nil) else { throw Problem(reason: "is no PKCS#12 file") }
+        guard let file = d2i_PKCS12_bio(input, nil) else { throw Problem(reason: "is not a PKCS#12 file") }
         defer { PKCS12_free(file) }
         guard PKCS12_verify_mac(file, password, -1) == 1 || password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
         else { throw Problem(reason: "does not open with the password") }
@@ -80,7 +80,7 @@ package enum CertificateFile {
         guard PKCS12_parse(file, password, &key, &certificate, nil) == 1 else {
             throw Problem(
                 reason:
-                    "is encrypted in a way that OpenSSL no longer offers (RC2-40, most likely); export it anew with "
+                    "uses an encryption that OpenSSL no longer supports (most likely RC2-40); export it anew with "
                     + "AES: openssl pkcs12 -export")
         }
         defer {
@@ -93,7 +93,7 @@ package enum CertificateFile {
     private static func buffer(_ data: Data) -> OpaquePointer? {
         guard !data.isEmpty else { return nil }
         guard let input = BIO_new(BIO_s_mem()) else { return nil }
-        // Copied, so that nothing of the data's storage is held on to.
+        // Copied, so that the buffer does not refer to the data's storage.
         let count = data.withUnsafeBytes { BIO_write(input, $0.baseAddress, Int32(clamping: $0.count)) }
         guard count == data.count else {
             BIO_free(input)

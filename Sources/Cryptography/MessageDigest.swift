@@ -1,15 +1,15 @@
 import CLibcrypto
 package import FoundationEssentials
 
-/// A digest that is computed as the bytes come, through libcrypto's `EVP_DigestUpdate`.
+/// An incremental digest, computed with libcrypto's `EVP_DigestUpdate`.
 ///
-/// One value belongs to one task at a time.
+/// A value may be used by one task at a time.
 package struct MessageDigest: ~Copyable {
-    /// The functions on offer. MD5 and SHA-1 are for comparing with what others published, not for secrets.
+    /// A hash function. MD5 and SHA-1 are for comparison with published digests, not for security.
     package enum Algorithm: String, CaseIterable, Sendable {
         case md5, sha1, sha256, sha384, sha512
 
-        /// The bytes of a digest.
+        /// The length of a digest in bytes.
         package var byteCount: Int {
             switch self {
             case .md5: 16
@@ -31,9 +31,9 @@ package struct MessageDigest: ~Copyable {
         }
     }
 
-    /// A function, looked up once: `EVP_sha256()` only names it, and libcrypto looks it up for each digest.
+    /// A hash function of libcrypto, fetched once. With `EVP_sha256()` libcrypto would fetch it for each digest.
     private struct Function: @unchecked Sendable {
-        /// Never changed and never freed; libcrypto lets several threads use it at once.
+        /// Never changed and never freed. libcrypto allows several threads to use it at a time.
         let pointer: OpaquePointer?
 
         private init(_ algorithm: Algorithm) { pointer = EVP_MD_fetch(nil, algorithm.rawValue, nil) }
@@ -65,10 +65,10 @@ package struct MessageDigest: ~Copyable {
     /// Adds bytes.
     package mutating func update(_ data: some ContiguousBytes) { data.withUnsafeBytes { update($0) } }
 
-    /// The digest of all bytes added.
+    /// Returns the digest of all bytes added.
     ///
-    /// - Throws: ``CryptographyError/unavailable`` when libcrypto does not offer the function, MD5 in a restricted
-    ///   build for one.
+    /// - Throws: ``CryptographyError/unavailable`` when libcrypto does not support the function, such as MD5 in a FIPS
+    ///   build.
     package consuming func finalize() throws(CryptographyError) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
@@ -76,7 +76,7 @@ package struct MessageDigest: ~Copyable {
         return Array(digest.prefix(Int(count)))
     }
 
-    /// The digest of some bytes.
+    /// Returns the digest of some bytes.
     package static func of(_ data: some ContiguousBytes, _ algorithm: Algorithm) throws(CryptographyError) -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { digest, byteCount in
             var count: UInt32 = 0
@@ -89,7 +89,7 @@ package struct MessageDigest: ~Copyable {
         return digest
     }
 
-    /// HMAC (RFC 2104).
+    /// Returns the HMAC (RFC 2104) of some bytes.
     package static func hmac(
         _ data: some ContiguousBytes, key: some ContiguousBytes, _ algorithm: Algorithm = .sha256
     ) throws(CryptographyError) -> [UInt8] {
@@ -97,7 +97,7 @@ package struct MessageDigest: ~Copyable {
         var count: UInt32 = 0
         let isDone = key.withUnsafeBytes { key in
             data.withUnsafeBytes { data in
-                // A null key would mean "the key of before"; an empty one is none of length zero.
+                // A null key would mean the previous key, so an empty key needs an address.
                 let none: [UInt8] = [0]
                 return none.withUnsafeBytes { none in
                     HMAC(
@@ -110,7 +110,7 @@ package struct MessageDigest: ~Copyable {
         return Array(code.prefix(Int(count)))
     }
 
-    /// Bytes as lower-case hexadecimal digits.
+    /// Returns bytes as lower-case hexadecimal digits.
     package static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
         func digit(_ value: UInt8) -> UInt8 { value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10 }
         let bytes = Array(bytes)
@@ -124,16 +124,16 @@ package struct MessageDigest: ~Copyable {
     }
 }
 
-/// Why something of libcrypto did not work.
+/// A failure of a cryptographic function.
 package enum CryptographyError: Error, Equatable {
-    /// libcrypto does not offer it here, or has no memory or randomness left.
+    /// libcrypto does not support the function, or has no memory or randomness left.
     case unavailable
-    /// The key has not the length that the cipher wants.
+    /// The key does not have the length that the cipher requires.
     case keyLength(expected: Int, found: Int)
-    /// The nonce has not the length that the cipher wants.
+    /// The nonce does not have the length that the cipher requires.
     case nonceLength(expected: Int, found: Int)
-    /// The sealed bytes are not what was sealed with this key, nonce and associated data.
+    /// The tag does not match the sealed bytes, key, nonce and associated data.
     case authentication
-    /// More than 2 GiB in one piece.
+    /// The data is longer than 2 GiB.
     case tooLong
 }

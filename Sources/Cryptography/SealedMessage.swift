@@ -1,6 +1,6 @@
-/// The bytes of a sealed message: a head that everybody can read and nobody change, and the encrypted content.
+/// The format of a sealed message: a head that is readable and authenticated, and the encrypted content.
 ///
-///     offset  bytes  what
+///     offset  bytes  field
 ///     0       4      "LATS"
 ///     4       1      version, 1
 ///     5       1      cipher: 1 AES-256-GCM, 2 ChaCha20-Poly1305
@@ -9,11 +9,11 @@
 ///     …       1+m    length of the content's media type, and the type in ASCII; 0 for none
 ///     …       8      time in milliseconds since 1970, big-endian
 ///     …       12     nonce
-///     …       12     of a reply: the nonce of the request it answers
+///     …       12     reply only: the nonce of its request
 ///     …       n+16   the encrypted content and its tag
 ///
-/// The associated data is the head as it stands, then the request's method, a line feed, its path and query as on the
-/// wire, a line feed, and of a reply the status in digits and a line feed.
+/// The associated data is the head, then the request's method, a line feed, its path and query as on the wire, and a line
+/// feed. For a reply the status in digits and a line feed follow.
 package struct SealedMessage: Equatable {
     package enum Kind: UInt8 {
         case request = 1
@@ -27,10 +27,9 @@ package struct SealedMessage: Equatable {
     /// Milliseconds since 1970.
     package var time: Int64
     package var nonce: [UInt8]
-    /// Of a reply: the nonce of its request.
+    /// The nonce of the request; empty except in a reply.
     package var requestNonce: [UInt8] = []
 
-    /// A message of its parts.
     package init(
         cipher: AuthenticatedCipher, kind: Kind, keyID: String, contentType: String, time: Int64, nonce: [UInt8],
         requestNonce: [UInt8] = []
@@ -47,11 +46,11 @@ package struct SealedMessage: Equatable {
     private static let mark = Array("LATS".utf8)
     private static let version: UInt8 = 1
 
-    /// What a message is bound to beside its head.
+    /// The parts of the exchange that a message is bound to, in addition to its head.
     package struct Binding {
         let method: String
         let target: String
-        /// Of a reply.
+        /// The status of a reply; `nil` for a request.
         let status: Int?
 
         package init(method: String, target: String, status: Int? = nil) {
@@ -63,7 +62,7 @@ package struct SealedMessage: Equatable {
         package var bytes: [UInt8] { Array("\(method)\n\(target)\n\(status.map { "\($0)\n" } ?? "")".utf8) }
     }
 
-    /// The head. Names longer than 255 bytes are refused before.
+    /// The bytes of the head. The caller rejects names longer than 255 bytes.
     package var head: [UInt8] {
         var bytes = Self.mark + [Self.version, cipher.number, kind.rawValue]
         bytes.append(UInt8(truncatingIfNeeded: keyID.utf8.count))
@@ -76,9 +75,9 @@ package struct SealedMessage: Equatable {
         return bytes + nonce + requestNonce
     }
 
-    /// Takes a message apart.
+    /// Parses a message.
     ///
-    /// - Returns: the head's values, and how many bytes the head has.
+    /// - Returns: the values of the head, and its length in bytes.
     package static func parse(_ bytes: [UInt8]) throws(SealingFault) -> (message: SealedMessage, headCount: Int) {
         var rest = bytes[...]
         func take(_ count: Int) throws(SealingFault) -> [UInt8] {
@@ -110,7 +109,7 @@ package struct SealedMessage: Equatable {
 }
 
 extension AuthenticatedCipher {
-    /// The number in a message's head.
+    /// The number of the cipher in the head of a message.
     var number: UInt8 {
         switch self {
         case .aes256GCM: 1
@@ -124,7 +123,7 @@ extension AuthenticatedCipher {
     }
 }
 
-/// Why a message cannot be opened. Nothing of its content is told.
+/// The reason why a message cannot be opened. It contains nothing of the message's content.
 package enum SealingFault: Error, Equatable, CustomStringConvertible {
     case notSealed
     case truncated
@@ -141,36 +140,35 @@ package enum SealingFault: Error, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .notSealed: "it is not sealed; does the server seal its replies, with this key?"
-        case .truncated: "it is cut short"
+        case .truncated: "it is truncated"
         case .malformed: "its head is malformed"
         case .version(let version): "its version is \(version) and only 1 is known; update the side that is older"
         case .cipher: "it is sealed with the other cipher; both sides have to use the same sealer"
-        case .kind: "it is a request where a reply is wanted, or the other way round"
+        case .kind: "it is a request where a reply is expected, or the other way round"
         case .unknownKey(let name): "it is sealed with the key \"\(name)\", which this sealer does not have"
-        case .authentication: "it was changed on the way, is for another request, or was sealed with another key"
+        case .authentication: "it was changed in transit, belongs to another request, or was sealed with another key"
         case .age(let seconds):
             "its time differs by \(seconds) s from this machine's clock; set both clocks, or allow more with maxAge"
         case .replayed: "it was received before"
-        case .otherRequest: "it answers another request"
+        case .otherRequest: "it is the reply to another request"
         }
     }
 }
 
-/// Remembers what was received, so that nothing is taken twice: a value, no clock of its own.
+/// Detects replayed messages. The caller passes the time.
 ///
-/// Messages whose time is too far from now are refused, so that only those of the last while have to be remembered.
-/// When there are more of these than there is room for, the oldest are forgotten and everything as old as they is
-/// refused.
+/// Messages whose time is too far from now are rejected, so only the nonces of recent messages are kept. When there are
+/// more than ``capacity``, the oldest are dropped, and messages of their time or before are rejected.
 package struct ReplayWindow: Sendable {
-    /// How far a message's time may be from now, in milliseconds.
+    /// The largest difference between a message's time and now, in milliseconds.
     let maxAge: Int64
     package let capacity: Int
 
     private var nonces: Set<[UInt8]> = []
-    /// By time, oldest first, from ``start`` on.
+    /// The messages from ``start`` on, oldest first.
     private var entries: [(time: Int64, nonce: [UInt8])] = []
     private var start = 0
-    /// Messages of this time and before are refused.
+    /// Messages of this time and before are rejected.
     private var floor = Int64.min
 
     package init(maxAge: Int64, capacity: Int) {
@@ -180,7 +178,7 @@ package struct ReplayWindow: Sendable {
 
     package var count: Int { entries.count - start }
 
-    /// Whether a message of a time is young enough to be looked at.
+    /// Throws when a message of this time is too old, or too far in the future.
     package func checkAge(_ time: Int64, now: Int64) throws(SealingFault) {
         let (difference, overflow) = now.subtractingReportingOverflow(time)
         guard !overflow, difference.magnitude <= UInt64(maxAge) else {
@@ -189,11 +187,11 @@ package struct ReplayWindow: Sendable {
         guard time > floor else { throw .replayed }
     }
 
-    /// Takes in a message whose tag was right.
+    /// Records an authenticated message. Throws when it is too old or was received before.
     package mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
         try checkAge(time, now: now)
         guard nonces.insert(nonce).inserted else { throw .replayed }
-        // Messages come nearly in the order of their times, so that the place is near the end.
+        // Messages arrive nearly in the order of their times, so the index is near the end.
         var index = entries.count
         while index > start, entries[index - 1].time > time { index -= 1 }
         entries.insert((time, nonce), at: index)
@@ -206,7 +204,7 @@ package struct ReplayWindow: Sendable {
             floor = max(floor, entries[start].time)
             removeOldest()
         }
-        // All of the floor's time are refused, so that they need not be remembered.
+        // Messages up to `floor` are rejected anyway, so their nonces are not needed.
         while start < entries.count, entries[start].time <= floor { removeOldest() }
         if start > 1024, start > entries.count / 2 {
             entries.removeFirst(start)

@@ -1,4 +1,4 @@
-/// What the generator is asked to do.
+/// The command line arguments of the generator.
 struct GeneratorArguments {
     struct Problem: Error {
         var message: String
@@ -7,7 +7,7 @@ struct GeneratorArguments {
     var tables: [String] = []
     /// The file to write; `nil` for standard output.
     var output: String?
-    /// What comes off the front of file names in comments, so that what is made is the same on every machine.
+    /// The prefix to remove from file names in comments, so that the generated code is the same on every machine.
     var root: String?
     var isPublic = false
 
@@ -29,11 +29,11 @@ struct GeneratorArguments {
                 }
             default:
                 guard !argument.hasPrefix("-") else {
-                    throw Problem(message: "unknown option \(argument); there are --access, --output and --root")
+                    throw Problem(message: "unknown option \(argument); the options are --access, --output and --root")
                 }
                 tables.append(argument)
             }
         }
-        guard !tables.isEmpty else { throw Problem(message: "name a table file, as in Config/domains.json5") }
+        guard !tables.isEmpty else { throw Problem(message: "name a table file, such as Config/domains.json5") }
     }
 }

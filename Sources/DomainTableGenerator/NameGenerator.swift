@@ -1,8 +1,8 @@
 import DomainTableFormat
 
-/// Makes the members of `DomainName` and `ServerName`.
+/// Generates the members of `DomainName` and `ServerName`.
 struct NameGenerator {
-    /// What is wrong, as compilers print it.
+    /// The diagnostics, in the format of a compiler.
     private(set) var problems: [String] = []
     private(set) var hasFailed = false
 
@@ -28,7 +28,7 @@ struct NameGenerator {
         }
     }
 
-    /// Reads the text of a table.
+    /// Reads the content of a table file.
     mutating func read(_ bytes: [UInt8], name: String) {
         let reading = DomainTableFile.read(bytes, name: name)
         problems += reading.diagnostics.map(\.description)
@@ -52,7 +52,7 @@ struct NameGenerator {
     ) {
         guard let swiftName = SwiftName.member(for: name.value) else {
             return fail(
-                name, source, "the \(kind) \(QuotedText.of(name.value)) has no letter or digit to make a Swift name of")
+                name, source, "the \(kind) \(QuotedText.of(name.value)) has no letter or digit for a Swift name")
         }
         if let other = self[keyPath: list].first(where: { $0.swiftName == swiftName }) {
             return fail(
@@ -68,10 +68,10 @@ struct NameGenerator {
         hasFailed = true
     }
 
-    /// The Swift file.
+    /// The content of the Swift file.
     var text: String {
         let files = arguments.tables.map(shortened).joined(separator: ", ")
-        var lines = ["// Made from \(files) by DomainTablePlugin. Edit the table, not this file.", ""]
+        var lines = ["// Generated from \(files) by DomainTablePlugin. Edit the table, not this file.", ""]
         lines.append("\(arguments.isPublic ? "public " : "")import LATNetworking")
         lines += ["", "/// The rows of `domains`."] + body("DomainName", domains)
         lines += ["", "/// The rows of `servers`."] + body("ServerName", servers)
@@ -84,13 +84,13 @@ struct NameGenerator {
         for member in members {
             let position = member.name.position
             let place = "\(shortened(position.file)):\(position.line)"
-            // A comment is one line, whatever the table says.
+            // Names in the table may contain line breaks; the comment must not.
             let comment = member.comment.map { $0.isNewline ? " " : String($0) }.joined()
             lines.append("    /// \(comment), \(place).")
             lines.append("    \(access)static let \(member.swiftName): \(type) = \(literal(member.name.value))")
         }
         if !members.isEmpty { lines.append("") }
-        lines.append("    /// All of the table, in its order.")
+        lines.append("    /// All rows, in the order of the table.")
         let list = members.map { ".\($0.swiftName)" }.joined(separator: ", ")
         lines.append("    \(access)static let all: [\(type)] = [\(list)]")
         return lines + ["}"]

@@ -1,6 +1,7 @@
-/// Names of a table as names of Swift.
+/// Converts names of a table to Swift identifiers.
 enum SwiftName {
-    /// `user.detail` → `userDetail`, `GET-token` → `getToken`, `2fa` → `_2fa`; `nil` for text without a letter or digit.
+    /// Returns the identifier for a name: `user.detail` → `userDetail`, `GET-token` → `getToken`, `2fa` → `_2fa`. `nil` when
+    /// the name has no letter or digit.
     static func member(for name: String) -> String? {
         let words = name.split { !($0.isLetter || $0.isNumber || $0 == "_") || $0 == "_" }.map(String.init)
         guard let first = words.first else { return nil }
@@ -9,12 +10,12 @@ enum SwiftName {
         member = String(String.UnicodeScalarView(member.unicodeScalars.filter { continuesIdentifier($0) }))
         guard let start = member.unicodeScalars.first else { return nil }
         if !start.properties.isXIDStart { member = "_" + member }
-        // What a type has anyhow, and what backticks do not help.
+        // Members that every type has, and names that backticks do not allow.
         if reserved.contains(member) { return member + "_" }
         return keywords.contains(member) ? "`\(member)`" : member
     }
 
-    /// Capitals at the front become small, the one that begins the next word does not: `URLCheck` → `urlCheck`.
+    /// Lowercases the capitals at the start, but not the one that begins the next word: `URLCheck` → `urlCheck`.
     private static func lowercasedStart(_ word: String) -> String {
         let capitals = word.prefix { $0.isUppercase }
         let rest = word.dropFirst(capitals.count)

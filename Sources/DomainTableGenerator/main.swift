@@ -1,12 +1,12 @@
 import DomainTableFormat
 import Glibc
 
-// Prints Swift for the names of a table, or writes it to a file. Run by the build plugin.
+// Generates Swift code for the names in tables. The build plugin runs it.
 //
 //     DomainTableGenerator [--access public] [--root FOLDER] [--output FILE] TABLE…
 //
-// Exits with 1 for a table that is wrong, the problems on standard error as compilers print them; with 2 for arguments
-// that are.
+// Without --output it prints the code. It exits with 1 for invalid tables, after printing diagnostics like a compiler's on
+// standard error, and with 2 for invalid arguments.
 
 func printError(_ text: String) {
     let line = Array((text + "\n").utf8)

@@ -1,23 +1,25 @@
-/// Why an address is not one of the public internet: the registries of RFC 6890, and what clouds add to them.
+/// A reason why an address does not belong to the public internet, from the registries of RFC 6890 and the metadata
+/// services of clouds.
 ///
-/// A manager with `blocksPrivateAddresses` refuses to connect to an address that any of these names.
+/// A manager with `blocksPrivateAddresses` refuses to connect to an address to which one of these cases applies.
 public enum AddressRule: String, Hashable, Sendable, CaseIterable {
-    /// 127.0.0.0/8, ::1 (RFC 1122 §3.2.1.3), and names that mean it, such as `localhost`.
+    /// 127.0.0.0/8, ::1 (RFC 1122 §3.2.1.3), and names for them such as `localhost`.
     case loopback
-    /// 0.0.0.0/8, :: (RFC 1122 §3.2.1.3): Linux takes them for this machine.
+    /// 0.0.0.0/8, :: (RFC 1122 §3.2.1.3). Linux connects them to the local machine.
     case unspecified
     /// 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918).
     case privateUse
-    /// 100.64.0.0/10 (RFC 6598): between a provider and its customers.
+    /// 100.64.0.0/10 (RFC 6598), shared by a provider and its customers.
     case carrierGradeNAT
     /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291).
     case linkLocal
     /// fc00::/7 (RFC 4193).
     case uniqueLocal
-    /// fec0::/10 (RFC 3879): the unique local addresses of old.
+    /// fec0::/10, deprecated by RFC 3879 in favor of unique local addresses.
     case siteLocal
-    /// Where clouds tell a machine its credentials: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254,
-    /// fd00:ec2::23, fd20:ce::254, 100.100.100.200, 168.63.129.16, 192.0.0.192, and `metadata.google.internal`.
+    /// Cloud services that give a machine its credentials: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254,
+    /// fd00:ec2::23, fd20:ce::254, 100.100.100.200, 168.63.129.16, 192.0.0.192, `metadata.google.internal` and
+    /// `metadata.goog`.
     case metadata
     /// 224.0.0.0/4, ff00::/8.
     case multicast
@@ -27,19 +29,19 @@ public enum AddressRule: String, Hashable, Sendable, CaseIterable {
     case documentation
     /// 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180).
     case benchmarking
-    /// Set aside for protocols or the future: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, and all of IPv6 outside of
+    /// Reserved for protocols or future use: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, and all of IPv6 outside
     /// 2000::/3.
     case reserved
-    /// Tunnels that lead somewhere else than the address says: Teredo (2001::/32), local NAT64 (64:ff9b:1::/48).
+    /// Tunnels, whose destination the address does not show: Teredo (2001::/32), local-use NAT64 (64:ff9b:1::/48).
     case tunnel
-    /// A Unix domain socket: a way to services of this machine.
+    /// A Unix domain socket, which reaches services of the local machine.
     case unixSocket
 }
 
 extension IPAddress {
-    /// Why this is no address of the public internet; `nil` when it is one.
+    /// The reason why this address does not belong to the public internet; `nil` when it does.
     ///
-    /// Where IPv6 carries an IPv4 address (mapped, compatible, translated, NAT64, 6to4, ISATAP), that one is judged too.
+    /// An IPv4 address inside an IPv6 address (mapped, compatible, translated, NAT64, 6to4, ISATAP) is checked too.
     public var rule: AddressRule? { isIPv4 ? ruleOfIPv4 : ruleOfIPv6 }
 
     private var ruleOfIPv4: AddressRule? {
@@ -74,7 +76,7 @@ extension IPAddress {
         for (prefix, offset) in Self.carriers where starts(with: prefix) {
             let inner = IPAddress(bytes: bytes[offset..<(offset + 4)])
             if let rule = inner?.rule { return rule }
-            // NAT64 and 6to4 lead to the public address they carry; the other two forms are history.
+            // Mapped, NAT64 and 6to4 addresses lead to the IPv4 address inside; the other two forms are obsolete.
             return offset == 12 && prefix[0] == 0 && prefix[1] == 0 && !isMapped ? .reserved : nil
         }
         // ISATAP (RFC 5214): an interface identifier of 0:5efe or 200:5efe and the IPv4 address.
@@ -88,14 +90,14 @@ extension IPAddress {
         if starts(with: [0x20, 0x01, 0x00, 0x02, 0x00, 0x00]) { return .benchmarking }
         if starts(with: [0x20, 0x01, 0x0D, 0xB8]) { return .documentation }
         if starts(with: [0x3F, 0xFF]), bytes[2] < 0x10 { return .documentation }
-        // The rest of 2001::/23 is for protocols (RFC 2928).
+        // The rest of 2001::/23 is reserved for protocols (RFC 2928).
         if starts(with: [0x20, 0x01]), bytes[2] < 2 { return .reserved }
         return bytes[0] & 0xE0 == 0x20 ? nil : .reserved
     }
 
     private var isMapped: Bool { unmapped != self }
 
-    /// Prefixes of IPv6 addresses that carry an IPv4 address, and where it lies.
+    /// The prefixes of IPv6 addresses that contain an IPv4 address, and the offset of that address.
     private static let carriers: [(prefix: [UInt8], offset: Int)] = [
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF], 12),  // mapped, RFC 4291 §2.5.5.2
         ([0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0], 12),  // translated, RFC 2765
@@ -112,9 +114,8 @@ extension IPAddress {
 }
 
 extension AddressRule {
-    /// Why the host of a URL is none of the public internet, as far as its text tells: an address in any notation, or a
-    /// name that by definition means this machine or a cloud's metadata. `nil` for every other name, whatever it
-    /// resolves to.
+    /// The rule for the host of a URL, judged by its text alone: an address in any notation, or a name that by definition
+    /// means the local machine or a cloud's metadata service. `nil` for every other name, whatever it resolves to.
     package static func ofHost(_ host: String) -> AddressRule? {
         if let address = IPAddress(host: host) { return address.rule }
         var name = host.lowercased()

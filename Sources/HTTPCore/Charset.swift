@@ -1,9 +1,8 @@
 package import FoundationEssentials
 import Glibc
 
-/// The charset of a text, as `Content-Type` names it (RFC 9110 §8.3.2), decoded by the system's iconv.
+/// A charset that `Content-Type` names (RFC 9110 §8.3.2). The system's iconv decodes it.
 package struct Charset: Hashable, Sendable {
-    /// The name as given.
     package let name: String
 
     package init(_ name: String) { self.name = name }
@@ -23,7 +22,7 @@ package struct Charset: Hashable, Sendable {
         return .utf8
     }
 
-    /// The text, without a byte order mark; `nil` when the bytes are not valid or the charset is not known here.
+    /// Returns the text without a byte order mark; `nil` when the bytes are not valid or the charset is unknown.
     package func decode(_ data: Data) -> String? {
         switch name.lowercased() {
         case "utf-8", "utf8", "us-ascii", "ascii":
@@ -39,7 +38,7 @@ package struct Charset: Hashable, Sendable {
 
     private func convert(_ data: Data) -> String? {
         let converter = iconv_open("UTF-8", name)
-        // iconv_open answers (iconv_t)-1 for a charset it does not know.
+        // iconv_open returns (iconv_t)-1 for a charset it does not know.
         guard Int(bitPattern: converter) != -1 else { return nil }
         defer { iconv_close(converter) }
         var input = [CChar](data.map { CChar(bitPattern: $0) })
@@ -61,7 +60,7 @@ package struct Charset: Hashable, Sendable {
             return true
         }
         guard isWhole else { return nil }
-        // Some charsets hold a letter back until they know that no accent follows.
+        // For some charsets iconv holds a letter back until it knows that no accent follows.
         output.withUnsafeMutableBufferPointer { output in
             var room = output.count
             var end = output.baseAddress

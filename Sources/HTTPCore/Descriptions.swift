@@ -1,11 +1,11 @@
-// What requests, responses and credentials say of themselves, in `print`, `dump`, a debugger and a log: never a secret.
-// Bodies are not shown at all, of a URL neither user information nor query, of a secret field its name only.
+// The descriptions of requests, responses and credentials in `print`, `dump`, a debugger and a log. They show no body, no
+// user information or query of a URL, and only the names of secret fields.
 
 extension SecretHeaders {
-    /// What stands in the place of a secret.
+    /// The text that replaces a secret.
     package static let placeholder = "(not shown)"
 
-    /// A field's value as it may be printed; of one that is a URL, neither user information nor query.
+    /// The value of a field as it may be printed. A URL is shown without user information and query.
     package func shown(_ value: String, of name: String) -> String {
         if contains(name) { return Self.placeholder }
         let isURL = ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
@@ -14,18 +14,18 @@ extension SecretHeaders {
 }
 
 extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
-    /// A line for each field, `\n` between them; the values of ``SecretHeaders/standard`` are not shown.
+    /// One line for each field, separated by `\n`. The values of ``SecretHeaders/standard`` are not shown.
     public var description: String { description(hiding: .standard) }
 
     /// The same as ``description``.
     public var debugDescription: String { description }
 
-    /// A line for each field, `\n` between them, without the values of secret ones.
+    /// One line for each field, separated by `\n`. The values of secret fields are not shown.
     public func description(hiding secrets: SecretHeaders) -> String {
         map { "\($0.name): \(URLText.visible(secrets.shown($0.value, of: $0.name)))" }.joined(separator: "\n")
     }
 
-    /// Names and values, those of ``SecretHeaders/standard`` not shown.
+    /// Names and values. The values of ``SecretHeaders/standard`` are not shown.
     public var customMirror: Mirror {
         let secrets = SecretHeaders.standard
         let children: [Mirror.Child] = map { ($0.name, secrets.shown($0.value, of: $0.name) as Any) }
@@ -39,7 +39,8 @@ extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
 }
 
 extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Method, address without query and user information, and the names of the fields.
+    /// The method, the address without query and user information, the names of the fields, whether there is a body, and
+    /// the authentication scheme.
     public var description: String {
         var facts = [headers.names]
         if body != nil { facts.append("a body" + (body?.contentType.map { " of \($0)" } ?? "")) }
@@ -51,14 +52,14 @@ extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, Cu
     /// The same as ``description``.
     public var debugDescription: String { description }
 
-    /// What ``description`` says, in parts.
+    /// Method, address and fields, with secrets hidden as in ``description``.
     public var customMirror: Mirror {
         Mirror(self, children: ["method": method, "url": URLText.redacted(url), "headers": headers])
     }
 }
 
 extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Status, address without query and user information, the names of the fields, and the size of the body.
+    /// The status, the address without query and user information, the names of the fields, and the size of the body.
     public var description: String {
         var facts = [headers.names]
         if let data = body.data { facts.append("\(data.count) bytes") }
@@ -71,7 +72,7 @@ extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, C
     /// The same as ``description``.
     public var debugDescription: String { description }
 
-    /// What ``description`` says, in parts.
+    /// The parts of the response, with secrets hidden as in ``description``.
     public var customMirror: Mirror {
         Mirror(
             self,
@@ -83,17 +84,17 @@ extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, C
 }
 
 extension HTTPResponse.Redirect: CustomStringConvertible, CustomReflectable {
-    /// Status and address, without query and user information.
+    /// The status, and the address without query and user information.
     public var description: String { "\(status) from \(URLText.visible(URLText.redacted(url)))" }
 
-    /// What ``description`` says, in parts.
+    /// Address and status, with secrets hidden as in ``description``.
     public var customMirror: Mirror {
         Mirror(self, children: ["url": URLText.redacted(url), "status": status])
     }
 }
 
 extension Authentication: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The scheme.
+    /// The authentication scheme.
     public var description: String {
         switch self {
         case .basic: "Basic"
@@ -106,12 +107,12 @@ extension Authentication: CustomStringConvertible, CustomDebugStringConvertible,
     /// The same as ``description``.
     public var debugDescription: String { description }
 
-    /// Nothing beside ``description``.
+    /// A mirror without children, which hides the credentials.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The proxy's address, without user and password.
+    /// The address of the proxy, without user and password.
     public var description: String {
         switch self {
         case .environment: "the environment's"
@@ -123,17 +124,17 @@ extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cu
     /// The same as ``description``.
     public var debugDescription: String { description }
 
-    /// Nothing beside ``description``.
+    /// A mirror without children, which hides the credentials.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 
     private static func redacted(_ url: String) -> String {
-        // `user:password@host:port` is a proxy too.
+        // A proxy may be written without a scheme: `user:password@host:port`.
         url.contains("://") ? URLText.redacted(url) : String(URLText.redacted("http://" + url).dropFirst(7))
     }
 }
 
 extension NetworkError: CustomReflectable {
-    /// What ``description`` says, in parts.
+    /// The parts of the error, with secrets hidden.
     public var customMirror: Mirror {
         Mirror(
             self,

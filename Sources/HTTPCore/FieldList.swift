@@ -1,14 +1,14 @@
 /// Field values that are lists (RFC 9110 §5.6.1).
 package enum FieldList {
-    /// The elements between commas, or another separator in ASCII, quoted texts kept whole, white space around them and
-    /// empty ones left out.
+    /// The elements between commas or another ASCII separator. Quoted strings are kept whole; surrounding white space and
+    /// empty elements are dropped.
     package static func elements(of value: String, separatedBy separator: UInt8 = UInt8(ascii: ",")) -> [String] {
         var elements: [String] = []
         forEachElement(of: value, separatedBy: separator) { elements.append(String(decoding: $0, as: UTF8.self)) }
         return elements
     }
 
-    /// Gives the bytes of ``elements(of:)`` one after the other, without a copy.
+    /// Passes the bytes of each of ``elements(of:separatedBy:)`` to a closure, without a copy.
     package static func forEachElement(
         of value: String, separatedBy separator: UInt8 = UInt8(ascii: ","),
         _ body: (Slice<UnsafeBufferPointer<UInt8>>) -> Void
@@ -40,14 +40,14 @@ package enum FieldList {
     /// The field names of a list, in lower case.
     package static func names(_ value: String) -> [String] { elements(of: value).map { $0.lowercased() } }
 
-    /// Name, in lower case, and value of `name=value`, `name="value"` or `name`.
+    /// The name in lower case and the unquoted value of `name=value`, `name="value"` or `name`.
     package static func parameter(_ text: String) -> (name: String, value: String?) {
         guard let equals = text.firstIndex(of: "=") else { return (text.trimmingFieldWhitespace.lowercased(), nil) }
         let value = String(text[text.index(after: equals)...]).trimmingFieldWhitespace
         return (String(text[..<equals]).trimmingFieldWhitespace.lowercased(), unquoted(value))
     }
 
-    /// The text inside quotes; a text without them as it is.
+    /// The text inside quotes; a text without quotes is returned unchanged.
     package static func unquoted(_ text: String) -> String {
         let quote = UInt8(ascii: "\"")
         guard text.utf8.count >= 2, text.utf8.first == quote, text.utf8.last == quote else { return text }

@@ -1,14 +1,14 @@
 internal import FoundationEssentials
 
-/// The name of a file from what a server or a URL says, made harmless: a pure function.
+/// Pure functions that derive a safe file name from a header field or a URL.
 package enum FileName {
-    /// A name may have 255 bytes; the rest is for what is put behind it while the download goes on.
+    /// The largest length in bytes. File systems allow 255; the difference is left for the suffixes of a running download.
     package static let longest = 200
-    /// When nothing else is left.
+    /// The name when no other can be derived.
     package static let fallback = "download"
 
-    /// The name that `Content-Disposition` gives, whatever the disposition (RFC 6266); `filename*` wins over `filename`
-    /// (§4.3). `nil` when it gives none.
+    /// The file name in `Content-Disposition`, for any disposition type (RFC 6266); `filename*` wins over `filename`
+    /// (§4.3). `nil` when there is none.
     package static func disposition(_ field: String?) -> String? {
         guard let field else { return nil }
         let parameters = Self.parameters(of: field)
@@ -31,12 +31,12 @@ package enum FileName {
         return sanitized(segment[...].percentDecoded()) ?? fallback
     }
 
-    /// One name of a file, and nothing that a shell, a terminal or a directory could take for more: what comes after the
-    /// last slash or backslash, without control characters and signs that turn the writing direction, without dots and
-    /// blanks at its beginning, and short enough. `nil` when nothing is left.
+    /// Returns a file name that is harmless to a shell, a terminal and a directory: the text after the last slash or
+    /// backslash, without control characters, bidirectional marks, and dots and white space at both ends, cut to
+    /// ``longest`` bytes. `nil` when nothing is left.
     package static func sanitized(_ text: String) -> String? {
-        // By scalars: a slash and a combining mark after it would be one character, and still lead elsewhere; a dot and a
-        // mark would still be a hidden file.
+        // Works on scalars: a slash followed by a combining mark is one `Character` but still separates directories, and a
+        // dot followed by one still hides the file.
         let last = text.unicodeScalars.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "\\" }.last
         var scalars = String.UnicodeScalarView()
         for scalar in last ?? Substring.UnicodeScalarView() where !isForbidden(scalar) { scalars.append(scalar) }
@@ -46,7 +46,7 @@ package enum FileName {
         return shortened(String(name))
     }
 
-    /// Cuts before the extension, and inside a character only when that alone is too long.
+    /// Shortens the name before its extension, and splits a character only when that one is too long by itself.
     private static func shortened(_ name: String) -> String {
         guard name.utf8.count > longest else { return name }
         let suffix = name.lastIndex(of: ".").map { name[$0...] } ?? ""
@@ -63,8 +63,8 @@ package enum FileName {
         scalar == "." || scalar.properties.isWhitespace
     }
 
-    /// Control characters (C0, DEL, C1), line separators, NUL's kin, and the signs of UAX #9 that could make `exe.gpj` of
-    /// a name.
+    /// Whether a scalar is a control character (C0, DEL, C1), a line separator, a byte order mark, U+FFFD, or a
+    /// bidirectional mark of UAX #9, which could show `gpj.exe` as `exe.jpg`.
     private static func isForbidden(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF, 0xFFFD: true
@@ -74,7 +74,7 @@ package enum FileName {
 
     // MARK: Content-Disposition
 
-    /// The parameters after the disposition, names in lower case, quoted values without their quotes (RFC 9110 §5.6.6).
+    /// The parameters after the disposition type, with names in lower case and values unquoted (RFC 9110 §5.6.6).
     package static func parameters(of field: String) -> [(name: String, value: String)] {
         var parameters: [(name: String, value: String)] = []
         var scanner = Array(field.unicodeScalars)[...]
@@ -92,7 +92,7 @@ package enum FileName {
             } else {
                 value = take(&scanner) { $0 != ";" }.trimmingFieldWhitespace
             }
-            // The first of a name counts; a second one is somebody's trick.
+            // The first parameter of a name counts; a second one may be an attack.
             if !parameters.contains(where: { $0.name == name }) { parameters.append((name, value)) }
         }
         return parameters
@@ -123,7 +123,8 @@ package enum FileName {
         return String(text)
     }
 
-    /// `UTF-8'de'na%C3%AFve.txt` (RFC 8187 §3.2); `nil` for other charsets than UTF-8 and ISO-8859-1, and bad escapes.
+    /// Decodes `UTF-8'de'na%C3%AFve.txt` (RFC 8187 §3.2); `nil` for bad escapes and charsets other than UTF-8 and
+    /// ISO-8859-1.
     private static func decodedExtended(_ value: String) -> String? {
         let parts = value.split(separator: "'", maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = parts[2].percentDecodedBytes else { return nil }

@@ -10,10 +10,10 @@ public import FoundationEssentials
 /// ```
 ///
 /// Data and files can be sent again, after a redirect or on a fresh
-/// connection; a stream can when it was made with a closure. A `Content-Type`
-/// among the request's headers wins over the body's own.
+/// connection. A stream can be sent again when it was made with a closure. A
+/// `Content-Type` among the request's headers wins over the body's own.
 public struct HTTPBody: Sendable, Hashable {
-    /// Behind one pointer: most requests have no body, and all are passed around.
+    /// Indirect, so that the body adds one pointer to a request: requests are copied often, and most have no body.
     package indirect enum Content: Sendable, Hashable {
         case parameters(ParameterEncoding)
         case encoded(BodyEncoder)
@@ -26,16 +26,15 @@ public struct HTTPBody: Sendable, Hashable {
     package var content: Content
     package var contentType: String?
 
-    /// The call's parameters as a JSON object, also where the manager's default is another.
+    /// The call's parameters as a JSON object, whatever the manager's default.
     public static var json: HTTPBody { HTTPBody(content: .parameters(.json)) }
 
-    /// The call's parameters as `application/x-www-form-urlencoded`.
+    /// The call's parameters as `application/x-www-form-urlencoded`, whatever the manager's default.
     public static var form: HTTPBody { HTTPBody(content: .parameters(.form)) }
 
-    /// A value as JSON. Encoded when sent; a value that does not encode fails as
-    /// ``NetworkError/Kind/invalidRequest`` that names the coding path.
+    /// A value as JSON, encoded when the request is sent. When encoding fails, the request fails with
+    /// ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder = JSONEncoder()) -> HTTPBody {
-        // Sendable: JSONEncoder's settings are read, never written, from here on.
         HTTPBody(content: .encoded(BodyEncoder { try encoder.encode(value) }), contentType: "application/json")
     }
 
@@ -46,7 +45,7 @@ public struct HTTPBody: Sendable, Hashable {
             contentType: ParameterEncoding.form.contentType)
     }
 
-    /// Bytes as they are.
+    /// Bytes, sent unchanged.
     public static func data(_ data: Data, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .data(data), contentType: contentType)
     }
@@ -56,16 +55,16 @@ public struct HTTPBody: Sendable, Hashable {
         HTTPBody(content: .data(Data(text.utf8)), contentType: contentType)
     }
 
-    /// A file, read while it is sent, in constant memory. The type comes from the file's name when not given.
-    /// A file that cannot be read fails the request before anything is sent.
+    /// A file, read in constant memory while it is sent. Without a `contentType` the file's name determines it.
+    /// When the file cannot be read, the request fails before anything is sent.
     public static func file(_ path: String, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .file(path: path), contentType: contentType ?? MediaType.forFileName(path))
     }
 
-    /// Chunks as they come, read no faster than they are sent. It can be sent only once: where a
-    /// redirect or a fresh connection would need it again, the request fails.
+    /// The chunks of a sequence, read no faster than they are sent. The body can be sent only once: the request
+    /// fails when a redirect or a fresh connection needs it again.
     ///
-    /// - Parameter length: the number of bytes, when known; without it HTTP/1.1 uses chunked coding.
+    /// - Parameter length: the number of bytes, if known. Without it HTTP/1.1 uses chunked transfer coding.
     public static func stream<S: AsyncSequence & Sendable>(
         _ chunks: S, length: Int64? = nil, contentType: String? = nil
     ) -> HTTPBody where S.Element == Data {
@@ -73,7 +72,7 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .stream(stream), contentType: contentType)
     }
 
-    /// Chunks of a sequence that the closure makes afresh each time the body is sent.
+    /// The chunks of a sequence that the closure makes anew each time the body is sent.
     public static func stream<S: AsyncSequence & Sendable>(
         length: Int64? = nil, contentType: String? = nil, _ makeChunks: @escaping @Sendable () -> S
     ) -> HTTPBody where S.Element == Data {
@@ -86,7 +85,6 @@ public struct HTTPBody: Sendable, Hashable {
         HTTPBody(content: .multipart(files))
     }
 
-    /// A stream that was made elsewhere.
     package static func stream(made stream: BodyStream, contentType: String?) -> HTTPBody {
         HTTPBody(content: .stream(stream), contentType: contentType)
     }
@@ -101,7 +99,7 @@ public struct HTTPBody: Sendable, Hashable {
     }
 }
 
-/// How parameters become a body.
+/// How parameters are encoded as a body.
 public enum ParameterEncoding: String, Hashable, Sendable {
     /// A JSON object; numbers and Booleans stay typed. The default.
     case json
@@ -116,7 +114,7 @@ public enum ParameterEncoding: String, Hashable, Sendable {
     }
 }
 
-/// A value that is encoded when it is sent. It equals only itself.
+/// A value that is encoded when it is sent. Compared by identity.
 package final class BodyEncoder: Sendable, Hashable {
     package let encode: @Sendable () throws -> Data
 
@@ -127,16 +125,16 @@ package final class BodyEncoder: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// A body that is produced while it is sent. It equals only itself.
+/// A body that is produced while it is sent. Compared by identity.
 package final class BodyStream: Sendable, Hashable {
     package typealias NextChunk = () async throws -> Data?
 
     /// The number of bytes, `nil` when unknown.
     package let length: Int64?
     package let isReplayable: Bool
-    /// Whether whoever made it tells how far it is.
+    /// Whether the maker of the stream reports its progress.
     package let countsItself: Bool
-    /// Starts over and returns the function that gives one chunk after the other.
+    /// Starts the body from the beginning and returns the function that gives its chunks one by one.
     package let makeIterator: @Sendable () -> NextChunk
 
     package init(

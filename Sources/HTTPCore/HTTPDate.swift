@@ -1,9 +1,9 @@
 package import FoundationEssentials
 
-/// Dates as header fields carry them (RFC 9110 §5.6.7), read and written without a calendar.
+/// Parses and formats the dates of header fields (RFC 9110 §5.6.7), without a `Calendar`.
 package enum HTTPDate {
-    /// The time that a text names: an IMF-fixdate, or one of the two obsolete forms that a recipient has to accept
-    /// (RFC 850, asctime). `nil` for anything else, `0` and `-1` among it.
+    /// Parses an IMF-fixdate, or one of the two obsolete formats that a recipient has to accept (RFC 850, asctime).
+    /// `nil` for anything else, such as `0` and `-1`.
     package static func parse(_ text: some StringProtocol) -> Date? {
         var text = String(text)
         return text.withUTF8 { bytes in
@@ -17,7 +17,7 @@ package enum HTTPDate {
         }
     }
 
-    /// A time as an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`. Fractions of a second are cut off.
+    /// Formats a date as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`, rounded down to whole seconds.
     package static func format(_ date: Date) -> String {
         let seconds = Int(date.timeIntervalSince1970.rounded(.down))
         let day = seconds.dividedDown(by: 86_400)
@@ -28,11 +28,11 @@ package enum HTTPDate {
             + "\(two(time / 3600)):\(two(time / 60 % 60)):\(two(time % 60)) GMT"
     }
 
-    // MARK: The three forms
+    // MARK: The three formats
 
     private typealias Word = UnsafeBufferPointer<UInt8>.SubSequence
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`: one space between the words, two digits each, in capitals as written there.
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`, exactly 29 bytes.
     private static func fixdate(_ words: [Word]) -> Date? {
         guard words[0].count == 4, words[0].last == UInt8(ascii: ","), isZone(words[5]),
             words[1].count == 2, words[3].count == 4, let day = number(words[1]), let month = month(words[2]),
@@ -41,7 +41,7 @@ package enum HTTPDate {
         return date(year, month, day, words[4])
     }
 
-    /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year that would lie more than 50 years ahead is of the century before.
+    /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year more than 50 years ahead means the century before (RFC 9110 §5.6.7).
     private static func rfc850(_ words: [Word]) -> Date? {
         let parts = words[1].split(separator: UInt8(ascii: "-"))
         guard words[0].last == UInt8(ascii: ","), isZone(words[3]), parts.count == 3, parts[0].count == 2,
@@ -68,7 +68,7 @@ package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let monthCodes = months.compactMap { code($0.utf8) }
 
-    /// Three letters as a number, without case.
+    /// Three letters as a number, ignoring case.
     private static func code(_ word: some Collection<UInt8>) -> UInt32? {
         word.count == 3 ? word.reduce(0) { $0 << 8 | UInt32($1 | 0x20) } : nil
     }

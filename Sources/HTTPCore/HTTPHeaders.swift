@@ -1,5 +1,5 @@
-/// Header fields in the order of the wire, looked up without regard to case
-/// (RFC 9110 §5), repeats kept.
+/// Header fields in wire order, including repeated ones. Names are looked up
+/// without regard to case (RFC 9110 §5).
 ///
 /// ```swift
 /// var headers: HTTPHeaders = ["Accept": "application/json", "User-Agent": nil]
@@ -9,17 +9,17 @@
 /// for (name, value) in headers { print(name, value) }
 /// ```
 ///
-/// A name set to `nil` is a *removal*: laid over other headers it takes the
-/// field away, and in a request it also keeps the engine from adding its own
-/// default (`User-Agent`, `Accept`, …). Removals are not iterated.
+/// A name set to `nil` is a *removal*. Merged into other headers, it removes
+/// the field there. In a request it also keeps the engine from adding its own
+/// default (`User-Agent`, `Accept`, …). Iteration skips removals.
 public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     private enum Storage: Sendable {
         case fields([Field])
-        /// The head as it came, status line first; parsed when somebody looks.
+        /// The head as received, status line first. It is parsed on access.
         case wire([UInt8])
     }
 
-    /// One line. A `nil` value marks a removal.
+    /// One field line. A `nil` value marks a removal.
     package struct Field: Hashable, Sendable {
         package var name: String
         package var value: String?
@@ -35,27 +35,27 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     /// No fields.
     public init() { storage = .fields([]) }
 
-    /// The fields of a literal, in its order. `nil` removes.
+    /// The fields of a literal, in its order. `nil` makes a removal.
     public init(dictionaryLiteral elements: (String, String?)...) {
         storage = .fields(elements.map { Field(name: $0.0, value: $0.1) })
     }
 
-    /// The fields of a dictionary, sorted by name. `nil` removes.
+    /// The fields of a dictionary, sorted by name. `nil` makes a removal.
     public init(_ fields: [String: String?]) {
         storage = .fields(fields.sorted { $0.key < $1.key }.map { Field(name: $0.key, value: $0.value) })
     }
 
-    /// The fields of a sequence of pairs, in order, repeats kept.
+    /// The fields of a sequence of pairs, in order, including repeated ones.
     public init(_ fields: some Sequence<(String, String)>) {
         storage = .fields(fields.map { Field(name: $0.0, value: $0.1) })
     }
 
-    /// The fields of a received head: lines that end in CR LF or LF, the first
-    /// a status line. Nothing is parsed until it is asked for.
+    /// The fields of a received head: a status line and field lines that end in
+    /// CR LF or LF. They are parsed on access.
     package init(wireHead: [UInt8]) { storage = .wire(wireHead) }
 
-    /// The first value of a field, `nil` when there is none. Setting replaces every line
-    /// of that name, in the place of the first; setting `nil` leaves a removal.
+    /// The first value of a field, `nil` when there is none. Setting a value replaces the first
+    /// line of that name and removes the others. Setting `nil` makes a removal.
     public subscript(name: String) -> String? {
         get {
             switch storage {
@@ -83,8 +83,8 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Every value of a field, one element a line, in order. Lines are never joined or
-    /// split, so several `Set-Cookie` stay apart (RFC 6265 §3).
+    /// Every value of a field, one element for each line, in order. Lines are never joined or
+    /// split, so several `Set-Cookie` lines stay separate (RFC 6265 §3).
     public subscript(values name: String) -> [String] {
         switch storage {
         case .fields(let fields):
@@ -94,7 +94,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Adds a line without touching those of the same name. A removal of that name is lifted.
+    /// Adds a line and keeps those of the same name. A removal of that name is dropped.
     public mutating func append(_ name: String, _ value: String) {
         var fields = self.fields
         fields.removeAll { $0.value == nil && $0.name.equalsIgnoringASCIICase(name) }
@@ -102,16 +102,16 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields)
     }
 
-    /// Takes away every line, and every removal, whose name satisfies the condition.
+    /// Removes every line, and every removal, whose name satisfies the condition.
     public mutating func removeAll(where isUnwanted: (_ name: String) -> Bool) {
         storage = .fields(fields.filter { !isUnwanted($0.name) })
     }
 
-    /// Whether a field of this name is there.
+    /// Whether there is a field of this name.
     public func contains(_ name: String) -> Bool { self[name] != nil }
 
-    /// Lays other headers over these: each name in `other` replaces all lines of that name
-    /// here, a `nil` there removes them. Later wins.
+    /// Merges other headers into these. A name in `other` replaces all lines of that name here; a removal in
+    /// `other` removes them.
     public mutating func merge(_ other: HTTPHeaders) {
         let incoming = other.fields
         guard !incoming.isEmpty else { return }
@@ -125,14 +125,14 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(merged)
     }
 
-    /// These headers with others laid over them; see ``merge(_:)``.
+    /// Returns these headers with others merged into them; see ``merge(_:)``.
     public func merging(_ other: HTTPHeaders) -> HTTPHeaders {
         var copy = self
         copy.merge(other)
         return copy
     }
 
-    /// The number of lines, repeats counted, removals not.
+    /// The number of lines, including repeated fields and without removals.
     public var count: Int {
         switch storage {
         case .fields(let fields): fields.count { $0.value != nil }
@@ -140,10 +140,10 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Whether there is not one line.
+    /// Whether there are no lines. Removals do not count.
     public var isEmpty: Bool { count == 0 }
 
-    /// Every line and every removal, in order.
+    /// The lines and removals, in order.
     package var fields: [Field] {
         switch storage {
         case .fields(let fields): fields
@@ -158,7 +158,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
 }
 
 extension HTTPHeaders: Sequence {
-    /// The lines in order as `(name, value)`, removals left out.
+    /// Iterates over the lines in order as `(name, value)`, without removals.
     public func makeIterator() -> AnyIterator<(name: String, value: String)> {
         var fields = self.fields.makeIterator()
         return AnyIterator {
@@ -171,12 +171,12 @@ extension HTTPHeaders: Sequence {
 }
 
 extension HTTPHeaders: Hashable, CustomStringConvertible {
-    /// Equal when the lines and removals are, in order, names compared without case.
+    /// Whether lines and removals are equal and in the same order. Names are compared without regard to case.
     public static func == (lhs: HTTPHeaders, rhs: HTTPHeaders) -> Bool {
         lhs.fields.elementsEqual(rhs.fields) { $0.value == $1.value && $0.name.equalsIgnoringASCIICase($1.name) }
     }
 
-    /// Hashes names without case, and values.
+    /// Hashes the names in lower case, and the values.
     public func hash(into hasher: inout Hasher) {
         for field in fields {
             hasher.combine(field.name.lowercased())
@@ -185,7 +185,7 @@ extension HTTPHeaders: Hashable, CustomStringConvertible {
     }
 }
 
-/// The field lines of a received head, without copies: each a slice of it.
+/// The field lines of a received head, as slices of it.
 private struct WireLines: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
     private var pastStatusLine = false
@@ -196,13 +196,13 @@ private struct WireLines: Sequence, IteratorProtocol {
         let nameBytes: ArraySlice<UInt8>
         let valueBytes: ArraySlice<UInt8>
         var name: String { String(decoding: nameBytes, as: UTF8.self) }
-        /// Bytes that are no UTF-8 are read as Latin-1, as servers that send them mean it.
+        /// Bytes that are not UTF-8 are read as Latin-1, which is what servers that send them mean.
         var value: String {
             let bytes = valueBytes.contains(0x0A) ? unfolded : valueBytes
             return String(validating: bytes, as: UTF8.self)
                 ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
         }
-        /// The value with every fold, a line end and the white space around it, as one space.
+        /// The value with every fold (a line end and the white space around it) replaced by one space.
         private var unfolded: ArraySlice<UInt8> {
             let parts = valueBytes.split(separator: 0x0A).map { $0.trimmed { $0.isFieldWhitespace || $0 == 0x0D } }
             return ArraySlice(parts.filter { !$0.isEmpty }.joined(separator: [0x20]))
@@ -217,7 +217,7 @@ private struct WireLines: Sequence, IteratorProtocol {
                 if line.starts(with: "HTTP/".utf8) { continue }
             }
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex else { continue }
-            // White space before the colon is taken off (RFC 9112 §5.1); before or inside a name it is no field.
+            // White space before the colon is removed (RFC 9112 §5.1). A line with white space before the name is skipped.
             let name = line[..<colon].trimmed { $0.isFieldWhitespace }
             guard !name.isEmpty, name.startIndex == line.startIndex, !name.contains(0x0A) else { continue }
             let value = line[(colon + 1)...].trimmed { $0.isFieldWhitespace }
@@ -226,7 +226,7 @@ private struct WireLines: Sequence, IteratorProtocol {
         return nil
     }
 
-    /// The next line with the lines folded under it (obs-fold, RFC 9112 §5.2).
+    /// The next line, including its continuation lines (obs-fold, RFC 9112 §5.2).
     private mutating func nextLine() -> ArraySlice<UInt8>? {
         guard !rest.isEmpty else { return nil }
         var end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
@@ -241,7 +241,7 @@ private struct WireLines: Sequence, IteratorProtocol {
 
 extension ArraySlice<UInt8> {
     fileprivate func trimmed(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
-        // By index: `removeFirst()` would copy a slice that shares its storage.
+        // Indices, because `removeFirst()` would copy a slice that shares its storage.
         var start = startIndex
         var end = endIndex
         while start < end, isTaken(self[start]) { start += 1 }
@@ -251,11 +251,11 @@ extension ArraySlice<UInt8> {
 }
 
 extension String {
-    /// Whether two texts are equal when ASCII letters are compared without case, as field names are.
+    /// Whether two texts are equal when the case of ASCII letters is ignored, as for field names.
     package func equalsIgnoringASCIICase(_ other: String) -> Bool { equalIgnoringASCIICase(utf8, other.utf8) }
 }
 
-/// Looked up for each field of each request and response: the lengths tell most names apart.
+/// Runs for each field of each request and response, so it compares the lengths first, which differ for most names.
 private func equalIgnoringASCIICase(_ lhs: some Collection<UInt8>, _ rhs: String.UTF8View) -> Bool {
     guard lhs.count == rhs.count else { return false }
     let isEqual: Bool?? = lhs.withContiguousStorageIfAvailable { lhs in

@@ -1,14 +1,14 @@
 /// A request method (RFC 9110 §9): `GET`, `POST`, `PROPFIND`, …
 ///
 /// ```swift
-/// HTTPMethod("get") == .get        // the known methods in any case
-/// HTTPMethod("PROPFIND").rawValue  // any other token goes out as given
+/// HTTPMethod("get") == .get        // known methods are recognised in any case
+/// HTTPMethod("PROPFIND").rawValue  // any other token is sent as given
 /// ```
 ///
-/// A value may hold text that is no token; the request that carries it
-/// fails with ``NetworkError/Kind/invalidRequest`` and nothing is sent.
+/// A value may hold text that is not a token. A request with such a method
+/// fails with ``NetworkError/Kind/invalidRequest`` before anything is sent.
 public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The token as it goes on the wire. Methods are case-sensitive there (RFC 9110 §9.1).
+    /// The token that is sent. Methods are case-sensitive on the wire (RFC 9110 §9.1).
     public let rawValue: String
 
     /// Makes a method from text. The nine methods of RFC 9110 and RFC 5789 are
@@ -33,7 +33,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public static let put = HTTPMethod(known: "PUT")
     /// `DELETE`, RFC 9110 §9.3.5.
     public static let delete = HTTPMethod(known: "DELETE")
-    /// `CONNECT`, RFC 9110 §9.3.6. Not for callers: proxies are configured, tunnels are the engine's.
+    /// `CONNECT`, RFC 9110 §9.3.6. Not for callers: the engine makes the tunnels through a configured proxy.
     public static let connect = HTTPMethod(known: "CONNECT")
     /// `OPTIONS`, RFC 9110 §9.3.7.
     public static let options = HTTPMethod(known: "OPTIONS")
@@ -42,11 +42,11 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// `PATCH`, RFC 5789.
     public static let patch = HTTPMethod(known: "PATCH")
 
-    /// Whether the text is a token of RFC 9110 §5.6.2, so that it can be sent.
+    /// Whether the text is a token (RFC 9110 §5.6.2). Only tokens can be sent.
     public var isToken: Bool { rawValue.utf8.isToken }
 
-    /// Whether sending the request twice has the effect of sending it once
-    /// (RFC 9110 §9.2.2). Only these are repeated without being asked.
+    /// Whether sending the request twice has the same effect as sending it once
+    /// (RFC 9110 §9.2.2). By default only idempotent requests are repeated.
     public var isIdempotent: Bool {
         switch rawValue {
         case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
@@ -54,7 +54,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
         }
     }
 
-    /// Whether the request asks for nothing but an answer (RFC 9110 §9.2.1).
+    /// Whether the method is safe: the request only reads (RFC 9110 §9.2.1).
     public var isSafe: Bool {
         switch rawValue {
         case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
@@ -83,7 +83,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
 }
 
 extension Sequence<UInt8> {
-    /// Whether these bytes are a token of RFC 9110 §5.6.2: one or more of `tchar`.
+    /// Whether these bytes are a token (RFC 9110 §5.6.2): one or more `tchar`.
     package var isToken: Bool {
         var isEmpty = true
         for byte in self {
@@ -95,10 +95,10 @@ extension Sequence<UInt8> {
     }
 }
 
-/// The characters of a token as bits: letters, digits and ``!#$%&'*+-.^_`|~``.
+/// The characters of a token as a bit set: letters, digits and ``!#$%&'*+-.^_`|~``.
 private enum TokenCharacters {
-    /// Those below 64.
+    /// Characters below 64.
     static let low: UInt64 = 0x03FF_6CFA_0000_0000
-    /// The others.
+    /// Characters from 64 to 127.
     static let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
 }

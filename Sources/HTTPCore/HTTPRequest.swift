@@ -1,4 +1,4 @@
-/// A request as a value: what to send, and how it should travel.
+/// A request: what to send, and how to send it.
 ///
 /// ```swift
 /// var request = HTTPRequest("PUT", "https://api.example.org/items/7")
@@ -8,22 +8,22 @@
 /// let response = try await manager.send(request)
 /// ```
 ///
-/// Nothing is checked while the value is built. What cannot be sent (a method
-/// that is no token, CR or LF in a header, a URL that is not http or https)
-/// fails when it is sent, with ``NetworkError/Kind/invalidRequest``, before a
-/// byte leaves. Every setting left `nil` takes the manager's value.
+/// Nothing is checked while the value is built. Sending an invalid request (a
+/// method that is not a token, CR or LF in a header, a URL that is not http or
+/// https) fails with ``NetworkError/Kind/invalidRequest`` before any byte is
+/// sent. A setting that is `nil` takes the manager's value.
 ///
-/// Two requests are equal when all of that is. A body that is produced while it is sent (a stream, a value to encode)
-/// equals only its own copies.
+/// Two requests are equal when all their properties are. A body that is produced while it is sent (a stream, a value to
+/// encode) equals only its own copies.
 public struct HTTPRequest: Sendable, Hashable {
     /// The method (RFC 9110 §9).
     public var method: HTTPMethod
-    /// The address: an absolute http or https URL, or a path that the manager joins to its base URL.
+    /// An absolute http or https URL, or a path that the manager joins to its base URL.
     /// Spaces and non-ASCII characters are percent-encoded when sent; `%20` stays `%20`.
     public var url: String
     /// The header fields of this request. They win over the manager's.
     public var headers: HTTPHeaders
-    /// The content, `nil` for none. Default `nil`.
+    /// The content. Default `nil`: none.
     public var body: HTTPBody?
 
     private var options: OptionsBox
@@ -39,23 +39,23 @@ public struct HTTPRequest: Sendable, Hashable {
         options = .standard
     }
 
-    /// How a cache may take part. Default `nil`: the manager's policy.
+    /// How the cache is used. Default `nil`: the manager's policy.
     public var cachePolicy: CachePolicy? {
         get { options.value.cachePolicy }
         set { options.modify { $0.cachePolicy = newValue } }
     }
 
-    /// Whether the answer to a method other than GET and HEAD is stored and looked up too; its body is then part of the
-    /// key, and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` go to the server all the same. Default
+    /// Whether responses to methods other than GET and HEAD are stored and looked up too. The body is then part of the key
+    /// and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` are always sent to the server. Default
     /// `false`: the manager's choice.
     public var cachesUnsafeMethods: Bool {
         get { options.value.cachesUnsafeMethods }
         set { options.modify { $0.cachesUnsafeMethods = newValue } }
     }
 
-    /// The user, or whatever else, whose answers are stored and found: those of other partitions are never used, and with a
-    /// partition credentials do not tell answers apart. Default `nil`: the manager's, and without any an answer to a
-    /// request with credentials is for the same ones only.
+    /// The part of the cache to use, for example one for each user. Responses of other partitions are never used, and
+    /// within a partition credentials are not part of the key. Default `nil`: the manager's partition. Without any
+    /// partition, the response to a request with credentials is used for the same credentials only.
     public var cachePartition: String? {
         get { options.value.cachePartition }
         set { options.modify { $0.cachePartition = newValue } }
@@ -67,70 +67,70 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.redirects = newValue } }
     }
 
-    /// Whether gzip, br, zstd and deflate are asked for and taken off the body. Default `true`.
-    /// Off, and when the request names its own `Accept-Encoding` or `Range`, the bytes arrive as sent.
+    /// Whether the request asks for gzip, br, zstd and deflate, and the body is decoded. Default `true`. The body stays
+    /// as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`.
     public var decompresses: Bool {
         get { options.value.decompresses }
         set { options.modifyTransfer { $0.decompresses = newValue } }
     }
 
-    /// How often an idempotent request is repeated after a failure of the network. Default `nil`: the manager's number.
+    /// How often an idempotent request is repeated after a network failure. Default `nil`: the manager's number.
     public var retries: Int? {
         get { options.value.retries }
         set { options.modify { $0.retries = newValue } }
     }
 
-    /// The longest time from the start of the transfer to the last byte, redirects included; waiting for a free
-    /// connection does not count. Exact to the millisecond. Default `nil`: the manager's, and none for a streamed body,
-    /// which may go on for as long as it moves.
+    /// The longest time from the start of the transfer to the last byte, redirects included, with a resolution of one
+    /// millisecond. Waiting for a free connection does not count. Default `nil`: the manager's timeout, but none for a
+    /// streamed body, which ``idleTimeout`` limits.
     public var timeout: Duration? {
         get { options.value.timeout }
         set { options.modifyTransfer { $0.timeout = newValue } }
     }
 
-    /// The longest time until a connection stands, TLS included. Default `nil`: the manager's.
+    /// The longest time to establish a connection, TLS included. Default `nil`: the manager's.
     public var connectTimeout: Duration? {
         get { options.value.connectTimeout }
         set { options.modifyTransfer { $0.connectTimeout = newValue } }
     }
 
-    /// The longest silence on a standing connection, in both directions. Default `nil`: the manager's.
+    /// The longest time in which an established connection neither sends nor receives. Default `nil`: the manager's.
     public var idleTimeout: Duration? {
         get { options.value.idleTimeout }
         set { options.modifyTransfer { $0.idleTimeout = newValue } }
     }
 
-    /// Whether the body is compressed with gzip, and sent with `Content-Encoding: gzip`. Default `false`: the row's choice,
-    /// else it goes as it is. Only for servers that are known to take it.
+    /// Whether the body is compressed and sent with `Content-Encoding: gzip`. Default `false`: the row's choice, else no
+    /// compression. Use it only for servers that are known to accept it.
     ///
-    /// A body of at most 64 KiB is compressed at once, and sent as it is when that saves nothing; a longer one while it is
-    /// sent, without `Content-Length`. Left alone are multipart and sealed bodies and those of requests with a
-    /// `Content-Encoding`. A signer sees the compressed body.
+    /// A body of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. A longer body is
+    /// compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests with
+    /// a `Content-Encoding` are never compressed. A signer sees the compressed body.
     public var compressesBody: Bool {
         get { options.value.compressesBody }
         set { options.modifyTransfer { $0.compressesBody = newValue } }
     }
 
-    /// Fields that are sent after the body. Default `nil`.
+    /// The fields that are sent after the body. Default `nil`: none.
     public var trailers: RequestTrailers? {
         get { options.value.trailers }
         set { options.modifyTransfer { $0.trailers = newValue } }
     }
 
-    /// Credentials for this request. Default `nil`.
+    /// The credentials for this request. Default `nil`: none.
     public var authentication: Authentication? {
         get { options.value.authentication }
         set { options.modifyTransfer { $0.authentication = newValue } }
     }
 
-    /// Which request is started first when several wait for a connection. Default ``RequestPriority/normal``.
+    /// The order in which waiting requests get a connection. Default ``RequestPriority/normal``.
     public var priority: RequestPriority {
         get { options.value.priority }
         set { options.modify { $0.priority = newValue } }
     }
 
-    /// Whether the request waits for the network when no connection comes about, and is sent again when its server can be
-    /// connected to. Default `nil`: the manager's choice.
+    /// Whether a request that cannot connect waits for the network, and is sent again once its server is reachable.
+    /// Default `nil`: the manager's choice.
     public var waitsForConnectivity: Bool? {
         get { options.value.waitsForConnectivity }
         set { options.modify { $0.waitsForConnectivity = newValue } }
@@ -151,138 +151,138 @@ public struct HTTPRequest: Sendable, Hashable {
 
     /// The proxy of this request. Default `nil`: the manager's.
     ///
-    /// Write `ProxyPolicy.none` in full for no proxy: `.none` alone is the absence of a choice.
+    /// Write `ProxyPolicy.none` in full for no proxy: `.none` alone means `Optional.none`, the manager's choice.
     public var proxy: ProxyPolicy? {
         get { options.value.proxy }
         set { options.modifyTransfer { $0.proxy = newValue } }
     }
 
-    /// The most connections to the request's host. Default `nil`: the manager's.
+    /// The largest number of connections to the request's host. Default `nil`: the manager's.
     public var maxConnectionsPerHost: Int? {
         get { options.value.maxConnectionsPerHost }
         set { options.modifyTransfer { $0.maxConnectionsPerHost = newValue } }
     }
 
-    /// The public keys one of which the server must have, each as `sha256//` and the base64 of the SHA-256 of its
-    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default none: any key that its certificate vouches for.
+    /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
+    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: the key of any valid certificate.
     public var pinnedPublicKeys: [String] {
         get { options.value.pinnedPublicKeys }
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }
     }
 
     /// The largest decoded body that is accepted, in bytes. Default `nil`: the manager's limit for collected
-    /// bodies, none for streams.
+    /// bodies, no limit for streams.
     public var maxBodySize: Int64? {
         get { options.value.maxBodySize }
         set { options.modifyTransfer { $0.maxBodySize = newValue } }
     }
 
-    /// The most bytes of the body that are received in a second, in place of `CURLOPT_MAX_RECV_SPEED_LARGE`, which is
-    /// coarse. The piece that crosses the limit is taken whole. Default `nil`: no limit but the manager's.
+    /// The highest rate at which the body is received, in bytes per second. It replaces the coarse
+    /// `CURLOPT_MAX_RECV_SPEED_LARGE`. The chunk that crosses the limit is received whole. Default `nil`: only the
+    /// manager's limit.
     public var maxReceiveRate: Int64? {
         get { options.value.maxReceiveRate }
         set { options.modifyTransfer { $0.maxReceiveRate = newValue } }
     }
 
-    /// The most bytes of the body that are sent in a second, in place of `CURLOPT_MAX_SEND_SPEED_LARGE`. Default `nil`:
-    /// no limit but the manager's.
+    /// The highest rate at which the body is sent, in bytes per second. It replaces `CURLOPT_MAX_SEND_SPEED_LARGE`.
+    /// Default `nil`: only the manager's limit.
     public var maxSendRate: Int64? {
         get { options.value.maxSendRate }
         set { options.modifyTransfer { $0.maxSendRate = newValue } }
     }
 
-    /// Whether the response is handed over when its head is there, the body as a stream. Default `false`.
+    /// Whether the response is delivered as soon as its head has arrived, with the body as a stream. Default `false`.
     public var streamsBody: Bool {
         get { options.value.streamsBody }
         set { options.modifyTransfer { $0.streamsBody = newValue } }
     }
 
-    /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: as the row or the manager
-    /// says.
+    /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: the choice of the row or the
+    /// manager.
     public var sealing: SealingPolicy {
         get { options.value.sealing }
         set { options.modify { $0.sealing = newValue } }
     }
 
-    /// Names a group of calls that can be cancelled together: a screen, a user, a job. Default `nil`.
+    /// The name of a group of calls that can be cancelled together, such as a screen, a user or a job. Default `nil`: none.
     public var tag: String? {
         get { options.value.tag }
         set { options.modify { $0.tag = newValue } }
     }
 
-    /// What happens when the same request is under way already. Default `nil`: the manager's choice.
+    /// What happens when an equal request is already in flight. Default `nil`: the manager's choice.
     public var duplicates: DuplicatePolicy? {
         get { options.value.duplicates }
         set { options.modify { $0.duplicates = newValue } }
     }
 
-    /// When the request is repeated. Default `nil`: the manager's policy; ``retries`` changes the number alone.
+    /// When the request is repeated. Default `nil`: the manager's policy. ``retries`` changes only the number.
     public var retryPolicy: RetryPolicy? {
         get { options.value.retryPolicy }
         set { options.modify { $0.retryPolicy = newValue } }
     }
 
-    /// The longest time of the whole call, repetitions, waits and queues included; then it fails with
+    /// The longest time of the whole call, including repetitions, waits and queues. After it the call fails with
     /// ``NetworkError/Kind/timeout(_:)`` of phase ``NetworkError/TimeoutPhase/deadline``. Default `nil`: the manager's.
     public var deadline: Duration? {
         get { options.value.deadline }
         set { options.modify { $0.deadline = newValue } }
     }
 
-    /// Whether the requests that are started after this one wait until it is over, its repetitions included. Default
-    /// `false`.
+    /// Whether requests that are started later wait until this one has ended, including its repetitions. Default `false`.
     public var isBarrier: Bool {
         get { options.value.isBarrier }
         set { options.modify { $0.isBarrier = newValue } }
     }
 
-    /// Whether the manager's authenticator puts its token on the request. Default `true`.
+    /// Whether the manager's authenticator adds its token to the request. Default `true`.
     public var authenticates: Bool {
         get { options.value.authenticates }
         set { options.modify { $0.authenticates = newValue } }
     }
 
-    /// The trace the request belongs to (W3C Trace Context); each attempt gets a span of its own below it. Default
-    /// `nil`: ``TraceParent/current``.
+    /// The trace the request belongs to (W3C Trace Context). Each attempt gets its own child span. Default `nil`:
+    /// ``TraceParent/current``.
     public var traceParent: TraceParent? {
         get { options.value.traceParent }
         set { options.modify { $0.traceParent = newValue } }
     }
 
-    /// Whether only the request's own headers are sent: none of the manager, of the table's rows, of the provider.
+    /// Whether only the request's own headers are sent, without those of the manager, the table's rows and the provider.
     /// Default `false`.
     public var replacesGlobalHeaders: Bool {
         get { options.value.replacesGlobalHeaders }
         set { options.modify { $0.replacesGlobalHeaders = newValue } }
     }
 
-    /// Header fields of the table's rows: they win over the manager's, and lose to a provider's and to ``headers``.
+    /// The header fields of the table's rows. They win over the manager's; a provider's and ``headers`` win over them.
     package var rowHeaders: HTTPHeaders {
         get { options.value.rowHeaders }
         set { options.modify { $0.rowHeaders = newValue } }
     }
 
-    /// The fields that the request's row declares secret, besides the manager's.
+    /// The fields that the request's row declares secret, in addition to the manager's.
     package var secretHeaders: SecretHeaders {
         get { options.value.secretHeaders }
         set { options.modify { $0.secretHeaders = newValue } }
     }
 
-    /// A request that has the same settings and nothing else of this one.
+    /// A request with the settings of this one and nothing else.
     package var settingsAlone: HTTPRequest {
         var request = HTTPRequest("GET", "")
         request.options = options
         return request
     }
 
-    /// Whether the settings of two requests come from one and the same place, as those of a route's calls do.
+    /// Whether two requests share the storage of their settings, as the calls of one route do.
     package func sharesSettings(with other: HTTPRequest) -> Bool { options.isSame(as: other.options) }
 
-    /// Whether there is no setting at all besides method, URL, headers and body.
+    /// Whether every setting besides method, URL, headers and body has its default.
     package var hasNoSettings: Bool { options.isStandard }
 
-    /// Tells the server that repetitions are one request, so that a `POST` may be repeated too: the field
-    /// `Idempotency-Key`, the same for all attempts. Default `nil`.
+    /// The value of the field `Idempotency-Key`, the same for all attempts. It tells the server that repetitions are one
+    /// request, so that a `POST` may be repeated too. Default `nil`.
     ///
     /// ```swift
     /// request.idempotencyKey = HTTPRequest.randomIdempotencyKey()
@@ -292,9 +292,9 @@ public struct HTTPRequest: Sendable, Hashable {
         set { headers["Idempotency-Key"] = newValue }
     }
 
-    /// A key that no other request has: 128 random bits in hexadecimal.
+    /// Returns a unique key: 128 random bits in hexadecimal.
     public static func randomIdempotencyKey() -> String { Hexadecimal.random(byteCount: 16) }
 
-    /// Whether no setting of this request concerns the transfer itself, so that the engine takes its standard plan.
+    /// Whether every setting of the transfer has its default, so that the engine uses its standard plan.
     package var hasStandardTransfer: Bool { options.hasStandardTransfer }
 }

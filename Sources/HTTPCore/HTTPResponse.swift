@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// The answer to a request: status, headers, and the body, collected or as a stream.
+/// A response: status, headers, and the body, collected or as a stream.
 ///
 /// ```swift
 /// let response = try await manager.startRequest("GET", url)
@@ -14,16 +14,16 @@ public struct HTTPResponse: Sendable {
     public var status: Int
     /// The reason phrase, empty when the server sent none (HTTP/2 has none).
     public var reason: String
-    /// The version the server answered with.
+    /// The HTTP version of the response.
     public var version: HTTPVersion
-    /// The header fields in wire order, repeats kept. They are as received: `Content-Encoding` and
-    /// `Content-Length` still tell of the bytes on the wire where the body was decompressed.
+    /// The header fields as received, in wire order, including repeated ones. `Content-Encoding` and `Content-Length`
+    /// describe the bytes on the wire, also when the body was decompressed.
     public var headers: HTTPHeaders
     /// The fields sent after a chunked body (RFC 9110 §6.5); empty for a streamed body.
     public var trailers: HTTPHeaders
-    /// The body. Of a collected response it can be iterated any number of times, of a stream once.
+    /// The body. A collected body can be iterated any number of times, a stream once.
     public var body: ResponseBody
-    /// The address that answered, after redirects.
+    /// The URL that the response came from, after redirects.
     public var url: String
     /// The hops on the way to ``url``, first to last; empty when there were none.
     public var redirects: [Redirect]
@@ -31,12 +31,12 @@ public struct HTTPResponse: Sendable {
     public var source: Source
     /// How long the stages took.
     public var timings: Timings
-    /// The failure in whose place a stored response is given.
+    /// The failure that this stored response replaces.
     package var standsInFor: NetworkError?
 
-    /// One hop: the address that was asked, and the status with which it pointed elsewhere.
+    /// A hop: a URL that redirected, and its status.
     public struct Redirect: Hashable, Sendable {
-        /// The address that redirected.
+        /// The URL that redirected.
         public let url: String
         /// Its status: 301, 302, 303, 307 or 308.
         public let status: Int
@@ -58,17 +58,17 @@ public struct HTTPResponse: Sendable {
         case diskCache
         /// From the cache, after the server confirmed it (304).
         case revalidated
-        /// From the cache though expired.
+        /// From the cache, although expired.
         case stale
-        /// From a fixture or canned reply.
+        /// From a simulation: a fixture or a response made in code.
         case simulated
 
-        /// Whether the cache gave the answer and no server was asked for it, or none could be: not so for
-        /// ``revalidated``.
+        /// Whether the response came from the cache without the server. `false` for ``revalidated``, which the server
+        /// confirmed.
         public var isFromCache: Bool { self == .memoryCache || self == .diskCache || self == .stale }
     }
 
-    /// Makes a response; transports and interceptors that answer by themselves do.
+    /// Makes a response, for transports and for interceptors that respond without the network.
     public init(
         status: Int, reason: String = "", version: HTTPVersion = .http1_1, headers: HTTPHeaders = HTTPHeaders(),
         trailers: HTTPHeaders = HTTPHeaders(), body: ResponseBody = .empty, url: String, redirects: [Redirect] = [],
@@ -86,15 +86,15 @@ public struct HTTPResponse: Sendable {
         self.timings = timings
     }
 
-    /// The bytes of a collected body. Empty for a response that was opened as a stream: read ``body`` there.
+    /// The bytes of a collected body. Empty for a stream, which is read from ``body``.
     public var data: Data { body.data ?? Data() }
 
     /// Whether the status is 200…299.
     public var isSuccess: Bool { (200...299).contains(status) }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)`` when it is none.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)`` when the body is not JSON.
     public func json() throws -> JSONValue {
         do {
             return try JSONValue(parsing: data)
@@ -103,9 +103,9 @@ public struct HTTPResponse: Sendable {
         }
     }
 
-    /// The body as JSON that nothing was made of yet.
+    /// Parses the body as a JSON document whose values are made on access.
     ///
-    /// - Throws: as ``json()`` does.
+    /// - Throws: the same as ``json()``.
     package func document() throws -> JSONDocument {
         do {
             return try JSONDocument(parsing: data)
@@ -114,13 +114,13 @@ public struct HTTPResponse: Sendable {
         }
     }
 
-    /// The body as a value, from JSON.
+    /// Decodes a value from the JSON of the body.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``; the path tells where in
-    ///   the document the value did not fit, as in `items[3].price`.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``. The path, such as `items[3].price`, is
+    ///   the place in the document that did not match the type.
     ///
-    /// - Parameter decoder: for other strategies, of dates for one; `nil`, the default, for a quicker decoder with the
-    ///   rules of `JSONDecoder`'s defaults.
+    /// - Parameter decoder: a decoder with other strategies, for example for dates. Default `nil`: a faster decoder that
+    ///   follows the defaults of `JSONDecoder`.
     public func decode<Value: Decodable>(
         _ type: Value.Type = Value.self, decoder: JSONDecoder? = nil
     ) throws -> Value {
@@ -137,8 +137,8 @@ public struct HTTPResponse: Sendable {
         }
     }
 
-    /// The body as text, in the charset that `Content-Type` declares, else UTF-8. `nil` when the bytes are
-    /// not valid in it, or the system does not know it.
+    /// The body as text, in the charset that `Content-Type` declares, else UTF-8. `nil` when the bytes are not valid in
+    /// that charset or the system does not know it.
     public var text: String? {
         Charset.declared(in: headers["Content-Type"]).decode(data)
     }
@@ -154,7 +154,7 @@ public struct HTTPResponse: Sendable {
     }
 }
 
-/// Where in a document a value did not fit, and why, from what a decoder threw.
+/// The place in a document where decoding failed, and the reason, taken from a decoder's error.
 package struct DecodingPath {
     package let path: String
     package let reason: String
@@ -174,7 +174,7 @@ package struct DecodingPath {
             reason = "it is not of type \(type)"
         case .valueNotFound(let type, let context):
             path = Self.text(context.codingPath)
-            reason = "it is null where \(type) is wanted"
+            reason = "it is null where \(type) is expected"
         case .dataCorrupted(let context):
             path = Self.text(context.codingPath)
             reason = context.debugDescription

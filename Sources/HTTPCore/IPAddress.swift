@@ -1,12 +1,12 @@
 import Glibc
 
-/// An IPv4 or IPv6 address as a value: parsed, compared and classified without asking anybody.
+/// An IPv4 or IPv6 address, parsed, compared and classified without a resolver.
 ///
 /// ```swift
 /// IPAddress("127.0.0.1")?.rule            // .loopback
-/// IPAddress("::ffff:10.0.0.1")?.rule      // .privateUse: what is carried inside counts
+/// IPAddress("::ffff:10.0.0.1")?.rule      // .privateUse: the IPv4 address inside counts
 /// IPAddress("93.184.216.34")?.rule        // nil: an address of the public internet
-/// IPAddress(host: "0x7f.1")?.rule         // .loopback: as the system's resolver reads it
+/// IPAddress(host: "0x7f.1")?.rule         // .loopback: read as the system's resolver does
 /// ```
 public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The address in network byte order: 4 bytes for IPv4, 16 for IPv6.
@@ -15,14 +15,14 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// Whether it is an IPv4 address.
     public var isIPv4: Bool { bytes.count == 4 }
 
-    /// Takes the bytes of an address; `nil` unless there are 4 or 16.
+    /// Makes an address from its bytes; `nil` unless there are 4 or 16.
     public init?(bytes: some Sequence<UInt8>) {
         let bytes = Array(bytes)
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// Reads the strict text form: four decimal numbers without leading zeros, or RFC 4291 §2.2. `nil` for all else.
+    /// Parses the strict text form: four decimal numbers without leading zeros, or RFC 4291 §2.2. `nil` for anything else.
     public init?(_ text: String) {
         if let bytes = Self.parse(text, family: AF_INET, count: 4) {
             self.bytes = bytes
@@ -33,8 +33,8 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Reads the host of a URL when it is an address, in any form that a resolver takes for one: in brackets, with a zone,
-    /// with a final dot; and the old forms of IPv4 (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`). `nil` for a name.
+    /// Parses the host of a URL if it is an address in any form that a resolver accepts: in brackets, with a zone, with a
+    /// trailing dot, and the old forms of IPv4 (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`). `nil` for a name.
     public init?(host: String) {
         var text = Substring(host)
         if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
@@ -55,7 +55,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return inet_pton(family, text, &bytes) == 1 ? bytes : nil
     }
 
-    /// One to four numbers, decimal, octal or hexadecimal; the last fills what is left, as `inet_aton(3)` does.
+    /// Parses one to four decimal, octal or hexadecimal numbers. The last fills the remaining bytes, as in `inet_aton(3)`.
     private static func parseOldIPv4(_ text: Substring) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard (1...4).contains(parts.count) else { return nil }
@@ -81,7 +81,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return lower.hasPrefix("0") ? UInt64(lower, radix: 8) : UInt64(lower, radix: 10)
     }
 
-    /// The text form, RFC 5952 for IPv6.
+    /// The text form; for IPv6 that of RFC 5952.
     public var description: String {
         var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         let text = bytes.withUnsafeBytes {
@@ -90,7 +90,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return text.map { String(cString: $0) } ?? ""
     }
 
-    /// The IPv4 address for an IPv4-mapped one (`::ffff:1.2.3.4`), else itself.
+    /// The IPv4 address inside an IPv4-mapped one (`::ffff:1.2.3.4`); any other address itself.
     package var unmapped: IPAddress {
         guard !isIPv4, starts(with: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]) else { return self }
         return IPAddress(bytes: bytes[12...]) ?? self
@@ -103,10 +103,10 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
 public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
     /// An address of the range.
     public let base: IPAddress
-    /// How many bits an address has to share with ``base``.
+    /// The number of leading bits that an address has to share with ``base``.
     public let prefixLength: Int
 
-    /// Reads a range; `nil` for what is none.
+    /// Parses a range; `nil` when the text is not one.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let base = IPAddress(String(parts[0])) else { return nil }
@@ -121,7 +121,7 @@ public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
         (self.base, prefixLength) = (base, length)
     }
 
-    /// Whether an address is in the range. An IPv4-mapped address is in the ranges of its IPv4 address, and only there.
+    /// Whether an address is in the range. An IPv4-mapped address counts as the IPv4 address inside it.
     public func contains(_ address: IPAddress) -> Bool {
         let bytes = address.unmapped.bytes
         let own = base.unmapped.bytes
@@ -135,6 +135,6 @@ public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
         return true
     }
 
-    /// The notation it is read from.
+    /// The range in CIDR notation.
     public var description: String { "\(base)/\(prefixLength)" }
 }

@@ -1,6 +1,6 @@
 package import FoundationEssentials
 
-/// A JSON document (RFC 8259) that was checked and is not yet made into anything; or one of its values.
+/// A checked JSON document (RFC 8259), or one of its values. Swift values are made only on access.
 ///
 /// ```swift
 /// let document = try JSONDocument(parsing: data)
@@ -10,12 +10,12 @@ package import FoundationEssentials
 /// let rest = document["extra"]?.value                    // JSONValue?
 /// ```
 ///
-/// Looking up and decoding read the bytes, which the document keeps: what
-/// nobody asks for is never made a text, an array or a dictionary.
-/// What is JSON, and what is not, ``JSONValue/init(parsing:)-(Data)`` says.
+/// Look-ups and decoding read the bytes that the document keeps, so no text,
+/// array or dictionary is made for a value that is never read.
+/// ``JSONValue/init(parsing:)-(Data)`` says what is accepted as JSON.
 package struct JSONDocument: Sendable {
     private final class Storage: Sendable {
-        /// A copy: to reach the bytes of `Data` takes longer than most of what is done with them here.
+        /// A copy of the data, because access through `Data` costs more than most of the work done here.
         let bytes: [UInt8]
         let tokens: JSONTokens
 
@@ -26,18 +26,18 @@ package struct JSONDocument: Sendable {
     }
 
     private let storage: Storage
-    /// The token of the value.
+    /// The index of the value's token.
     private let index: Int
 
-    /// Reads a document.
+    /// Parses a document.
     ///
-    /// - Throws: ``JSONValue/ParsingError``, which says where and what.
+    /// - Throws: ``JSONValue/ParsingError``, with the position and the reason.
     package init(parsing data: Data) throws {
         let bytes = [UInt8](data)
         self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONScanner.tokens(of: $0) }), 0)
     }
 
-    /// A value that was read already. What is in its arrays and objects becomes tokens when it is asked for.
+    /// A document of a parsed value. The contents of its arrays and objects become tokens on access.
     init(_ value: JSONValue) {
         self.init(Storage([], JSONTokens(value)), 0)
     }
@@ -51,7 +51,7 @@ package struct JSONDocument: Sendable {
 
     // MARK: Values
 
-    /// All of it as a value.
+    /// The whole document as a value.
     package var value: JSONValue {
         switch token {
         case .text, .array, .object: withBytes { storage.tokens.value(at: index, in: $0) }
@@ -72,7 +72,7 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// The number when it is whole and an `Int` holds it exactly, `nil` for everything else.
+    /// The number if it is whole and fits into an `Int`, `nil` for everything else.
     package var int: Int? { number?.int }
 
     /// `true` or `false`, `nil` for everything else.
@@ -91,19 +91,18 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// Whether it is null.
     package var isNull: Bool {
         if case .null = token { true } else { false }
     }
 
-    /// What it is, for messages.
+    /// The kind of the value, for messages.
     var kindName: String {
         switch opened.token {
         case .null: "null"
         case .bool: "a Boolean"
         case .int, .double: "a number"
-        case .text: "a text"
-        case .value: string == nil ? "a number" : "a text"
+        case .text: "a string"
+        case .value: string == nil ? "a number" : "a string"
         case .array: "an array"
         case .object: "an object"
         }
@@ -111,7 +110,7 @@ package struct JSONDocument: Sendable {
 
     // MARK: Members and elements
 
-    /// The member of an object; `nil` when this is no object or has no such member. Of a name given twice, the last.
+    /// The member of an object; `nil` when this is not an object or has no such member. The last of repeated members counts.
     package subscript(name: String) -> JSONDocument? {
         let document = opened
         return document.withBytes {
@@ -119,15 +118,15 @@ package struct JSONDocument: Sendable {
         }.map { JSONDocument(document.storage, $0) }
     }
 
-    /// The value at a path: the member of just this name, or else members of members with dots between the names.
-    /// The empty path is the value itself.
+    /// The value at a path: the member with the whole path as its name, else the nested member whose names are separated
+    /// by dots. The empty path is the value itself.
     package subscript(path path: String) -> JSONDocument? {
         if let member = self[path] { return member }
         guard path.isEmpty || path.utf8.contains(UInt8(ascii: ".")) else { return nil }
         return path.split(separator: ".").reduce(Optional(self)) { $0?[String($1)] }
     }
 
-    /// The names and values of an object as they are written, repeats kept.
+    /// The names and values of an object in document order, including repeated ones.
     var members: [(name: String, value: JSONDocument)] {
         guard case .object(let count, _) = token else { return [] }
         var name = JSONDocument(storage, index + 1)
@@ -138,23 +137,23 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// How many members an object has, repeats counted; `nil` when it is none.
+    /// The number of members, including repeated ones; `nil` when this is not an object.
     var memberCount: Int? {
         if case .object(let count, _) = token { Int(count) } else { nil }
     }
 
-    /// How many elements an array has; `nil` when it is none.
+    /// The number of elements; `nil` when this is not an array.
     var elementCount: Int? {
         if case .array(let count, _) = token { Int(count) } else { nil }
     }
 
-    /// What is first in an array, if anything is.
+    /// The first element of an array that is not empty.
     var first: JSONDocument { JSONDocument(storage, index + 1) }
 
-    /// What comes after an element, if anything does.
+    /// The element after this one, unless this is the last.
     var next: JSONDocument { JSONDocument(storage, storage.tokens.end(of: index)) }
 
-    /// The same with what is in it as tokens, if it is a value so far.
+    /// The same document, with tokens for the contents of an array or object that is still a value.
     var opened: JSONDocument {
         guard case .value(let index) = token, let tokens = JSONTokens(opening: storage.tokens.values[index]) else {
             return self

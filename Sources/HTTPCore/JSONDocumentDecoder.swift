@@ -1,15 +1,15 @@
 internal import FoundationEssentials
 
 extension JSONDocument {
-    /// Makes a model of the value.
+    /// Decodes the value.
     ///
-    /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does; its path begins here.
+    /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does. Its coding path begins at this value.
     package func decode<T: Decodable>(_ type: T.Type) throws -> T { try decode(type, at: JSONPlace()) }
 
-    /// Types that JSON has no form for of its own take `JSONDecoder`'s: `Data` is Base64, `URL` its text, `Date`
+    /// Types that are not part of JSON are decoded as by `JSONDecoder`: `Data` from Base64, `URL` from text, `Date` from
     /// seconds since 2001.
     fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONPlace) throws -> T {
-        // Each cast is to the type it is from, which `as? T` would look up at length.
+        // Each cast is to the same type; `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
         if type == JSONValue.self { return unsafeBitCast(value, to: type) }
         if type == Data.self {
@@ -19,17 +19,17 @@ extension JSONDocument {
             return unsafeBitCast(data, to: type)
         }
         if type == URL.self {
-            guard let url = URL(string: try read(string, at: place)) else { throw place.corrupted("it is no URL") }
+            guard let url = URL(string: try read(string, at: place)) else { throw place.corrupted("it is not a URL") }
             return unsafeBitCast(url, to: type)
         }
         if type == Decimal.self { return unsafeBitCast(try read(number?.decimal, at: place), to: type) }
         guard place.depth <= JSONValue.maximumDepth else {
-            throw place.corrupted("more than \(JSONValue.maximumDepth) levels in one another")
+            throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
         }
         return try T(from: JSONDocumentDecoder(self, at: place))
     }
 
-    /// The number as an integer; `nil` when it is none, or does not fit.
+    /// The number as an integer; `nil` when this is not a number or does not fit.
     fileprivate func integer<T: FixedWidthInteger>() -> T? {
         switch number {
         case .int(let number): T(exactly: number)
@@ -49,7 +49,7 @@ extension JSONDocument {
         }
     }
 
-    /// What was read of this value, or the reason why it could not be.
+    /// Unwraps what was read of this value, or throws the reason why it could not be read.
     fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONPlace) throws -> T {
         if let value { return value }
         if let number, T.self is any BinaryInteger.Type {
@@ -65,7 +65,7 @@ extension JSONDocument {
     }
 }
 
-/// Where in a document a value is: under a key of what a decoder has. Made into a path only when somebody asks.
+/// The place of a value in a document: a key in the value of a decoder. The coding path is made only for errors.
 private struct JSONPlace {
     var decoder: JSONDocumentDecoder?
     var key: (any CodingKey)?
@@ -87,12 +87,12 @@ private struct JSONPlace {
     }
 }
 
-/// What a model reads its value from.
+/// The decoder of one value.
 final class JSONDocumentDecoder: Decoder {
     let document: JSONDocument
     fileprivate let place: JSONPlace
     fileprivate let depth: Int
-    /// The members of an object with many, which would take long to go through for every name.
+    /// The members of a large object, in which a linear search for each name would be slow.
     private let table: [String: JSONDocument]?
 
     fileprivate init(_ document: JSONDocument, at place: JSONPlace) {
@@ -160,13 +160,13 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
             key, .init(codingPath: codingPath, debugDescription: "there is no member \"\(name)\""))
     }
 
-    @inline(__always)  // `T` is known where it is called, `Key` is not.
+    @inline(__always)  // The caller knows `T`, but not `Key`.
     private func read<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T {
         let member = try member(key)
         return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
     }
 
-    /// Looks the name up once; without these methods it would be three times.
+    /// Looks the name up once. The default implementations of `decodeIfPresent` would do it three times.
     @inline(__always)
     private func readIfPresent<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T? {
         guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
@@ -227,7 +227,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 }
 
-/// The elements of an array, one after the other.
+/// The elements of an array, in order.
 private struct JSONElements: UnkeyedDecodingContainer {
     private let decoder: JSONDocumentDecoder
     private let elementCount: Int
@@ -252,7 +252,7 @@ private struct JSONElements: UnkeyedDecodingContainer {
             type, .init(codingPath: place.keys, debugDescription: "the array has only \(elementCount) elements"))
     }
 
-    /// The index moves on only past what could be decoded.
+    /// Moves to the next element, after this one was decoded.
     private mutating func advance<T>(past value: T) -> T {
         currentIndex += 1
         element = element.next

@@ -1,32 +1,30 @@
 package import FoundationEssentials
 
-/// What something encodes to as an object, to be put into a path, a query or JSON: names and values, sorted by name.
+/// The members of an encoded object, sorted by name, for use in a path, a query or JSON.
 ///
 /// ```swift
-/// guard var members = try EncodedMembers(encoding: entity) else { … }  // nil: it encodes to no object
+/// guard var members = try EncodedMembers(encoding: entity) else { … }  // nil: it does not encode to an object
 /// members.addMissing(EncodedMembers(settings.parameters))
 /// let id = members.remove("id")                                        // JSONValue?, for {id} in a path
 /// url = ParameterEncoder.appending(query: members.queryText, to: url)  // or
 /// body = .data(try members.jsonData(), contentType: "application/json")
 /// ```
 ///
-/// Equal when the objects are. ``object`` makes the dictionary that nothing of the above needs.
+/// Only ``object`` makes a dictionary; the other operations do without one.
 package struct EncodedMembers: Hashable, Sendable {
     struct Member: Hashable {
         let name: String
         let value: JSONValue
     }
 
-    /// Sorted, every name once.
+    /// The members, sorted by name, without repeated names.
     private(set) var list: [Member]
 
-    /// No members.
     package init() { list = [] }
 
-    /// The members of an object.
     package init(_ object: [String: JSONValue]) { list = Self.list(of: object) }
 
-    /// What a value encodes to; `nil` when that is no object.
+    /// Encodes a value; `nil` when the result is not an object.
     ///
     /// - Throws: `EncodingError`, as ``JSONValueEncoder/encode(_:)``.
     package init?(encoding value: some Encodable, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
@@ -40,13 +38,12 @@ package struct EncodedMembers: Hashable, Sendable {
         return list
     }
 
-    /// Whether there are none.
     package var isEmpty: Bool { list.isEmpty }
 
-    /// The value of a name.
+    /// The value of the member with this name.
     package subscript(name: String) -> JSONValue? { list.first { $0.name == name }?.value }
 
-    /// Takes a member out, and returns its value.
+    /// Removes a member and returns its value.
     @discardableResult
     package mutating func remove(_ name: String) -> JSONValue? {
         list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
@@ -59,19 +56,18 @@ package struct EncodedMembers: Hashable, Sendable {
         return some
     }
 
-    /// Adds the members whose names are not here yet.
+    /// Adds the members whose names are not present yet.
     package mutating func addMissing(_ other: EncodedMembers) {
         guard !other.isEmpty else { return }
         list += other.list.filter { self[$0.name] == nil }
         list.sort { $0.name < $1.name }
     }
 
-    /// The members as a dictionary.
     package var object: [String: JSONValue] {
         Dictionary(uniqueKeysWithValues: list.lazy.map { ($0.name, $0.value) })
     }
 
-    /// The object as JSON, members in the order of their names.
+    /// The object as JSON, with members sorted by name.
     ///
     /// - Throws: `EncodingError.invalidValue`, as ``JSONValue/data(prettyPrinted:sortedKeys:)``.
     package func jsonData() throws -> Data {

@@ -1,6 +1,6 @@
-/// One value while it is being encoded: an `Encoder`, and what was put into it so far.
+/// The `Encoder` of one value, with what was encoded so far.
 ///
-/// `Encoder` cannot report that a type asks for two kinds of container at one place; the later one wins then.
+/// `Encoder` cannot report that a type asks for two kinds of container for one value, so the later one wins.
 final class JSONEncodingNode: Encoder {
     private enum Content {
         case nothing
@@ -21,9 +21,9 @@ final class JSONEncodingNode: Encoder {
 
     private var content = Content.nothing
     private var elements: [JSONValue] = []
-    /// In the order of being encoded. Of a name given twice the last counts, and as `nil` it removes the others.
+    /// The members in the order of encoding. The last of repeated members counts; if it is `nil`, it removes the others.
     @exclusivity(unchecked) private var members: [Member] = []
-    /// Containers handed out, whose content is known only at the end.
+    /// Nested containers, whose content is known only at the end.
     private var nestedElements: [Int: JSONEncodingNode] = [:]
     private var nestedMembers: [String: JSONEncodingNode] = [:]
 
@@ -32,7 +32,7 @@ final class JSONEncodingNode: Encoder {
         codingPath = path
     }
 
-    /// What was encoded; `nil` for an optional without value.
+    /// The encoded value; `nil` for an optional without value.
     var resolved: JSONValue? {
         switch content {
         case .nothing: return .object([:])
@@ -50,7 +50,7 @@ final class JSONEncodingNode: Encoder {
         }
     }
 
-    /// What was encoded as an object, without its dictionary; `nil` when it is none.
+    /// The members of the encoded object, made without a dictionary; `nil` when the value is not an object.
     var sortedMembers: [EncodedMembers.Member]? {
         guard case .object = content, nestedMembers.isEmpty else {
             return resolved?.object.map { EncodedMembers.list(of: $0) }
@@ -59,7 +59,7 @@ final class JSONEncodingNode: Encoder {
         var sorted: [EncodedMembers.Member] = []
         sorted.reserveCapacity(members.count)
         for member in members {
-            // As a dictionary does it: the name of the first, the value of the last.
+            // Like a dictionary: the first of equal names, with the last value.
             let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
             if let value = member.value { sorted.append(.init(name: name, value: value)) }
         }
@@ -106,14 +106,14 @@ final class JSONEncodingNode: Encoder {
     }
 }
 
-/// The generic `encode` below answers for all the scalar overloads the protocol lists, too.
+/// The generic `encode` also implements the protocol's overloads for scalars.
 private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
 
     func encodeNil(forKey key: Key) { node.setMember(key.stringValue, nil) }
 
-    @inline(__always)  // So that the scalar types are known in there.
+    @inline(__always)  // Lets the compiler specialize `encode` for scalar types.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
         node.setMember(key.stringValue, try node.encoder.encode(value) { node.codingPath + [key] })
     }

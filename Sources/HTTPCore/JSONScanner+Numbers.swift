@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-// Numbers (RFC 8259 §6): the narrowest type that holds all the digits.
+// Numbers (RFC 8259 §6), read as the narrowest type that holds all digits.
 extension JSONScanner {
     private static let powersOfTen: [Double] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
@@ -18,7 +18,7 @@ extension JSONScanner {
         let integerEnd = position
         var exponent = 0
         if take(UInt8(ascii: ".")) {
-            guard peek.isDigit else { throw failure("expected a digit after the point, found \(found)") }
+            guard peek.isDigit else { throw failure("expected a digit after the decimal point, found \(found)") }
             let first = position
             takeDigits(into: &significand, count: &digitCount)
             exponent = first - position
@@ -61,8 +61,8 @@ extension JSONScanner {
         return isNegative ? -value : value
     }
 
-    /// A number that is no `Int64`: a `Double` where that holds all the digits, else a `Decimal`, else the nearest
-    /// `Double` there is.
+    /// Returns a number that is not an `Int64`: a `Double` if that holds all digits, else a `Decimal`, else the nearest
+    /// `Double`.
     private static func fraction(_ text: String) -> JSONValue? {
         let double = Double(text) ?? .infinity
         if double.isFinite, DecimalDigits(text) == DecimalDigits(double.description) { return .double(double) }
@@ -71,7 +71,7 @@ extension JSONScanner {
     }
 }
 
-/// The digits of a number in text, without zeros at the ends, and where the point is.
+/// The digits of a number in text, without leading and trailing zeros, and its exponent.
 struct DecimalDigits: Equatable {
     private var digits: [UInt8] = []
     private var exponent = 0
@@ -86,7 +86,7 @@ struct DecimalDigits: Equatable {
             } else if byte == UInt8(ascii: ".") {
                 isPastPoint = true
             } else if byte | 0x20 == UInt8(ascii: "e") {
-                // Far beyond what a number may have, and not so far that a digit more is too much for an `Int`.
+                // The bound exceeds every valid exponent, yet further digits cannot make it overflow an `Int`.
                 exponent += min(max(Int(Substring(rest)) ?? 0, -1 << 60), 1 << 60)
                 break
             }

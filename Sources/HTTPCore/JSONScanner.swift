@@ -1,7 +1,7 @@
-/// A reader of RFC 8259 over bytes: checks all of a document, and leaves its tokens.
+/// A JSON parser (RFC 8259) that checks a whole document and produces its tokens.
 ///
-/// Decoding ``JSONValue`` with `JSONDecoder` takes some 400 ms for a megabyte of small objects, because every guess at
-/// a type that is wrong throws; it also takes `[1,]` and cannot tell where a text is broken.
+/// Decoding ``JSONValue`` with `JSONDecoder` takes some 400 ms for a megabyte of small objects, because every wrong guess
+/// of a type throws. `JSONDecoder` also accepts `[1,]` and does not report where a document is malformed.
 struct JSONScanner {
     typealias Failure = JSONValue.ParsingError
 
@@ -11,10 +11,9 @@ struct JSONScanner {
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    /// The tokens of one document.
     static func tokens(of bytes: UnsafeBufferPointer<UInt8>) throws(Failure) -> JSONTokens {
         var scanner = JSONScanner(bytes)
-        // A guess for text in which names and values take some ten bytes each.
+        // An estimate: names and values take some ten bytes each.
         scanner.tokens.list.reserveCapacity(bytes.count / 10 + 8)
         try scanner.document()
         return scanner.tokens
@@ -81,13 +80,13 @@ struct JSONScanner {
 
     private mutating func enter(_ depth: Int) throws(Failure) {
         guard depth <= JSONValue.maximumDepth else {
-            throw failure("more than \(JSONValue.maximumDepth) arrays and objects in one another")
+            throw failure("more than \(JSONValue.maximumDepth) nested arrays and objects")
         }
         position += 1
     }
 }
 
-// MARK: Texts
+// MARK: Strings
 
 extension JSONScanner {
     private mutating func text() throws(Failure) {
@@ -101,10 +100,10 @@ extension JSONScanner {
         position += 1
     }
 
-    /// A text with escapes or beyond ASCII; or none, and then it says why.
+    /// Reads a string with escapes or non-ASCII characters, or throws the reason why it is malformed.
     private mutating func string(from start: Int) throws(Failure) -> String {
         var content: [UInt8] = []
-        var run = start  // Where the bytes begin that are not yet in `content`.
+        var run = start  // The start of the bytes that are not yet in `content`.
         while position < bytes.count {
             switch bytes[position] {
             case UInt8(ascii: "\""):
@@ -113,7 +112,7 @@ extension JSONScanner {
                 let text = run > start ? content.withUnsafeBufferPointer { $0.utf8Text } : rest.utf8Text
                 guard let text else {
                     position = start
-                    throw failure("the text is not in UTF-8")
+                    throw failure("the string is not in UTF-8")
                 }
                 position += 1
                 return text
@@ -123,12 +122,12 @@ extension JSONScanner {
                 content.append(contentsOf: String(try escape()).utf8)
                 run = position
             case 0..<0x20:
-                throw failure("a control character in a text must be escaped")
+                throw failure("a control character in a string must be escaped")
             default:
                 position += 1
             }
         }
-        throw failure("a text does not end")
+        throw failure("the string has no closing quote")
     }
 
     private mutating func escape() throws(Failure) -> Unicode.Scalar {
@@ -145,7 +144,7 @@ extension JSONScanner {
         case UInt8(ascii: "u"):
             position += 1
             return try unicodeEscape()
-        default: throw failure("unknown escape \\ and \(found)")
+        default: throw failure("unknown escape: \\ followed by \(found)")
         }
         position += 1
         return scalar
@@ -154,7 +153,7 @@ extension JSONScanner {
     private mutating func unicodeEscape() throws(Failure) -> Unicode.Scalar {
         guard let first = hexadecimalUnit() else { throw failure("expected four hexadecimal digits after \\u") }
         if let scalar = Unicode.Scalar(first) { return scalar }
-        // RFC 8259 §7: beyond the basic plane, two escapes are one character.
+        // RFC 8259 §7: a character beyond the Basic Multilingual Plane takes two escapes.
         let afterFirst = position
         if first < 0xDC00, take("\\u"), let second = hexadecimalUnit(), (0xDC00...0xDFFF).contains(second) {
             return Unicode.Scalar(0x10000 + (UInt32(first) - 0xD800) << 10 + (UInt32(second) - 0xDC00)) ?? "\u{FFFD}"
@@ -178,7 +177,7 @@ extension JSONScanner {
 // MARK: Bytes
 
 extension JSONScanner {
-    /// The next byte; 0, which is nowhere allowed, at the end.
+    /// The next byte. At the end it is 0, which JSON allows nowhere.
     var peek: UInt8 { position < bytes.count ? bytes[position] : 0 }
 
     mutating func take(_ byte: UInt8) -> Bool {
@@ -205,7 +204,7 @@ extension JSONScanner {
         }
     }
 
-    /// What is at the position, for errors.
+    /// The character at the position, for errors.
     var found: String {
         guard position < bytes.count else { return "the end of the document" }
         let next = String(decoding: bytes[position..<min(position + 4, bytes.count)], as: UTF8.self)
@@ -228,8 +227,8 @@ extension JSONScanner {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Where the first byte is that is not ASCII or may not stand in a JSON text as it is, `"`, `\` or a control
-    /// character; the end if there is none. Looks at eight bytes at a time.
+    /// The index of the first byte that is `"`, `\`, a control character or not ASCII; the end if there is none. Compares
+    /// eight bytes at a time.
     func endOfPlainText(from start: Int) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let bytes = UnsafeRawBufferPointer(self)
@@ -238,7 +237,7 @@ extension UnsafeBufferPointer<UInt8> {
             let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             let quotes = word ^ (ones &* 0x22)
             let backslashes = word ^ (ones &* 0x5C)
-            // The high bit of every byte that is one of them. A borrow makes others hits too, but only above the first.
+            // The high bit of every byte that matches. Borrows can set it in other bytes, but only above the first match.
             let hits =
                 ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes | (word &- ones &* 0x20) & ~word
                     | word) & (ones &* 0x80)

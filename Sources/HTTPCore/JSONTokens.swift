@@ -1,31 +1,31 @@
 import Glibc
 
-/// One value of a document, or one name. What is in an array or object follows it: elements, or names and values in turn.
+/// A value or a name in a document. The contents of an array or object follow its token: elements, or names and values in
+/// turn.
 enum JSONToken {
     case null
     case bool(Bool)
     case int(Int64)
     case double(Double)
-    /// The bytes of a text in ASCII without escapes.
+    /// The bytes of an ASCII string without escapes.
     case text(start: Int, count: UInt32)
-    /// The index of a value that was made when it was read: another text, a decimal.
+    /// The index of a value that was made while parsing: any other string, or a decimal.
     case value(Int)
-    /// `end` is the token after all that is in it.
+    /// `end` is the index of the token after the contents.
     case array(count: UInt32, end: Int)
     case object(count: UInt32, end: Int)
 }
 
-/// A document as tokens, over bytes that somebody else keeps.
+/// The tokens of a document, whose bytes the caller keeps.
 struct JSONTokens: Sendable {
     var list: [JSONToken] = []
     private(set) var values: [JSONValue] = []
 
     init() {}
 
-    /// One value.
     init(_ value: JSONValue) { append(value) }
 
-    /// An array or object, with tokens for what is in it; `nil` for everything else.
+    /// The tokens of an array or object and its contents; `nil` for everything else.
     init?(opening value: JSONValue) {
         switch value {
         case .array(let elements):
@@ -53,13 +53,13 @@ struct JSONTokens: Sendable {
         }
     }
 
-    /// The place of a token that is known only when what is in it is.
+    /// Reserves a token that is set when its contents are known, and returns its index.
     mutating func open() -> Int {
         list.append(.null)
         return list.count - 1
     }
 
-    /// The token after a value.
+    /// The index of the token after a value.
     func end(of index: Int) -> Int {
         switch list[index] {
         case .array(_, let end), .object(_, let end): end
@@ -67,12 +67,12 @@ struct JSONTokens: Sendable {
         }
     }
 
-    /// The value of a member of the object at a place. Of a name given twice, the last.
+    /// The index of a member's value in the object at an index. The last of repeated members counts.
     func member(_ name: String, ofObjectAt index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int? {
         guard case .object(let count, _) = list[index] else { return nil }
         var contiguous = name
         return contiguous.withUTF8 { key in
-            // Names are equal as `String` has it. Those in ASCII are when their bytes are.
+            // Names are compared as `String`s. For ASCII, comparing the bytes is the same.
             let isASCII = key.endOfPlainText(from: 0) == key.count
             var found: Int?
             var next = index + 1
@@ -92,7 +92,6 @@ struct JSONTokens: Sendable {
         }
     }
 
-    /// All of the document as a value.
     func value(in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue { value(at: 0, in: bytes) }
 
     func value(at index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue {
@@ -128,16 +127,16 @@ struct JSONTokens: Sendable {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// A text that is known to be in ASCII.
+    /// A string that is known to be ASCII.
     func text(at start: Int, _ count: UInt32) -> String {
         String(decoding: UnsafeBufferPointer(rebasing: self[start..<start + Int(count)]), as: UTF8.self)
     }
 
-    /// The bytes as a text; `nil` when they are no UTF-8. `String(validating:as:)` takes some thousand instructions
+    /// The bytes as a string; `nil` when they are not UTF-8. `String(validating:as:)` takes some thousand instructions
     /// more.
     var utf8Text: String? {
         var text = String(decoding: self, as: UTF8.self)
-        // What is no UTF-8 was replaced, so that the bytes are others.
+        // Decoding replaces invalid UTF-8, so the bytes differ then.
         return text.withUTF8 { $0.count == count && $0.isEqual(to: self, at: 0) } ? text : nil
     }
 

@@ -1,11 +1,11 @@
 public import FoundationEssentials
 
 extension JSONValue {
-    /// The member of an object; `nil` when this is no object or has no such member.
+    /// The member of an object; `nil` when this is not an object or has no such member.
     ///
-    /// Setting puts the member in place, setting `nil` removes it (`.null` sets
-    /// a null). A ``null`` becomes an object first. Every other value that is no
-    /// object stays as it is: a wrong path never destroys data.
+    /// Setting a value adds or replaces the member. Setting `nil` removes it
+    /// (`.null` sets a null). A ``null`` becomes an object first. Any other value
+    /// that is not an object stays unchanged, so a wrong path never destroys data.
     public subscript(key: String) -> JSONValue? {
         get {
             guard case .object(let members) = self else { return nil }
@@ -14,7 +14,7 @@ extension JSONValue {
         set {
             switch self {
             case .object(var members):
-                self = .null  // Gives up the second reference, so that the dictionary is changed in place.
+                self = .null  // Drops the second reference, so that the dictionary is changed in place.
                 members[key] = newValue
                 self = .object(members)
             case .null:
@@ -25,12 +25,12 @@ extension JSONValue {
         }
     }
 
-    /// The element of an array; `nil` when this is no array or the index is outside of it.
+    /// The element of an array; `nil` when this is not an array or the index is out of range.
     ///
-    /// Setting replaces the element, setting `nil` removes it and closes the
-    /// gap, and setting at the end (`index == count`) appends. A ``null`` counts
-    /// as an empty array. Any other index, and a value that is no array, is left
-    /// as it is.
+    /// Setting a value replaces the element, or appends when `index == count`.
+    /// Setting `nil` removes the element. A ``null`` counts as an empty array.
+    /// Any other index changes nothing, and neither does setting an element of a
+    /// value that is not an array.
     public subscript(index: Int) -> JSONValue? {
         get {
             guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
@@ -39,7 +39,7 @@ extension JSONValue {
         set {
             switch self {
             case .array(var elements):
-                self = .null  // As above.
+                self = .null  // Drops the second reference, as above.
                 if elements.indices.contains(index) {
                     if let newValue { elements[index] = newValue } else { elements.remove(at: index) }
                 } else if index == elements.count, let newValue {
@@ -59,10 +59,10 @@ extension JSONValue {
         if case .string(let value) = self { value } else { nil }
     }
 
-    /// The number when it is whole and an `Int` holds it exactly, `nil` for everything else: `2.5`, `"2"`, `true`.
+    /// The number if it is whole and fits into an `Int`, `nil` for everything else: `2.5`, `"2"`, `true`.
     public var int: Int? { int64.flatMap(Int.init(exactly:)) }
 
-    /// The number when it is whole and an `Int64` holds it exactly, `nil` for everything else.
+    /// The number if it is whole and fits into an `Int64`, `nil` for everything else.
     public var int64: Int64? {
         if case .int(let value) = JSONNumber(self) { value } else { nil }
     }
@@ -72,7 +72,7 @@ extension JSONValue {
         switch self {
         case .int(let value): Double(value)
         case .double(let value): value
-        case .decimal(let value): Double(value.description)  // Rounds once; the conversion of `Decimal` does not.
+        case .decimal(let value): Double(value.description)  // Rounds once, unlike a conversion from `Decimal`.
         default: nil
         }
     }
@@ -88,7 +88,7 @@ extension JSONValue {
         }
     }
 
-    /// `true` or `false`, `nil` for everything else. `0`, `1` and `"true"` are no Booleans.
+    /// `true` or `false`, `nil` for everything else. `0`, `1` and `"true"` are not Booleans.
     public var bool: Bool? {
         if case .bool(let value) = self { value } else { nil }
     }
@@ -109,10 +109,10 @@ extension JSONValue {
     }
 }
 
-/// The same look-ups on what a look-up returned, so that a path needs no `?`:
-/// `json["a"]["b"][0].string`. What is absent has nothing in it.
+/// The same look-ups on the result of a look-up, so that a path needs no `?`:
+/// `json["a"]["b"][0].string`. Every look-up in an absent value is `nil`.
 extension Optional where Wrapped == JSONValue {
-    /// The member; see ``JSONValue/subscript(_:)-(String)``. Setting into what is absent makes an object.
+    /// The member; see ``JSONValue/subscript(_:)-(String)``. Setting a member of an absent value makes an object.
     public subscript(key: String) -> JSONValue? {
         get { self?[key] }
         set {
@@ -124,7 +124,7 @@ extension Optional where Wrapped == JSONValue {
         }
     }
 
-    /// The element; see ``JSONValue/subscript(_:)-(Int)``. Setting at 0 into what is absent makes an array.
+    /// The element; see ``JSONValue/subscript(_:)-(Int)``. Setting element 0 of an absent value makes an array.
     public subscript(index: Int) -> JSONValue? {
         get { self?[index] }
         set {
@@ -160,10 +160,12 @@ extension Optional where Wrapped == JSONValue {
     /// See ``JSONValue/object``.
     public var object: [String: JSONValue]? { self?.object }
 
-    /// Whether a null is there. `false` when the value is absent.
+    /// Whether this is a null. `false` when the value is absent.
     public var isNull: Bool { self?.isNull ?? false }
 
-    /// See ``JSONValue/decode(_:)``. Throws `DecodingError.valueNotFound` when the value is absent.
+    /// Decodes the value; see ``JSONValue/decode(_:)``.
+    ///
+    /// - Throws: `DecodingError.valueNotFound` when the value is absent.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
         guard let self else {
             let context = DecodingError.Context(codingPath: [], debugDescription: "the JSON value is absent")

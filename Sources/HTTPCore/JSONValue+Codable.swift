@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
 extension JSONValue: Codable {
-    /// Reads any value from any decoder. For JSON as bytes ``init(parsing:)-(Data)`` is some ten times as fast.
+    /// Decodes any value from any decoder. For JSON as bytes ``init(parsing:)-(Data)`` is some ten times as fast.
     public init(from decoder: any Decoder) throws {
-        // A failed attempt costs a thrown error, so the frequent types come first. Containers are asked for
-        // themselves, not for their content: an error further down stays the error that is reported.
+        // A failed attempt costs a thrown error, so the frequent types come first. `try?` opens a container but does not
+        // decode its content, so that an error further down is reported.
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
             self = .null
@@ -36,7 +36,7 @@ extension JSONValue: Codable {
         }
     }
 
-    /// Writes the value as it is to any encoder.
+    /// Encodes the value with any encoder.
     public func encode(to encoder: any Encoder) throws {
         switch self {
         case .object(let members):
@@ -61,7 +61,7 @@ extension JSONValue: Codable {
         try container.encode(value)
     }
 
-    /// Makes a model of the value.
+    /// Decodes the value.
     ///
     /// ```swift
     /// let user = try response.json()["data"]["user"].decode(User.self)
@@ -73,7 +73,7 @@ extension JSONValue: Codable {
     }
 }
 
-/// A member's name or an element's index.
+/// A coding key: the name of a member or the index of an element.
 enum JSONKey: CodingKey {
     case name(String)
     case index(Int)
@@ -94,7 +94,7 @@ enum JSONKey: CodingKey {
 }
 
 extension [any CodingKey] {
-    /// The path as a person writes it, `filter.prices[2]`; empty at the top.
+    /// The path as text, `filter.prices[2]`; empty at the top level.
     var jsonPath: String {
         reduce(into: "") { text, key in
             if let index = key.intValue {

@@ -4,10 +4,11 @@ extension JSONValue: CustomStringConvertible {
     /// The value as JSON in UTF-8.
     ///
     /// - Parameters:
-    ///   - prettyPrinted: One member or element a line, indented by two spaces. Default: no white space at all.
-    ///   - sortedKeys: Members in the order of their names, so that equal values give equal bytes. Default: `true`.
-    /// - Throws: `EncodingError.invalidValue` naming the path of a number that is infinite or not a number, or when
-    ///   more than ``maximumDepth`` arrays and objects lie in one another.
+    ///   - prettyPrinted: Whether each member and element is on its own line, indented by two spaces. Default `false`: no
+    ///     white space.
+    ///   - sortedKeys: Whether members are sorted by name, so that equal values give equal bytes. Default `true`.
+    /// - Throws: `EncodingError.invalidValue` with the path of a number that is infinite or NaN, or of more than
+    ///   ``maximumDepth`` nested arrays and objects.
     public func data(prettyPrinted: Bool = false, sortedKeys: Bool = true) throws -> Data {
         var writer = JSONWriter(isPretty: prettyPrinted, sortsKeys: sortedKeys)
         writer.write(self, depth: 0)
@@ -15,15 +16,16 @@ extension JSONValue: CustomStringConvertible {
         return Data(writer.bytes)
     }
 
-    /// The value as JSON in one line, members in the order of their names. What JSON cannot carry shows as `null`.
+    /// The value as JSON in one line, with members sorted by name. Numbers that are infinite or NaN, and levels beyond
+    /// ``maximumDepth``, are shown as `null`.
     public var description: String {
         var writer = JSONWriter(isPretty: false, sortsKeys: true)
         writer.write(self, depth: 0)
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// The shortest text of a number that reads as the same value: `1` for 1.0, `1e22`, `0.1`; `nil` for no number
-    /// and for one JSON cannot carry.
+    /// The shortest text of a number that reads as the same value: `1` for 1.0, `1e22`, `0.1`. `nil` for infinity, NaN and
+    /// everything that is not a number.
     var numberText: String? {
         switch self {
         case .int(let value):
@@ -41,15 +43,15 @@ extension JSONValue: CustomStringConvertible {
         }
     }
 
-    /// Throws when something in here cannot be written, with its path after the given one.
+    /// Throws when a part of the value cannot be written, with its path appended to the given one.
     func checkWritable(at path: [any CodingKey] = []) throws {
         let problem: String
         switch self {
-        case .double(let value) where !value.isFinite: problem = "\(value) is no number JSON can carry"
-        case .decimal(let value) where !value.isFinite: problem = "\(value) is no number JSON can carry"
+        case .double(let value) where !value.isFinite: problem = "\(value) is not a number in JSON"
+        case .decimal(let value) where !value.isFinite: problem = "\(value) is not a number in JSON"
         case .array, .object:
             guard path.count < JSONValue.maximumDepth else {
-                problem = "more than \(JSONValue.maximumDepth) arrays and objects in one another"
+                problem = "more than \(JSONValue.maximumDepth) nested arrays and objects"
                 break
             }
             if case .array(let elements) = self {
@@ -76,26 +78,26 @@ extension JSONValue: CustomStringConvertible {
 }
 
 extension EncodingError {
-    /// An error that says the path also in its text, as that is what people see.
+    /// An error that repeats the path in its text, which is what people see.
     static func unwritable(_ value: Any, at path: [any CodingKey], _ problem: String) -> EncodingError {
         let name = path.jsonPath
-        // A path of hundreds of levels helps nobody.
+        // A path of hundreds of levels is cut.
         let place = name.isEmpty ? "" : name.utf8.count > 200 ? "\(name.prefix(200))…: " : "\(name): "
         return .invalidValue(value, Context(codingPath: path, debugDescription: place + problem))
     }
 }
 
 extension Decimal {
-    /// `Decimal` has one value that is no number, and no infinity.
+    /// Whether the value is not NaN. `Decimal` has no infinity.
     var isFinite: Bool { !isNaN }
 }
 
-/// Writes JSON into bytes.
+/// A writer of JSON as bytes.
 struct JSONWriter {
     let isPretty: Bool
     let sortsKeys: Bool
     private(set) var bytes: [UInt8] = []
-    /// Whether something was left out that JSON cannot carry.
+    /// Whether a value that JSON does not allow was replaced by `null`.
     private(set) var isUnwritable = false
 
     init(isPretty: Bool, sortsKeys: Bool) {
@@ -145,7 +147,7 @@ struct JSONWriter {
         bytes.append(UInt8(ascii: "}"))
     }
 
-    /// A text in quotes; escaped is only what RFC 8259 §7 demands.
+    /// Writes a string in quotes. Only what RFC 8259 §7 requires is escaped.
     private mutating func write(_ text: String) {
         var text = text
         bytes.append(UInt8(ascii: "\""))
@@ -161,7 +163,7 @@ struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A byte of a text, escaped if it must be.
+    /// Writes a byte of a string, escaped if necessary.
     private mutating func write(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\""): append("\\\"")

@@ -1,12 +1,12 @@
 public import FoundationEssentials
 
-/// Any JSON (RFC 8259), looked into without a model.
+/// Any JSON value (RFC 8259), read without a model type.
 ///
 /// ```swift
 /// let json = try JSONValue(parsing: data)
 /// json["args"]["q"].string        // String?, nil when a step is absent or of another type
 /// json["items"][0]["id"].int      // Int?
-/// json["note"].isNull             // true only for a null that is there
+/// json["note"].isNull             // true for a null, false for an absent member
 ///
 /// var order: JSONValue = ["name": "Ada", "tags": ["a", "b"], "note": nil, "total": 12.5]
 /// order["name"] = "Grace"         // sets
@@ -14,35 +14,35 @@ public import FoundationEssentials
 /// try order.data(prettyPrinted: true)
 /// ```
 ///
-/// Look-ups never trap: an absent key, an index out of range and a step into a
-/// number all read as `nil`. Nothing is converted silently: the text `"1"` has
+/// Look-ups never trap: an absent key, an index out of range and a look-up in a
+/// number all return `nil`. Nothing is converted silently: the string `"1"` has
 /// no ``int``, the number `1` no ``string`` and no ``bool``.
 ///
 /// Numbers keep their exact value. JSON has one number type, so the three
-/// cases are how a number is *held*, not what it is: they compare and hash by
-/// value (`.int(1) == .double(1)`), and each number accessor answers whenever
-/// the value fits.
+/// cases only tell how a number is *stored*. Numbers compare and hash by
+/// value (`.int(1) == .double(1)`), and each number accessor returns the value
+/// whenever it fits.
 public enum JSONValue: Sendable {
-    /// `null`. Not the same as an absent member, which look-ups report as `nil`.
+    /// `null`. A look-up returns `nil` for an absent member, not this.
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// A number written without fraction and exponent that `Int64` holds.
+    /// A number without fraction and exponent that fits into an `Int64`.
     case int(Int64)
-    /// A number whose shortest `Double` text is the same value. Not a number and infinities cannot be written
-    /// as JSON (RFC 8259 §6).
+    /// A number whose shortest `Double` text has the same value. NaN and infinities cannot be written as JSON
+    /// (RFC 8259 §6).
     case double(Double)
-    /// A number that neither of the above holds exactly, up to 38 digits: `12345678901234567890`.
+    /// A number of up to 38 digits that `Int64` and `Double` do not hold exactly: `12345678901234567890`.
     case decimal(Decimal)
-    /// A text.
+    /// A string.
     case string(String)
-    /// Values in order.
+    /// An array.
     case array([JSONValue])
-    /// Members by name. Names are unique and have no order (RFC 8259 §4).
+    /// An object: members by name. Names are unique and have no order (RFC 8259 §4).
     case object([String: JSONValue])
 
-    /// How many arrays and objects may lie in one another, 512. Deeper text is refused when parsed and when written,
-    /// so that a hostile document cannot exhaust the stack (RFC 8259 §9).
+    /// The largest depth of nested arrays and objects, 512. Deeper documents are neither parsed nor written, so that a
+    /// hostile one cannot exhaust the stack (RFC 8259 §9).
     public static let maximumDepth = 512
 }
 
@@ -50,32 +50,32 @@ extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expre
     ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
     ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
-    /// ``null``.
+    /// Makes ``null``.
     public init(nilLiteral: ()) { self = .null }
 
-    /// ``bool(_:)``.
+    /// Makes a ``bool(_:)``.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 
-    /// ``int(_:)``.
+    /// Makes an ``int(_:)``.
     public init(integerLiteral value: Int64) { self = .int(value) }
 
-    /// ``double(_:)``.
+    /// Makes a ``double(_:)``.
     public init(floatLiteral value: Double) { self = .double(value) }
 
-    /// ``string(_:)``.
+    /// Makes a ``string(_:)``.
     public init(stringLiteral value: String) { self = .string(value) }
 
-    /// ``array(_:)``.
+    /// Makes an ``array(_:)``.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
 
-    /// ``object(_:)``. Of a name given twice the last value stays.
+    /// Makes an ``object(_:)``. The last of repeated names counts.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         self = .object(Dictionary(elements) { _, last in last })
     }
 }
 
 extension JSONValue: Hashable {
-    /// Whether both are the same JSON. Numbers compare by value however they are held; members without order.
+    /// Whether both values are equal. Numbers compare by value, whatever their case. The order of members does not count.
     public static func == (lhs: JSONValue, rhs: JSONValue) -> Bool {
         switch (lhs, rhs) {
         case (.null, .null): true
@@ -103,17 +103,17 @@ extension JSONValue: Hashable {
     }
 }
 
-/// A number in the one form its value has, so that equal values are equal here: an `Int64` where that holds it, else
-/// a `Double` whose shortest text it is, else a `Decimal`.
+/// A number in canonical form, in which equal values are equal: an `Int64` if it fits, else a `Double` if its shortest
+/// text has the same value, else a `Decimal`.
 ///
-/// A double stands for its shortest text, as it does in the JSON it is written to: `0.1` is a tenth and not the
-/// binary fraction next to it. Otherwise a value would change by being written and read.
+/// A double stands for its shortest text, which is also what is written as JSON: `0.1` is a tenth, not the nearest binary
+/// fraction. Otherwise a value would change when it is written and read.
 enum JSONNumber: Hashable {
     case int(Int64)
     case double(Double)
     case decimal(Decimal)
 
-    /// `nil` when the value is no number.
+    /// The number of a value; `nil` when it is not a number.
     init?(_ value: JSONValue) {
         switch value {
         case .int(let value): self = .int(value)

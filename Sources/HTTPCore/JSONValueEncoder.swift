@@ -1,21 +1,21 @@
 internal import FoundationEssentials
 
-/// Makes JSON of anything that is `Encodable`, as values and not as text.
+/// Encodes any `Encodable` value as a ``JSONValue``.
 ///
-/// - `nil` is left out of objects, whether by `encodeIfPresent`, by `encodeNil(forKey:)` or as a dictionary's
-///   value; in arrays it is a null, to keep the places. `JSONValue.null` is data and always stays.
-/// - Numbers and Booleans stay typed. Integers beyond `Int64` become ``JSONValue/decimal(_:)``; a `Float` becomes the
+/// - `nil` is left out of objects, whether it comes from `encodeIfPresent`, `encodeNil(forKey:)` or a dictionary's value.
+///   In arrays it is a null, which keeps the indices. `JSONValue.null` is never left out.
+/// - Numbers and Booleans stay typed. Integers beyond `Int64` become ``JSONValue/decimal(_:)``. A `Float` becomes the
 ///   double with the same shortest text, so that `0.1` stays `0.1`.
-/// - `Date` is text by ``dates``, `Data` is Base64, `URL` its absolute text, `UUID` its text, `Decimal` a number. Sets
-///   are sorted by their JSON: otherwise equal requests would differ from run to run.
+/// - ``dates`` determines the form of a `Date`. `Data` is Base64, `URL` its absolute text, `UUID` its text, `Decimal` a
+///   number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
 /// - A type that encodes nothing is an empty object.
 ///
-/// Errors are `EncodingError.invalidValue` with the path, among them every number JSON cannot carry and more than
-/// ``JSONValue/maximumDepth`` levels (a cycle of objects, most likely).
+/// Errors are `EncodingError.invalidValue` with the path, also for infinite or NaN numbers and for more than
+/// ``JSONValue/maximumDepth`` levels, most likely a cycle of objects.
 package struct JSONValueEncoder: Sendable {
     /// How dates are written.
     package enum DateStrategy: Sendable {
-        /// `2025-03-01T09:30:00Z` (RFC 3339), fractions of a second cut off.
+        /// `2025-03-01T09:30:00Z` (RFC 3339), without fractions of a second.
         case iso8601
         /// `2025-03-01T09:30:00.250Z`.
         case iso8601WithFractionalSeconds
@@ -32,7 +32,7 @@ package struct JSONValueEncoder: Sendable {
         }
     }
 
-    /// The years 1 to 9999 in seconds: RFC 3339 has four digits, and beyond them the formatter writes other dates.
+    /// The years 1 to 9999 in seconds. RFC 3339 has four digits; for other years the formatter writes wrong dates.
     fileprivate static let yearsInText = Date.distantPast.timeIntervalSince1970..<253_402_300_800.0
 
     /// How dates are written. Default: ``DateStrategy/iso8601``.
@@ -40,19 +40,19 @@ package struct JSONValueEncoder: Sendable {
 
     package init(dates: DateStrategy = .iso8601) { self.dates = dates }
 
-    /// The value as JSON; `nil` at the top is ``JSONValue/null``.
+    /// Encodes a value; `nil` at the top level becomes ``JSONValue/null``.
     package func encode(_ value: some Encodable) throws -> JSONValue {
         try encodeIfPresent(value) ?? .null
     }
 
-    /// The value as JSON; `nil` when it is an optional without value.
+    /// Encodes a value; `nil` when it is an optional without value.
     ///
-    /// - Parameter path: where the value stands, put before the paths in errors.
+    /// - Parameter path: the path of the value, which is the prefix of the paths in errors.
     package func encodeIfPresent(_ value: some Encodable, at path: [any CodingKey] = []) throws -> JSONValue? {
         try encode(value, at: { path })
     }
 
-    /// The members of the object a value is encoded to, sorted; `nil` when it is no object.
+    /// Encodes a value and returns its members, sorted by name; `nil` when the result is not an object.
     func members(of value: some Encodable) throws -> [EncodedMembers.Member]? {
         let node = JSONEncodingNode(encoder: self, path: [])
         try value.encode(to: node)
@@ -60,11 +60,11 @@ package struct JSONValueEncoder: Sendable {
     }
 
     func encode<T: Encodable>(_ value: T, at path: () -> [any CodingKey]) throws -> JSONValue? {
-        // One look-up of a conformance instead of a cast for every type that has a short cut.
+        // One look-up of a conformance instead of a cast for every type that is encoded directly.
         if let direct = value as? any DirectlyJSONEncodable { return try direct.json(by: self, at: path) }
         let path = path()
         guard path.count <= JSONValue.maximumDepth else {
-            throw EncodingError.unwritable(value, at: path, "more than \(JSONValue.maximumDepth) levels in one another")
+            throw EncodingError.unwritable(value, at: path, "more than \(JSONValue.maximumDepth) levels of nesting")
         }
         let node = JSONEncodingNode(encoder: self, path: path)
         try value.encode(to: node)
@@ -76,14 +76,14 @@ package struct JSONValueEncoder: Sendable {
     }
 }
 
-// MARK: Types with a short cut
+// MARK: Types that are encoded directly
 
-/// What is JSON without an `Encoder` in between: scalars, Foundation's values, and collections of those.
+/// Types that become JSON without an `Encoder`: scalars, Foundation's values, and collections of them.
 private protocol DirectlyJSONEncodable {
     func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue
 }
 
-/// Marks collections whose order says nothing and changes from run to run.
+/// Collections whose order has no meaning and changes from run to run.
 private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
@@ -109,7 +109,7 @@ extension String: DirectlyJSONEncodable {
 extension DirectlyJSONEncodable where Self: FixedWidthInteger {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if let value = Int64(exactly: self) { return .int(value) }
-        // 128 bits are just what a `Decimal` holds, but for the lowest `Int128` and what its parser makes of it.
+        // A `Decimal` holds 128 bits, except the lowest `Int128`. The comparison catches what its parser gets wrong.
         if let value = Decimal(string: description), value.description == description { return .decimal(value) }
         throw EncodingError.unwritable(self, at: path(), "\(self) is too large")
     }
@@ -131,7 +131,7 @@ extension UInt128: DirectlyJSONEncodable {}
 extension DirectlyJSONEncodable where Self: BinaryFloatingPoint & CustomStringConvertible {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if isFinite, let value = self as? Double ?? Double(description) { return .double(value) }
-        throw EncodingError.unwritable(self, at: path(), "\(self) is no number JSON can carry")
+        throw EncodingError.unwritable(self, at: path(), "\(self) is not a number in JSON")
     }
 }
 
@@ -148,7 +148,7 @@ extension Date: DirectlyJSONEncodable {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         let seconds = timeIntervalSince1970
         if encoder.dates.isText, !JSONValueEncoder.yearsInText.contains(seconds) {
-            // Not the date itself: the text of one that is infinite traps, and errors are printed.
+            // The seconds instead of the date: errors are printed, and the description of an infinite date traps.
             throw EncodingError.unwritable(seconds, at: path(), "a date outside of the years 1 to 9999")
         }
         switch encoder.dates {
@@ -158,7 +158,7 @@ extension Date: DirectlyJSONEncodable {
         case .secondsSince1970: return try seconds.json(by: encoder, at: path)
         case .millisecondsSince1970:
             if let milliseconds = Int64(exactly: (seconds * 1000).rounded()) { return .int(milliseconds) }
-            throw EncodingError.unwritable(seconds, at: path(), "\(seconds) seconds are no date")
+            throw EncodingError.unwritable(seconds, at: path(), "\(seconds) seconds are not a valid date")
         }
     }
 }

@@ -1,7 +1,7 @@
 /// Media types by file extension.
 ///
-/// A built-in list comes first, so that the types programs upload most are the
-/// same on every machine; then what the system knows.
+/// A built-in list is searched first, so that common uploads have the same
+/// type on every machine, and then the system's list.
 package enum MediaType {
     private static let byExtension: [String: String] = [
         "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css", "csv": "text/csv",
@@ -14,7 +14,7 @@ package enum MediaType {
         "wasm": "application/wasm", "yaml": "application/yaml", "yml": "application/yaml",
     ]
 
-    /// The type for a file name or path, `nil` when the extension says nothing.
+    /// The type for a file name or path; `nil` when the extension is missing or unknown.
     package static func forFileName(_ path: String) -> String? {
         let name = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         guard let dot = name.lastIndex(of: "."), dot != name.index(before: name.endIndex) else { return nil }

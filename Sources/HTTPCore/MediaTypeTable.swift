@@ -1,16 +1,17 @@
 internal import FoundationEssentials
 
-/// What a system knows of file extensions and media types.
+/// The system's table of file extensions and media types.
 ///
-/// Reading it is the one look at the disk in this module: at files of a few
-/// tens of kilobytes, once in a process, when a file's extension is not built in.
+/// Nothing else in this module reads the disk. A file of a few tens of
+/// kilobytes is read once per process, for the first extension that is not
+/// built in.
 package struct MediaTypeTable: Sendable {
     /// Types by extension in lower case: `png`, and `tar.gz` too.
     private var types: [String: (type: String, weight: Int)] = [:]
-    /// Extensions that count in their own case only, as `C` for C++.
+    /// Types by extensions that are case-sensitive, such as `C` for C++.
     private var exactTypes: [String: (type: String, weight: Int)] = [:]
 
-    /// The type of a file name by its longest known extension; `nil` for an unknown one.
+    /// The type of a file name by its longest known extension; `nil` when none is known.
     package func type(of name: some StringProtocol) -> String? {
         var rest = Substring(name)
         while let dot = rest.firstIndex(of: ".") {
@@ -22,8 +23,8 @@ package struct MediaTypeTable: Sendable {
 
     // MARK: Formats
 
-    /// The list of shared-mime-info: lines of `weight:type:glob` and, for some, `:flags`. Only globs of the form
-    /// `*.ext` say something about extensions.
+    /// Parses the list of shared-mime-info: lines of `weight:type:glob`, some with `:flags`. Only globs of the form
+    /// `*.ext` are used.
     package init(globs2 text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             let fields = line.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false)
@@ -33,7 +34,7 @@ package struct MediaTypeTable: Sendable {
         }
     }
 
-    /// The list of mail programs and web servers: lines of a type and its extensions.
+    /// Parses `mime.types`, the list of mail programs and web servers: lines of a type and its extensions.
     package init(mimeTypes text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             let fields = line.split { $0 == " " || $0 == "\t" }
@@ -47,7 +48,7 @@ package struct MediaTypeTable: Sendable {
     private mutating func add(_ fileExtension: Substring, _ type: String, _ weight: Int, isExact: Bool) {
         guard !fileExtension.isEmpty, !fileExtension.contains(where: { "*?[".contains($0) }), type.contains("/")
         else { return }
-        // The first of equal weight stays, as in the list.
+        // The first of equal weight counts.
         if isExact {
             let key = String(fileExtension)
             if exactTypes[key].map({ $0.weight < weight }) ?? true { exactTypes[key] = (type, weight) }
@@ -57,7 +58,7 @@ package struct MediaTypeTable: Sendable {
         }
     }
 
-    /// The first of the system's lists that is there.
+    /// The first of the system's lists that exists; else an empty table.
     static let system: MediaTypeTable = {
         if let text = text(of: "/usr/share/mime/globs2") { return MediaTypeTable(globs2: text) }
         if let text = text(of: "/etc/mime.types") { return MediaTypeTable(mimeTypes: text) }

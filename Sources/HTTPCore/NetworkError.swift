@@ -1,4 +1,4 @@
-/// What went wrong with a request, with all that is known of it.
+/// The failure of a request, with everything that is known about it.
 ///
 /// ```swift
 /// do {
@@ -12,104 +12,104 @@
 /// }
 /// ```
 public struct NetworkError: Error, Sendable {
-    /// What kind of failure it is.
+    /// A kind of failure.
     public enum Kind: Hashable, Sendable {
-        /// The request or a setting cannot be sent as it is; nothing was.
+        /// The request or a setting is invalid; nothing was sent.
         case invalidRequest
-        /// A domain or server that the table does not have.
+        /// The table has no domain or server of this name.
         case unknownName
-        /// The host's name was not found.
+        /// The host name could not be resolved.
         case dns
-        /// No connection came about: refused, unreachable.
+        /// No connection could be established: refused, unreachable.
         case connect
         /// The TLS handshake failed.
         case tls(TLSFailure)
-        /// It took too long.
+        /// A time limit was exceeded.
         case timeout(TimeoutPhase)
         /// The request was cancelled.
         case cancelled
-        /// The server answered with a status that is no success. ``NetworkError/response`` holds it, body included.
+        /// The status of the response is not a success. ``NetworkError/response`` holds the response with its body.
         case httpStatus
-        /// The server answered but said no, with this code (empty when it gave none).
+        /// The content of the response reports a failure, with this code (empty when it has none).
         case business(code: String)
-        /// The body does not fit the type; the path tells where, as in `items[3].price`, empty for the whole.
+        /// The body does not match the type. The path, such as `items[3].price`, is the place; empty for the whole body.
         case decoding(path: String)
-        /// A redirect that cannot or must not be followed.
+        /// A redirect cannot or must not be followed.
         case redirect
         /// The body is larger than the limit.
         case bodyTooLarge
-        /// The connection broke before all was there.
+        /// The connection closed before the response was complete.
         case connectionLost
-        /// What came is not HTTP, or breaks its rules.
+        /// The server sent something that is not HTTP or violates it.
         case protocolViolation
         /// The proxy refused, failed or cannot be reached.
         case proxy
-        /// The address is none of the public internet, and the manager has `blocksPrivateAddresses`; nothing was sent to
-        /// it. The message names the address.
+        /// The address does not belong to the public internet, and the manager has `blocksPrivateAddresses`. Nothing was
+        /// sent to the address, which the message names.
         case addressBlocked(AddressRule)
-        /// The cache has no answer and the network may not be asked.
+        /// The cache has no response, and the policy does not allow the network.
         case cache
-        /// A file that holds what the program keeps could not be read, written or understood.
+        /// A file of stored data could not be read, written or parsed.
         case storage
-        /// A body to send could not be read, or broke off.
+        /// The body of the request could not be read to its end.
         case requestBody
-        /// What came is not what was sent or expected: a file with another digest, or a sealed message that was changed,
-        /// repeated, or sealed with another key; nothing of such a message's content is told.
+        /// The content is not authentic: a file has another digest, or a sealed message was changed, repeated, or sealed
+        /// with another key. The error contains nothing of such a message.
         case integrity
-        /// Code of the app threw: an interceptor, provider, authenticator, signer, redirect handler, resolver or transport;
-        /// ``NetworkError/underlying`` is what it threw.
+        /// Code of the app threw: an interceptor, provider, authenticator, signer, redirect handler, resolver or transport.
+        /// ``NetworkError/underlying`` is the error it threw.
         case provider
-        /// A simulation has no answer to the request.
+        /// A simulation has no response to the request.
         case simulation
-        /// This libcurl cannot do what the configuration asks for.
+        /// The installed libcurl does not support what the configuration asks for.
         case unsupported
-        /// The token could not be renewed; ``NetworkError/underlying`` is why.
+        /// The token could not be renewed; ``NetworkError/underlying`` is the reason.
         case authentication
-        /// The same request is under way and duplicates are rejected; nothing was sent.
+        /// An equal request is in flight and duplicates are rejected; nothing was sent.
         case duplicate
-        /// The host failed so often that it is left alone for a while; nothing was sent.
+        /// The circuit breaker is open because the host failed too often; nothing was sent.
         case circuitOpen
         /// The manager was shut down.
         case shutDown
-        /// Anything else; ``NetworkError/curlCode`` and the message tell.
+        /// Any other failure; see ``NetworkError/curlCode`` and the message.
         case other
     }
 
-    /// Why a TLS handshake failed.
+    /// The reason why a TLS handshake failed.
     public enum TLSFailure: String, Hashable, Sendable {
-        /// The certificate's time is over.
+        /// The certificate has expired.
         case expired
-        /// The certificate's time has not begun.
+        /// The certificate is not valid yet.
         case notYetValid
         /// The certificate is for another host.
         case wrongHost
-        /// Nobody trusted signed the certificate.
+        /// No trusted authority signed the certificate.
         case untrusted
-        /// The certificate is signed by itself.
+        /// The certificate is self-signed.
         case selfSigned
-        /// The authority has revoked the certificate.
+        /// The certificate is revoked.
         case revoked
-        /// The server did not show that its certificate is not revoked, which was asked for (OCSP stapling).
+        /// The server did not send the required proof that its certificate is not revoked (OCSP stapling).
         case certificateStatus
-        /// The key is not one of the pinned.
+        /// The server's key is not one of the pinned keys.
         case pinMismatch
-        /// The client's own certificate is missing, unreadable or refused.
+        /// The client's own certificate is missing, unreadable or rejected.
         case clientCertificate
-        /// The two sides share no protocol version or cipher.
+        /// Client and server have no protocol version or cipher in common.
         case protocolVersion
-        /// The handshake broke off for another reason.
+        /// The handshake failed for another reason.
         case handshake
     }
 
-    /// What was going on when the time was over.
+    /// The phase of a call in which a time limit was exceeded.
     public enum TimeoutPhase: String, Hashable, Sendable {
         /// Connecting: name look-up, TCP, TLS.
         case connect
-        /// Nothing came or went for the idle timeout.
+        /// Nothing was sent or received for the idle timeout.
         case idle
         /// The whole transfer.
         case total
-        /// The whole call, its repetitions and waits included.
+        /// The whole call, including its repetitions and waits.
         case deadline
     }
 
@@ -144,12 +144,12 @@ public struct NetworkError: Error, Sendable {
 
     /// Makes an error.
     ///
-    /// - Parameter message: what happened, then the next step for the reader.
+    /// - Parameter message: what happened, and the next step for the reader.
     public init(
         _ kind: Kind, message: String, request: HTTPRequest? = nil, response: HTTPResponse? = nil,
         curlCode: Int? = nil, attempts: Int = 1, timings: Timings? = nil, underlying: (any Error)? = nil
     ) {
-        // Who answered is who was asked last.
+        // The URL that responded is the one requested last.
         let answering = response.flatMap { $0.url.isEmpty ? nil : $0.url }
         storage = Storage(
             kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
@@ -164,27 +164,27 @@ public struct NetworkError: Error, Sendable {
             curlCode: other.curlCode, attempts: attempts, timings: other.timings, underlying: other.underlying)
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     public var kind: Kind { storage.kind }
-    /// What happened and what to do next, for a person. Holds no secrets.
+    /// What happened and the next step, for people. Contains no secrets.
     public var message: String { storage.message }
-    /// The request as its call made it, so that it can be sent again: the values of providers and authenticators are
-    /// not in it, and come anew.
+    /// The request as the caller made it, so that it can be sent again. It does not contain the values of providers and
+    /// authenticators, which are added anew each time.
     public var request: HTTPRequest? { storage.request }
-    /// The address that was asked last: that of a mirror, or of the last hop of a redirect.
+    /// The URL requested last, such as that of a mirror or of the last redirect.
     public var url: String? { storage.url }
-    /// The response, when there was one: status, headers, and what came of the body.
+    /// The response, if there was one: status, headers, and the received part of the body.
     public var response: HTTPResponse? { storage.response }
-    /// libcurl's code (`CURLcode`), when libcurl reported the failure.
+    /// The code of libcurl (`CURLcode`), when libcurl reported the failure.
     public var curlCode: Int? { storage.curlCode }
     /// How often the request was sent.
     public var attempts: Int { storage.attempts }
-    /// How long the stages took, as far as it came.
+    /// The timings of the transfer up to the failure.
     public var timings: Timings? { storage.timings ?? storage.response?.timings }
-    /// The error below this one.
+    /// The error that caused this one.
     public var underlying: (any Error)? { storage.underlying }
 
-    /// The error with the request it belongs to, unless it names one already.
+    /// The error with its request, unless it has one already.
     package func attaching(_ request: HTTPRequest) -> NetworkError {
         guard storage.request == nil else { return self }
         return NetworkError(
@@ -192,14 +192,14 @@ public struct NetworkError: Error, Sendable {
             attempts: storage.attempts)
     }
 
-    /// The error as the caller gets it: with the call's own request, and the address that was asked last.
+    /// The error for the caller, with the call's own request and the URL requested last.
     package func of(_ request: HTTPRequest) -> NetworkError {
         NetworkError(
             storage, request: request, url: storage.url ?? request.url, response: storage.response,
             attempts: storage.attempts)
     }
 
-    /// The error after this many attempts.
+    /// The error with the number of attempts.
     package func counting(attempts: Int) -> NetworkError {
         NetworkError(
             storage, request: storage.request, url: storage.url, response: storage.response, attempts: attempts)
@@ -217,7 +217,7 @@ public struct NetworkError: Error, Sendable {
 }
 
 extension NetworkError: CustomStringConvertible {
-    /// Kind, message, and the request's method and the address asked last, without query and user information.
+    /// The kind, the message, the request's method and the URL requested last, without query and user information.
     public var description: String {
         var text = "\(kind): \(message)"
         if let request { text += " [\(URLText.visible("\(request.method) \(URLText.redacted(url ?? request.url))"))]" }
@@ -226,7 +226,7 @@ extension NetworkError: CustomStringConvertible {
 }
 
 extension NetworkError.Kind: CustomStringConvertible {
-    /// The name, with what it carries in parentheses: `httpStatus`, `timeout(idle)`, `decoding(items[3].price)`.
+    /// The name, with its associated value in parentheses: `httpStatus`, `timeout(idle)`, `decoding(items[3].price)`.
     public var description: String {
         switch self {
         case .invalidRequest: "invalidRequest"
@@ -261,25 +261,25 @@ extension NetworkError.Kind: CustomStringConvertible {
     }
 }
 
-/// Small cuts at URLs as text, for messages.
+/// Texts of URLs for messages.
 package enum URLText {
-    /// A text with its control characters written out, so that it can be printed in a line.
+    /// The text with escaped control characters, so that it can be printed in one line.
     package static func visible(_ text: String) -> String {
         text.unicodeScalars.reduce(into: "") {
             $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1)
         }
     }
 
-    /// The URL without user information, query and fragment, where secrets tend to be.
+    /// The URL without user information, query and fragment, which may contain secrets.
     package static func redacted(_ url: String) -> String {
-        // On bytes: as characters, a `?` and a combining mark after it would be one.
+        // Works on bytes: a `?` followed by a combining mark is one `Character`.
         let bytes = url.utf8
         let end = bytes.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? bytes.endIndex
         var text = String(url[..<end])
         if let slashes = text.firstRange(of: "://") {
             let rest = text[slashes.upperBound...]
             let authority = rest.prefix { $0 != "/" }
-            // A password with a slash in it ends the authority too early: then what looks like a port is none.
+            // A slash in a password ends the authority too early. Then the text after the colon is not a port.
             let port = authority.drop { $0 != ":" }.dropFirst()
             let isCut = !authority.contains("@") && !authority.hasPrefix("[") && !port.allSatisfy(\.isNumber)
             if let at = (isCut ? rest : authority).lastIndex(of: "@") {

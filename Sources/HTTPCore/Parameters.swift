@@ -2,26 +2,26 @@
 ///
 /// ```swift
 /// let parameters: Parameters = [
-///     "q": "swift", "page": 2,          // anything Encodable: texts, numbers, dates, your own types
+///     "q": "swift", "page": 2,          // anything Encodable: strings, numbers, dates, your own types
 ///     "skip": nil,                      // left out
-///     "keep": JSONValue.null,           // sent: null in JSON, a bare name in a query
+///     "keep": JSONValue.null,           // sent as null in JSON, as a name without value in a query
 ///     "filter": ["year": 2025, "tags": ["a", "b"]] as JSONValue,
 /// ]
 /// ```
 ///
-/// `GET`, `HEAD` and `DELETE` carry them in the query, every other method in the
-/// body, as JSON unless a form is asked for. In JSON they keep their types and
-/// nesting. Query and form are text, so nesting is written into the names,
-/// members sorted by name: `filter[tags][]=a&filter[tags][]=b&filter[year]=2025`.
+/// `GET`, `HEAD` and `DELETE` send parameters in the query. Every other method
+/// sends them in the body, as JSON unless a form is chosen. In JSON they keep
+/// their types and nesting. In a query or form, nesting becomes part of the
+/// names, sorted: `filter[tags][]=a&filter[tags][]=b&filter[year]=2025`.
 ///
-/// A literal that mixes types inside is written `as JSONValue`.
+/// A nested literal of mixed types needs `as JSONValue`.
 public typealias Parameters = [String: (any Encodable & Sendable)?]
 
 extension EncodedMembers {
     /// The parameters as the members of a JSON object. `nil` is left out, ``JSONValue/null`` stays.
     ///
-    /// - Throws: `EncodingError.invalidValue`, path and text beginning with the parameter's name, whatever the value
-    ///   itself threw.
+    /// - Throws: `EncodingError.invalidValue`, whatever the value itself threw. Its path and text begin with the
+    ///   parameter's name.
     package init(parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
         var object: [String: JSONValue] = [:]
         object.reserveCapacity(parameters.count)
@@ -35,7 +35,7 @@ extension EncodedMembers {
                     invalid, .init(codingPath: context.codingPath, debugDescription: text, underlyingError: nil))
             } catch {
                 let text = "parameter \(name): \(error)"
-                // The name stands for the value, which may be a secret and would be printed with the error.
+                // The name replaces the value, which may be a secret and would be printed with the error.
                 throw EncodingError.invalidValue(
                     name,
                     .init(codingPath: [JSONKey(stringValue: name)], debugDescription: text, underlyingError: error))
@@ -44,13 +44,12 @@ extension EncodedMembers {
         self.init(object)
     }
 
-    /// The members as the query of a URL, without `?`; and as the body of a form, `application/x-www-form-urlencoded`.
+    /// The members as the query of a URL, without `?`, or the body of a form, `application/x-www-form-urlencoded`.
     ///
-    /// Members of objects are `name[member]`, elements of arrays `name[]` in their order, members sorted at every
-    /// level; a null is a name without `=`; an empty array or object is nothing. Booleans are `true` and `false`,
-    /// numbers their shortest exact text. Names and values are escaped down to the unreserved characters of RFC 3986
-    /// §2.3, the brackets with them (`a%5Bb%5D=1`): raw they are not legal in a query. The space is `%20`, which every
-    /// reader of forms takes too.
+    /// Members of objects are `name[member]`, sorted at every level. Elements of arrays are `name[]`, in their order. A
+    /// null is a name without `=`. Empty arrays and objects are left out. Booleans are `true` and `false`, numbers their
+    /// shortest exact text. All but the unreserved characters of RFC 3986 §2.3 are escaped in names and values, also
+    /// brackets (`a%5Bb%5D=1`), which a query must not contain. A space is `%20`, which every form parser accepts.
     package var queryText: String {
         var query: [UInt8] = []
         query.reserveCapacity(list.count * 32)
@@ -64,8 +63,8 @@ extension EncodedMembers {
         return String(decoding: query, as: UTF8.self)
     }
 
-    /// The members as flat fields, in the order and with the names of ``queryText``, nothing escaped: the fields of a
-    /// multipart form. A null has no value.
+    /// The members as the fields of a multipart form, with the order and names of ``queryText``, not escaped. A null has
+    /// no value.
     package var fields: [(name: String, value: String?)] {
         var fields: [(name: String, value: String?)] = []
         Self.forEachField(of: list, in: nil) { fields.append(($0, $1)) }
@@ -96,12 +95,12 @@ extension EncodedMembers {
     }
 }
 
-/// Parameters in URLs.
+/// Functions that add parameters to URLs.
 package enum ParameterEncoder {
-    /// A URL with a query added to the one it may have, before its fragment. An empty query changes nothing.
+    /// Appends a query to that of a URL, before the fragment. An empty query changes nothing.
     package static func appending(query: String, to url: String) -> String {
         guard !query.isEmpty else { return url }
-        // On bytes: as characters, a `?` and a combining mark after it would be one.
+        // Works on bytes: a `?` followed by a combining mark is one `Character`.
         let bytes = url.utf8
         let end = bytes.firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
         let base = bytes[..<end]

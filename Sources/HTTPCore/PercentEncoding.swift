@@ -1,11 +1,11 @@
 extension String {
-    /// This text as one part of a URL: a name or value of a query or a form, or one segment of a path.
+    /// This text escaped as one component of a URL: a name or value of a query or form, or a path segment.
     ///
-    /// Everything but the unreserved characters of RFC 3986 §2.3 (letters, digits, `-._~`) becomes `%XX` of its UTF-8,
-    /// the space `%20`, and a `%` too: the text is data and holds no escapes yet. This is the simple expansion of
-    /// RFC 6570 §3.2.2, so a value can never end its segment (`/`), its query (`#`) or its pair (`&`).
+    /// All but the unreserved characters of RFC 3986 §2.3 (letters, digits, `-._~`) become the `%XX` of their UTF-8, also
+    /// `%`, because the text contains no escapes yet. This is the simple expansion of RFC 6570 §3.2.2, so a value can
+    /// never end its segment (`/`), its query (`#`) or its pair (`&`).
     ///
-    /// A segment that ``isDotSegment`` still walks up the path; no escape helps against that.
+    /// Escaping has no effect on a dot segment (``isDotSegment``), which still changes the path.
     package var percentEncodedComponent: String {
         if utf8.allSatisfy({ $0.isUnreserved }) { return self }
         var encoded: [UInt8] = []
@@ -16,19 +16,19 @@ extension String {
         return String(decoding: encoded, as: UTF8.self)
     }
 
-    /// Whether this text is `.` or `..`, which as a segment of a path is resolved and not sent (RFC 3986 §5.2.4), even
-    /// if written `%2E`. A value put into a path must not be one.
+    /// Whether this text is `.` or `..`, which is resolved and not sent as a path segment (RFC 3986 §5.2.4), even when
+    /// written as `%2E`. A value in a path must not be one.
     package var isDotSegment: Bool { self == "." || self == ".." }
 
-    /// This URL, whole or relative, with everything escaped that may not stand in one, and nothing escaped twice.
+    /// This absolute or relative URL with all illegal characters escaped, and none escaped twice.
     ///
-    /// In path, query and fragment these become `%XX` of their UTF-8: spaces, control characters, everything outside
-    /// ASCII, `"<>\^`{|}`, a second `#`, and a `%` that begins no escape. Escapes that are there stay as they are.
-    /// Scheme and authority are left untouched: a host has its own rules (IDNA), which libcurl knows.
+    /// In path, query and fragment these become the `%XX` of their UTF-8: spaces, control characters, everything outside
+    /// ASCII, `"<>\^`{|}`, a second `#`, and a `%` that does not begin an escape. Existing escapes stay unchanged. So do
+    /// scheme and authority: libcurl applies the rules for hosts (IDNA).
     ///
-    /// Applied twice it changes nothing: `a b%20c` → `a%20b%20c` → `a%20b%20c`.
+    /// A second application changes nothing: `a b%20c` → `a%20b%20c` → `a%20b%20c`.
     package var idempotentlyPercentEncoded: String {
-        // Most URLs are as they should be.
+        // Most URLs are legal already.
         if utf8.allSatisfy({ $0.isUnreserved || $0.isDelimiter }) { return self }
         let bytes = Array(utf8)
         let start = URLPrefix.end(in: bytes)
@@ -53,10 +53,10 @@ extension String {
 }
 
 extension Substring {
-    /// The bytes that this part of a URL stands for (RFC 3986 §2.1); `nil` when a `%` begins no escape.
+    /// The decoded bytes of this part of a URL (RFC 3986 §2.1); `nil` when a `%` does not begin an escape.
     package var percentDecodedBytes: [UInt8]? { decodedBytes(plusIsSpace: false, isStrict: true) }
 
-    /// The text that this part of a URL stands for. A `%` that begins no escape stays, what is no UTF-8 is replaced.
+    /// The decoded text of this part of a URL. A `%` that does not begin an escape stays; invalid UTF-8 is replaced.
     ///
     /// - Parameter plusIsSpace: whether `+` is a space, as in forms. Default `false`.
     package func percentDecoded(plusIsSpace: Bool = false) -> String {
@@ -82,7 +82,7 @@ extension Substring {
     }
 }
 
-/// Where the scheme and the authority of a URL end (RFC 3986 §3).
+/// Finds the end of a URL's scheme and authority (RFC 3986 §3).
 private enum URLPrefix {
     static func end(in bytes: [UInt8]) -> Int {
         guard let authority = authorityStart(in: bytes) else { return 0 }
@@ -116,7 +116,7 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-    /// The value of a hexadecimal digit in ASCII, `nil` for every other byte.
+    /// The value of an ASCII hexadecimal digit; `nil` for every other byte.
     package var hexadecimalValue: UInt8? {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
@@ -126,7 +126,7 @@ extension UInt8 {
         }
     }
 
-    /// The digit of the low four bits in ASCII. RFC 3986 §2.1 asks for capitals in URLs.
+    /// The ASCII digit of the low four bits. RFC 3986 §2.1 recommends uppercase in URLs.
     static func hexadecimalDigit(_ value: UInt8, isUppercase: Bool = false) -> UInt8 {
         let digit = value & 0x0F
         if digit < 10 { return UInt8(ascii: "0") + digit }
@@ -148,8 +148,8 @@ extension UInt8 {
         }
     }
 
-    /// `gen-delims` without `#`, and `sub-delims`, of RFC 3986 §2.2. `[` and `]` belong to hosts only, but queries
-    /// like `k[]=1` are everywhere and everybody takes them.
+    /// `gen-delims` without `#`, and `sub-delims`, of RFC 3986 §2.2. `[` and `]` are legal in hosts only, but queries like
+    /// `k[]=1` are common and accepted everywhere.
     fileprivate var isDelimiter: Bool {
         switch self {
         case UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "["), UInt8(ascii: "]"),

@@ -1,50 +1,50 @@
-/// How a response cache takes part in a request.
+/// How a request uses the response cache.
 ///
-/// Where a look-up finds nothing, `.cacheOnly` fails with ``NetworkError/Kind/cache``
-/// and the others go to the network.
+/// When the cache has no usable response, `.cacheOnly` fails with
+/// ``NetworkError/Kind/cache`` and the other policies use the network.
 public enum CachePolicy: Hashable, Sendable {
-    /// Neither read nor written. The default of a manager.
+    /// Neither reads nor writes the cache. The default of a manager.
     case networkOnly
-    /// Goes to the network and stores the reply.
+    /// Uses the network and stores the response.
     case writeOnly
-    /// Answers from the cache or fails; never goes to the network.
+    /// Returns the stored response or fails; never uses the network.
     case cacheOnly
-    /// Answers from the cache while the entry is younger than the time to live, else from the network.
+    /// Returns a stored response that is younger than the time to live, else uses the network.
     case cacheElseNetwork(TimeToLive)
-    /// Delivers what is cached first, then the network's reply.
+    /// Delivers the stored response first, then the network's response.
     case cacheThenNetwork
-    /// Goes to the network, and answers with what is cached, however old, when that fails.
+    /// Uses the network. If that fails, returns the stored response of any age.
     case networkElseCache
     /// A private cache by RFC 9111.
     case http
 
-    /// How long a stored reply may be used.
+    /// How long a stored response may be used.
     public enum TimeToLive: Hashable, Sendable {
-        /// From the moment it was stored. At that age it is expired.
+        /// The time since it was stored. A response of exactly this age is expired.
         case fixed(Duration)
-        /// From the moment it was last used.
+        /// The time since it was last used.
         case sliding(Duration)
-        /// Without end.
+        /// No limit.
         case forever
     }
 }
 
-/// Whether and how far redirects (RFC 9110 §15.4) are followed.
+/// Whether redirects (RFC 9110 §15.4) are followed, and how many.
 public enum RedirectPolicy: Hashable, Sendable {
-    /// The manager's rule; of a manager, ``follow(limit:)`` with 20 hops. The default.
+    /// The manager's rule. For a manager, ``follow(limit:)`` with 20 hops. The default.
     case automatic
-    /// A redirect is an answer like any other.
+    /// Redirects are not followed; the call returns the redirect response.
     case none
-    /// At most this many hops; one more is ``NetworkError/Kind/redirect``.
+    /// Follows at most this many hops. One more fails with ``NetworkError/Kind/redirect``.
     case follow(limit: Int)
 }
 
 /// Credentials of a request.
 public enum Authentication: Hashable, Sendable {
-    /// Basic (RFC 7617), sent at once.
+    /// Basic (RFC 7617), sent without a challenge.
     case basic(user: String, password: String)
-    /// Digest (RFC 7616), in answer to the challenge of the server. Later requests of the same user to its origin bring
-    /// their answer with them (MD5 and SHA-256; the variants `-sess` are challenged each time).
+    /// Digest (RFC 7616), sent after a challenge of the server. Later requests of the same user to the same origin need
+    /// no challenge (MD5 and SHA-256; the `-sess` variants are challenged each time).
     case digest(user: String, password: String)
     /// A bearer token (RFC 6750).
     case bearer(token: String)
@@ -54,36 +54,36 @@ public enum Authentication: Hashable, Sendable {
 
 /// The order in which requests that wait for a connection are started.
 public enum RequestPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
-    /// After all others.
+    /// Started after all others.
     case low
     /// The default.
     case normal
-    /// Before all others.
+    /// Started before all others.
     case high
 
-    /// Lower waits longer.
+    /// Orders priorities from ``low`` to ``high``.
     public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
 }
 
 /// The HTTP version a request asks for.
 public enum HTTPVersionPolicy: Hashable, Sendable {
-    /// The manager's choice; of the manager, HTTP/2 over TLS when the server agrees (ALPN), else HTTP/1.1
+    /// The manager's choice. For a manager, HTTP/2 over TLS when the server agrees (ALPN), else HTTP/1.1
     /// (`CURL_HTTP_VERSION_2TLS`). The default.
     case automatic
     /// HTTP/1.1 only.
     case http1
-    /// HTTP/2 without asking first, also in clear text (`CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`).
+    /// HTTP/2 without negotiation, also in clear text (`CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`).
     case http2PriorKnowledge
-    /// HTTP/3 over QUIC (RFC 9114), with HTTP/2 and HTTP/1.1 tried beside it when it does not answer at once
-    /// (`CURL_HTTP_VERSION_3`); the first connection that stands is used, and one that is open already is used as it is.
+    /// HTTP/3 over QUIC (RFC 9114). When it does not connect at once, HTTP/2 and HTTP/1.1 are tried in parallel
+    /// (`CURL_HTTP_VERSION_3`). The first established connection is used; an open one is reused, whatever its version.
     ///
-    /// An origin that answered over TCP, or whose HTTP/3 connection broke off, is left to TCP for five minutes or until the
-    /// network changes, so that a network without UDP costs the delay once. Through proxies, over Unix domain sockets and
-    /// for `http` URLs it is as ``automatic``. Needs a libcurl with HTTP/3; without, the manager is not made, and a
-    /// request fails with ``NetworkError/Kind/unsupported``. Nothing is sent before the handshake is over (no 0-RTT).
+    /// An origin that responded over TCP, or whose HTTP/3 connection was lost, is reached over TCP for five minutes or
+    /// until the network changes, so that a network without UDP causes the delay only once. With a proxy, a Unix domain
+    /// socket or an `http` URL this is the same as ``automatic``. Without HTTP/3 in libcurl, making a manager or a request
+    /// with it fails with ``NetworkError/Kind/unsupported``. Nothing is sent before the handshake has ended (no 0-RTT).
     case http3
-    /// HTTP/3 and nothing else (`CURL_HTTP_VERSION_3ONLY`), for `https` URLs and without a proxy. As for ``http3``, libcurl
-    /// has to have it.
+    /// HTTP/3 only (`CURL_HTTP_VERSION_3ONLY`), for `https` URLs and without a proxy. Needs HTTP/3 in libcurl, as
+    /// ``http3`` does.
     case http3Only
 }
 
@@ -106,32 +106,32 @@ public enum HTTPVersion: String, Hashable, Sendable, CustomStringConvertible {
 
 /// Which proxy requests go through.
 public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// What `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` say, read once. `HTTP_PROXY` in capitals is not looked
-    /// at: a CGI request could set it.
+    /// The proxies of `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, read once. `HTTP_PROXY` in capitals is
+    /// ignored, because a CGI request can set it.
     case environment
-    /// None.
+    /// No proxy.
     case none
-    /// A proxy's URL: `http://`, `https://`, `socks4://`, `socks4a://`, `socks5://`, `socks5h://`, user and password in it
-    /// when needed.
+    /// The URL of a proxy: `http://`, `https://`, `socks4://`, `socks4a://`, `socks5://`, `socks5h://`, with user and
+    /// password if needed.
     case url(String)
 
-    /// A proxy's URL; the empty text stands for ``none``.
+    /// The URL of a proxy; an empty string means ``none``.
     public init(stringLiteral value: String) { self = value.isEmpty ? .none : .url(value) }
 }
 
-/// What happens when a request is made while the same one is under way.
+/// What happens to a request while an equal one is in flight.
 ///
-/// The same are two requests of equal method, address, parameters, headers of their own, body and settings; to be shared,
-/// of equal credentials, cache partition and row too. Requests
-/// whose body is a stream are never the same; those that hand their response over as a stream are not shared.
+/// Requests are equal when their method, address, parameters, own headers, body and settings are. To be shared, they also
+/// need equal credentials, cache partition and row. Requests with a stream as body are never equal. Requests that stream
+/// their response are never shared.
 public enum DuplicatePolicy: Hashable, Sendable {
     /// Both are sent. The default.
     case allow
-    /// Both get the one answer. The shared request goes on until the last of its callers has left, and has the highest
-    /// of their priorities. As a manager's setting it holds for safe methods (RFC 9110 §9.2.1) only, so that two orders
-    /// stay two; set at the entity or the call it holds for all. Suspending one of the calls does not hold a shared
-    /// transfer.
+    /// Both calls get the same response. The shared request is cancelled only when all its callers are, and has the
+    /// highest of their priorities. As a manager's setting this applies to safe methods (RFC 9110 §9.2.1) only, so that
+    /// two orders stay two. Set on the entity or the call it applies to every method. Suspending one of the calls does not
+    /// pause the shared transfer.
     case coalesce
-    /// The second fails at once with ``NetworkError/Kind/duplicate``: a button that was pressed twice.
+    /// The second call fails at once with ``NetworkError/Kind/duplicate``, for example when a button is pressed twice.
     case reject
 }

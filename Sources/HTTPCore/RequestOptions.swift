@@ -1,4 +1,4 @@
-/// The settings most requests leave alone, behind one pointer so that a request stays small to pass around.
+/// The settings that most requests leave at their defaults. They share one pointer, so that a request stays small.
 struct RequestOptions: Sendable, Hashable {
     var cachePolicy: CachePolicy?
     var cachesUnsafeMethods = false
@@ -36,7 +36,7 @@ struct RequestOptions: Sendable, Hashable {
     var secretHeaders: SecretHeaders = []
 }
 
-/// Copy-on-write: a box that more than one request holds is never written.
+/// A copy-on-write box: storage that several requests share is never written.
 struct OptionsBox: Sendable, Hashable {
     private var storage: Storage
 
@@ -46,7 +46,7 @@ struct OptionsBox: Sendable, Hashable {
 
     func isSame(as other: OptionsBox) -> Bool { storage === other.storage }
 
-    /// Whether no setting that the engine reads was set.
+    /// Whether no setting that the engine reads has been set.
     var hasStandardTransfer: Bool { !storage.concernsTransfer }
 
     static let standard = OptionsBox(storage: .standard)
@@ -68,7 +68,7 @@ struct OptionsBox: Sendable, Hashable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(value) }
 
-    // Sendable: both are written only by `modify`, and only while one reference to the storage exists.
+    // Sendable: both properties are written only while a single reference to the storage exists.
     private final class Storage: @unchecked Sendable {
         var value: RequestOptions
         var concernsTransfer: Bool

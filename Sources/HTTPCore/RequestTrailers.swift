@@ -1,15 +1,14 @@
-/// Fields that follow a request's body, known only when it was sent (RFC 9110 §6.5): a checksum, a signature.
+/// The trailer fields of a request, such as a checksum or signature, known only after the body was sent (RFC 9110 §6.5).
 ///
 /// ```swift
 /// request.body = .stream(chunks)
 /// request.trailers = RequestTrailers(["X-Checksum"]) { ["X-Checksum": digest.value] }
 /// ```
 ///
-/// The closure is called after the last byte of the body was given to the network, on the engine's thread: it must not
-/// block. A request with trailers is sent over HTTP/1.1 with a chunked body, whatever its length
-/// (`CURLOPT_TRAILERFUNCTION`). Two are equal when one is a copy of the other.
+/// The closure is called on the engine's thread after the last byte of the body was sent. It must not block. A request
+/// with trailers is sent over HTTP/1.1 with a chunked body, whatever its length (`CURLOPT_TRAILERFUNCTION`).
 public struct RequestTrailers: Sendable, Hashable {
-    /// The names that are announced in the field `Trailer`.
+    /// The names in the field `Trailer`.
     public var names: [String]
     private let maker: Maker
 
@@ -22,21 +21,21 @@ public struct RequestTrailers: Sendable, Hashable {
     /// Makes the trailers of a request.
     ///
     /// - Parameters:
-    ///   - names: what is announced; each a token, and none that frames or routes a message.
-    ///   - fields: asked for the fields each time the body was sent. A field that was not announced, or that holds a
-    ///     control character, fails the request with ``NetworkError/Kind/requestBody``.
+    ///   - names: the names of the fields. Each must be a token, and none may frame or route a message.
+    ///   - fields: called for the fields each time the body was sent. A field that is not among the names, or that
+    ///     contains a control character, makes the request fail with ``NetworkError/Kind/requestBody``.
     public init(_ names: [String], _ fields: @escaping @Sendable () -> HTTPHeaders) {
         self.names = names
         maker = Maker(fields)
     }
 
-    /// The fields, now that the body was sent.
+    /// The fields, read after the body was sent.
     package var fields: HTTPHeaders { maker.make() }
 
-    /// Whether both have the same names and closure.
+    /// Whether both have equal names and are copies of one value.
     public static func == (lhs: Self, rhs: Self) -> Bool { lhs.names == rhs.names && lhs.maker === rhs.maker }
 
-    /// Hashes names and closure.
+    /// Hashes the names and the identity of the closure.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(names)
         hasher.combine(ObjectIdentifier(maker))

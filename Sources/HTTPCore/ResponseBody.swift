@@ -1,7 +1,7 @@
 public import FoundationEssentials
 
 /// The content of a response as a sequence of chunks, with backpressure: the
-/// transfer is paused while nobody reads, so a slow reader holds a bounded
+/// transfer pauses while nobody reads, so a slow reader buffers a bounded
 /// number of bytes.
 ///
 /// ```swift
@@ -10,8 +10,9 @@ public import FoundationEssentials
 /// let bytes = try await response.body.collect(upTo: 1 << 20)
 /// ```
 ///
-/// A streamed body is read once; letting go of it before the end cancels the
-/// transfer. A collected one is a sequence of one chunk, any number of times.
+/// A streamed body can be read once; releasing it before the end cancels the
+/// transfer. A collected body is a sequence of one chunk and can be read any
+/// number of times.
 public struct ResponseBody: AsyncSequence, Sendable {
     /// A chunk of bytes, never empty.
     public typealias Element = Data
@@ -23,13 +24,13 @@ public struct ResponseBody: AsyncSequence, Sendable {
 
     private let storage: Storage
 
-    /// No bytes.
+    /// An empty body.
     public static let empty = ResponseBody(Data())
 
-    /// Bytes that are all there.
+    /// Makes a collected body.
     public init(_ data: Data) { storage = .collected(data) }
 
-    /// Bytes that something else produces: the engine, a stand-in transport, a test.
+    /// Makes a streamed body from a source of chunks: the engine, another transport, a test.
     public init(_ source: some ResponseBodySource) { storage = .source(source) }
 
     /// The bytes of a collected body, `nil` for a stream.
@@ -37,17 +38,17 @@ public struct ResponseBody: AsyncSequence, Sendable {
         if case .collected(let data) = storage { data } else { nil }
     }
 
-    /// Whether the bytes come while they are read.
+    /// Whether this is a streamed body, whose bytes arrive while it is read.
     public var isStream: Bool { data == nil }
 
-    /// Starts reading. A stream throws ``NetworkError`` when it breaks off.
+    /// Starts reading. A stream throws ``NetworkError`` when it ends early.
     public func makeAsyncIterator() -> Iterator { Iterator(storage) }
 
-    /// All bytes, read to the end.
+    /// Reads the body to its end and returns all bytes.
     ///
-    /// - Parameter limit: the most bytes to take.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/bodyTooLarge`` when there are more; the transfer
-    ///   is cancelled then.
+    /// - Parameter limit: the largest number of bytes.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/bodyTooLarge`` when there are more bytes, which also
+    ///   cancels the transfer.
     public func collect(upTo limit: Int) async throws -> Data {
         if let data {
             guard data.count <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
@@ -61,20 +62,20 @@ public struct ResponseBody: AsyncSequence, Sendable {
         return collected
     }
 
-    /// Ends the transfer of a stream that nobody will read on, also where copies of the response are kept.
+    /// Cancels the transfer of a stream that will not be read further, even if copies of the response exist.
     package func abandon() {
         if case .source(let source as any AbandonableBodySource) = storage { source.abandon() }
     }
 
-    /// The body as lines of UTF-8, without their ends (LF or CR LF). A last line without an end counts; bytes
-    /// that are no UTF-8 become U+FFFD.
+    /// The body as lines of UTF-8, without their line ends (LF or CR LF). The last line needs no line end. Bytes that are
+    /// not UTF-8 become U+FFFD.
     public var lines: Lines { Lines(body: self, limit: 1 << 20) }
 
-    /// The same as ``lines`` with another limit than 1 MiB to the length of a line; a longer one throws
+    /// The same as ``lines``, with a limit other than 1 MiB for the length of a line. A longer line throws
     /// ``NetworkError/Kind/bodyTooLarge``.
     public func lines(upTo limit: Int) -> Lines { Lines(body: self, limit: limit) }
 
-    /// Reads chunk by chunk.
+    /// The iterator of the chunks.
     public struct Iterator: AsyncIteratorProtocol {
         private var collected: Data?
         private let source: (any ResponseBodySource)?
@@ -101,9 +102,9 @@ public struct ResponseBody: AsyncSequence, Sendable {
         }
     }
 
-    /// A body line by line.
+    /// The lines of a body.
     public struct Lines: AsyncSequence, Sendable {
-        /// A line without its end.
+        /// A line without its line end.
         public typealias Element = String
 
         fileprivate let body: ResponseBody
@@ -112,7 +113,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
         /// Starts reading.
         public func makeAsyncIterator() -> Iterator { Iterator(chunks: body.makeAsyncIterator(), limit: limit) }
 
-        /// Reads line by line.
+        /// The iterator of the lines.
         public struct Iterator: AsyncIteratorProtocol {
             private var chunks: ResponseBody.Iterator
             private var splitter: LineSplitter
@@ -136,21 +137,21 @@ public struct ResponseBody: AsyncSequence, Sendable {
     }
 }
 
-/// Produces the chunks of a streamed body for one reader.
+/// A source of the chunks of a streamed body, for one reader.
 public protocol ResponseBodySource: AnyObject, Sendable {
-    /// The next chunk, not empty; `nil` at the end, and again after it.
+    /// Returns the next chunk, which is not empty; `nil` at the end and in every call after it.
     ///
-    /// - Throws: ``NetworkError`` when the body breaks off, `CancellationError` when the task is cancelled.
+    /// - Throws: ``NetworkError`` when the body ends early, `CancellationError` when the task is cancelled.
     func next() async throws -> Data?
 }
 
-/// A source that can be told that nobody reads on, while there still are references to it.
+/// A source that can be cancelled while references to it exist.
 package protocol AbandonableBodySource: ResponseBodySource {
-    /// Ends what produces the bytes. Reading on throws ``NetworkError/Kind/cancelled``.
+    /// Stops producing bytes. Further reads throw ``NetworkError/Kind/cancelled``.
     func abandon()
 }
 
-/// Cuts chunks into lines.
+/// Splits chunks into lines.
 struct LineSplitter {
     private let limit: Int
     private var buffer: [UInt8] = []

@@ -1,37 +1,37 @@
-/// When a request is repeated, and after which wait.
+/// When a request is repeated, and after what wait.
 ///
 /// ```swift
 /// configuration.retryPolicy = RetryPolicy(retries: 3, statuses: [502, 503, 504])
 /// configuration.retryPolicy.longestWait = .seconds(5)
 /// ```
 ///
-/// Repeated are failures of the network at which the server can be asked again (no connection, a lost one), the
-/// ``statuses``, and 429 and 503 that say when to come back (`Retry-After`, RFC 9110 §10.2.3). The waits are random,
-/// from zero to a range that doubles each time, so that clients that failed together do not come back together.
+/// A request is repeated after a transient network failure (no connection, a lost one), after one of the ``statuses``,
+/// and after 429 or 503 with a `Retry-After` (RFC 9110 §10.2.3). Each wait is random between zero and an upper bound that
+/// doubles each time, so that clients that failed together do not repeat together.
 public struct RetryPolicy: Sendable, Hashable {
-    /// How often at most. Default 0; the `retries` of a manager or request are the short way to set it.
+    /// The largest number of repetitions. Default 0. The `retries` of a manager or request are a shorthand for it.
     public var retries: Int
-    /// The range of the first wait; it doubles with each repetition. Default 100 ms.
+    /// The upper bound of the first wait. It doubles with each repetition. Default 100 ms.
     public var firstWait: Duration
-    /// The largest range. Default 10 s.
+    /// The largest upper bound. Default 10 s.
     public var longestWait: Duration
-    /// The statuses that are repeated. Default none.
+    /// The statuses after which a request is repeated. Default none.
     public var statuses: Set<Int>
-    /// The longest `Retry-After` that is waited for; a server that asks for more gets its answer delivered at once.
-    /// Zero leaves the field alone. Default 60 s.
+    /// The longest `Retry-After` to wait for. A response that asks for more is delivered at once. Zero ignores the field.
+    /// Default 60 s.
     public var longestRetryAfter: Duration
-    /// Whether only idempotent methods (RFC 9110 §9.2.2) and requests with an ``HTTPRequest/idempotencyKey``
-    /// are repeated. Default `true`. Off, a request that had an effect may have it twice.
+    /// Whether only idempotent methods (RFC 9110 §9.2.2) and requests with an ``HTTPRequest/idempotencyKey`` are
+    /// repeated. Default `true`. When `false`, a request may take effect twice.
     public var repeatsOnlyIdempotent: Bool
-    /// Asked first, with the request, the error or the response; `nil` leaves it to the rules above. What cannot be
-    /// sent again, a stream that is read once, never is. Default `nil`.
+    /// Decides first, given the request and its response or error; `nil` applies the rules above. A request whose body
+    /// cannot be sent again is never repeated. Default `nil`.
     public var judge: (@Sendable (_ request: HTTPRequest, _ answer: Result<HTTPResponse, NetworkError>) -> Bool?)? {
         get { judgement?.judge }
         set { judgement = newValue.map(Judgement.init) }
     }
     private var judgement: Judgement?
 
-    /// A judge, which equals only itself.
+    /// A judge, compared by identity.
     private final class Judgement: Sendable, Hashable {
         let judge: @Sendable (HTTPRequest, Result<HTTPResponse, NetworkError>) -> Bool?
 

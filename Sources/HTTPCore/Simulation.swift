@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Answers in a server's place: from files, from a canned reply, or from another server. Such responses say
+/// A replacement for a server: files, a fixed response, or another server. Its responses have the source
 /// ``HTTPResponse/Source/simulated``.
 ///
 /// ```swift
@@ -17,31 +17,31 @@ public struct Simulation: Hashable, Sendable {
 
     package let kind: Kind
 
-    /// No simulation, also where the manager or the domain has one.
+    /// No simulation, even if the manager or the domain has one.
     public static let off = Simulation(kind: .off)
 
-    /// Answers from files below a directory, each after a delay.
+    /// Responds with files below a directory, each after a delay.
     ///
-    /// `GET /v1/users/42` is looked for as `v1/users/42.GET.json`, `v1/users/42.json`, `v1/users/42`; for an entity's
-    /// path with names in braces also as `v1/users/{id}.GET.json` and so on. What is not there is
-    /// ``NetworkError/Kind/simulation``.
+    /// The files for `GET /v1/users/42` are `v1/users/42.GET.json`, `v1/users/42.json` and `v1/users/42`, in this order.
+    /// For an entity whose path has names in braces, `v1/users/{id}.GET.json` and so on follow. A request without a file
+    /// fails with ``NetworkError/Kind/simulation``.
     public static func fixtures(_ directory: String, after delay: Duration = .zero) -> Simulation {
         Simulation(kind: .fixtures(directory: directory, delay: delay))
     }
 
-    /// Sends requests to another server: the path is joined to this base URL.
+    /// Sends requests to another server. The path is joined to this base URL.
     public static func server(_ baseURL: String, after delay: Duration = .zero) -> Simulation {
         Simulation(kind: .server(baseURL: baseURL, delay: delay))
     }
 
-    /// Always the same answer.
+    /// Responds to every request with the same data.
     public static func reply(
         status: Int = 200, headers: HTTPHeaders = HTTPHeaders(), data: Data = Data(), after delay: Duration = .zero
     ) -> Simulation {
         Simulation(kind: .reply(status: status, headers: headers, body: data, delay: delay))
     }
 
-    /// Always the same JSON.
+    /// Responds to every request with the same JSON.
     public static func reply(
         status: Int = 200, json: JSONValue, headers: HTTPHeaders = HTTPHeaders(), after delay: Duration = .zero
     ) -> Simulation {
@@ -50,6 +50,5 @@ public struct Simulation: Hashable, Sendable {
             status: status, headers: type.merging(headers), data: Data(json.description.utf8), after: delay)
     }
 
-    /// Whether there is one.
     package var isOn: Bool { kind != .off }
 }

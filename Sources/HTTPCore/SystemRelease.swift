@@ -1,9 +1,9 @@
-/// What an os-release file says (os-release(5)). Parsing only: who has the file reads it.
+/// The content of an os-release file (os-release(5)). The caller reads the file.
 package struct SystemRelease: Sendable {
-    /// All values by name, quotes and escapes resolved.
+    /// All values by name, without quotes and escapes.
     package let values: [String: String]
 
-    /// - Parameter text: the file's content; what is no assignment is passed over, as the manual page asks for.
+    /// Parses the content of the file. Lines that are not assignments are skipped, as the manual page requires.
     package init(parsing text: String) {
         var values: [String: String] = [:]
         for line in text.split(whereSeparator: \.isNewline) {
@@ -14,7 +14,7 @@ package struct SystemRelease: Sendable {
         self.values = values
     }
 
-    /// The system's name without `GNU/Linux` after it: `Debian`, `Ubuntu`, `Alpine`. `nil` when the file has none.
+    /// The name of the system without the suffix `GNU/Linux`: `Debian`, `Ubuntu`, `Alpine`. `nil` when the file has none.
     package var name: String? {
         guard let name = present("NAME") ?? present("ID") else { return nil }
         for suffix in [" GNU/Linux", " Linux"] where name.hasSuffix(suffix) {
@@ -23,7 +23,7 @@ package struct SystemRelease: Sendable {
         return name
     }
 
-    /// The version, `12` or `24.04`; `nil` for a system that has none, a rolling one.
+    /// The version, such as `12` or `24.04`; `nil` for a system without versions, such as a rolling release.
     package var version: String? { present("VERSION_ID") ?? present("VERSION") }
 
     /// Name and version for people: `Debian GNU/Linux 12 (bookworm)`.
@@ -38,7 +38,7 @@ package struct SystemRelease: Sendable {
         return text
     }
 
-    /// The value with its quotes taken off, as a shell would.
+    /// The value without quotes, parsed like a shell does.
     private static func value(_ text: Substring) -> String {
         guard let quote = text.first, quote == "\"" || quote == "'" else { return String(text) }
         var value = ""

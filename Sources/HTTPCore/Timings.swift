@@ -1,8 +1,8 @@
-/// When the stages of a transfer were over, each counted from its start, as
-/// libcurl measured them (`CURLINFO_*_TIME_T`).
+/// The times from the start of a transfer to the end of each stage, as measured
+/// by libcurl (`CURLINFO_*_TIME_T`).
 ///
-/// A stage that did not take place (no TLS, a reused connection, nothing from
-/// the network) is `nil`.
+/// A stage that did not take place (no TLS, a reused connection, a response
+/// without the network) is `nil`.
 public struct Timings: Sendable, Hashable {
     private var nameLookupMicroseconds: Int64
     private var connectMicroseconds: Int64
@@ -11,23 +11,23 @@ public struct Timings: Sendable, Hashable {
     private var totalMicroseconds: Int64
     private var queueMicroseconds: Int64
 
-    /// Whether the request went over a connection that was already open.
+    /// Whether the request used a connection that was already open.
     public let connectionReused: Bool
 
-    /// The name was resolved.
+    /// The time until the host name was resolved.
     public var nameLookup: Duration? { connectionReused ? nil : Self.duration(nameLookupMicroseconds) }
-    /// The TCP connection stood.
+    /// The time until the TCP connection was established.
     public var connect: Duration? { connectionReused ? nil : Self.duration(connectMicroseconds) }
-    /// The TLS handshake was over.
+    /// The time until the TLS handshake ended.
     public var tls: Duration? { connectionReused ? nil : Self.duration(tlsMicroseconds) }
-    /// The first byte of the response was there.
+    /// The time until the first byte of the response arrived.
     public var firstByte: Duration? { Self.duration(firstByteMicroseconds) }
-    /// All was over, the body included; `nil` for a streamed body, which is not over yet.
+    /// The time until the end of the body; `nil` for a streamed body, which has not ended yet.
     public var total: Duration? { Self.duration(totalMicroseconds) }
-    /// The wait for a free connection, before the transfer started and outside of every timeout.
+    /// The wait for a free connection before the start of the transfer. Only ``HTTPRequest/deadline`` includes it.
     public var queue: Duration { .microseconds(queueMicroseconds) }
 
-    /// Makes timings from microseconds; 0 stands for a stage that did not take place.
+    /// Makes timings from microseconds; 0 means that a stage did not take place.
     package init(
         nameLookup: Int64 = 0, connect: Int64 = 0, tls: Int64 = 0, firstByte: Int64 = 0, total: Int64 = 0,
         queue: Int64 = 0, connectionReused: Bool = false
@@ -41,7 +41,7 @@ public struct Timings: Sendable, Hashable {
         self.connectionReused = connectionReused
     }
 
-    /// The timings of a response that never touched the network.
+    /// The timings of a response that did not come from the network.
     public static let none = Timings()
 
     private static func duration(_ microseconds: Int64) -> Duration? {

@@ -2,30 +2,30 @@
 ///
 /// ```swift
 /// try await TraceParent.$current.withValue(TraceParent(incoming.headers["traceparent"])) {
-///     try await manager.startRequest("GET", url)      // traceparent: the same trace, a span of its own
+///     try await manager.startRequest("GET", url)      // traceparent: the same trace, a new span
 /// }
 /// ```
 ///
-/// Nothing is sent unless one is given, here or as ``HTTPRequest/traceParent``. Each attempt of a request is a
-/// span of its own below the one given.
+/// The field is sent only when ``current`` or ``HTTPRequest/traceParent`` is set. Each attempt of a request is a new
+/// child span of it.
 public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
-    /// The trace: 32 hexadecimal digits in lower case, not all zero.
+    /// The identifier of the trace: 32 hexadecimal digits in lower case, not all zero.
     public let traceID: String
-    /// The span that is the parent of what the server does: 16 hexadecimal digits in lower case, not all zero.
+    /// The identifier of the parent span for the server: 16 hexadecimal digits in lower case, not all zero.
     public let spanID: String
     /// Whether the trace is recorded.
     public let isSampled: Bool
 
-    /// What requests of this task belong to that do not say otherwise. Default `nil`: no field is sent.
+    /// The trace of the task's requests that do not set their own. Default `nil`: no field is sent.
     @TaskLocal public static var current: TraceParent?
 
-    /// Starts a trace.
+    /// Starts a trace, with random identifiers.
     public init(isSampled: Bool = true) {
         self.init(
             traceID: Hexadecimal.random(byteCount: 16), spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)
     }
 
-    /// Reads a field's value; `nil` for one that must be ignored.
+    /// Parses the value of the field; `nil` when the standard requires it to be ignored.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count >= 4, Self.isHexadecimal(parts[0], 2), parts[0] != "ff",
@@ -58,7 +58,7 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 
 /// Random identifiers as text.
 package enum Hexadecimal {
-    /// So many random bytes, two digits each; never all zero.
+    /// This many random bytes in hexadecimal, never all zero.
     package static func random(byteCount: Int) -> String {
         var generator = SystemRandomNumberGenerator()
         while true {

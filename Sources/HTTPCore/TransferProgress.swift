@@ -1,25 +1,25 @@
-/// How far a transfer is, in bytes of content on the wire.
+/// The progress of a transfer, in bytes of content on the wire.
 ///
-/// A call that sends a body reports the upload, any other the download. The
-/// numbers never go down, and the last event of a transfer that succeeded
+/// A call that sends a body reports the upload, any other call the download.
+/// The numbers never decrease, and the last event of a successful transfer
 /// has `completed == total`.
 public struct TransferProgress: Hashable, Sendable {
-    /// Which way the counted bytes go.
+    /// The direction of a transfer.
     public enum Direction: Hashable, Sendable {
-        /// From here to the server.
+        /// To the server.
         case upload
-        /// From the server to here.
+        /// From the server.
         case download
     }
 
-    /// Which way the counted bytes go.
+    /// The direction of the counted bytes.
     public let direction: Direction
     /// The bytes transferred so far.
     public let completed: Int64
-    /// All bytes, `nil` while unknown.
+    /// The total number of bytes, `nil` while unknown.
     public let total: Int64?
 
-    /// The share that is done, from 0 to 1; `nil` while the total is unknown.
+    /// The completed fraction, from 0 to 1; `nil` while the total is unknown.
     public var fraction: Double? {
         guard let total else { return nil }
         return total == 0 ? 1 : min(1, Double(completed) / Double(total))

@@ -1,8 +1,8 @@
-/// What sends a request and brings the response: the engine, or a stand-in for it.
+/// Sends a request and returns its response: the engine, or a replacement for it.
 ///
-/// A transport takes one request to one answer. It follows no redirects,
-/// repeats nothing that might have had an effect, and gives every status as it
-/// came; the rest is the corridor's work.
+/// A transport sends one request and returns one response. It follows no
+/// redirects, repeats no request that may have taken effect, and returns every
+/// status unchanged. Interceptors do the rest.
 public protocol Transport: Sendable {
     /// Sends one request.
     ///
@@ -10,7 +10,7 @@ public protocol Transport: Sendable {
     func send(_ request: HTTPRequest) async throws -> HTTPResponse
 }
 
-/// A room along the corridor that every request walks down and every response walks back.
+/// A step in the chain that every request and its response pass through.
 ///
 /// ```swift
 /// struct Signing: Interceptor {
@@ -24,10 +24,10 @@ public protocol Transport: Sendable {
 /// }
 /// ```
 ///
-/// It may change the request, answer by itself without calling `next`, look at
-/// or change the response, or call `next` again to repeat the request.
+/// An interceptor may change the request, respond without calling `next`,
+/// inspect or change the response, or call `next` again to repeat the request.
 public protocol Interceptor: Sendable {
-    /// Handles one request. `next` is the rest of the corridor.
+    /// Handles one request. `next` sends it through the rest of the chain.
     func intercept(
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse

@@ -8,10 +8,10 @@ public import FoundationEssentials
 /// UploadFile(name: "title", value: "Holiday")             // a form field
 /// ```
 ///
-/// Names may hold quotes, CR, LF and any Unicode; they are escaped as RFC 7578
-/// and the browsers do. Without a file name a part is a plain field. The media
-/// type comes from the file name's extension, looked up in a built-in list and
-/// then in the system's, `application/octet-stream` for an unknown one.
+/// Names may contain quotes, CR, LF and any Unicode; they are escaped as in
+/// RFC 7578 and browsers. A part without a file name is a plain field. The
+/// extension of the file name determines the media type, from a built-in list
+/// and then the system's; for an unknown one it is `application/octet-stream`.
 public struct UploadFile: Sendable, Hashable {
     package enum Source: Sendable, Hashable {
         case data(Data)
@@ -21,13 +21,13 @@ public struct UploadFile: Sendable, Hashable {
 
     /// The name of the form field.
     public var name: String
-    /// The file name told to the server; `nil` makes a plain field.
+    /// The file name that is sent; `nil` makes a plain field.
     public var fileName: String?
     /// The media type of the part; `nil` for plain fields.
     public var contentType: String?
     package var source: Source
 
-    /// A part from memory; a file when it has a file name, else a field.
+    /// A part from memory: a file if it has a file name, else a field.
     public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {
         self.init(name: name, fileName: fileName, contentType: contentType, source: .data(data))
     }
@@ -43,9 +43,9 @@ public struct UploadFile: Sendable, Hashable {
         self.init(name: name, fileName: fileName ?? lastComponent, contentType: contentType, source: .path(path))
     }
 
-    /// A part whose bytes come as they are sent; read once, no faster than sent.
+    /// A part from a sequence of chunks, read once and no faster than they are sent.
     ///
-    /// - Parameter length: the number of bytes when known; without it the whole upload has no known length.
+    /// - Parameter length: the number of bytes, if known. Without it the whole upload has no known length.
     public init<S: AsyncSequence & Sendable>(
         name: String, fileName: String?, stream chunks: S, length: Int64? = nil, contentType: String? = nil
     ) where S.Element == Data {
@@ -61,10 +61,10 @@ public struct UploadFile: Sendable, Hashable {
         self.source = source
     }
 
-    /// A part whose bytes come from a sequence that the closure makes afresh each time they are sent, so that the
-    /// upload can be repeated after a redirect or on a fresh connection.
+    /// A part from a sequence of chunks that the closure makes anew each time they are sent, so that the upload can be
+    /// repeated after a redirect or on a fresh connection.
     ///
-    /// - Parameter length: the number of bytes when known; without it the whole upload has no known length.
+    /// - Parameter length: the number of bytes, if known. Without it the whole upload has no known length.
     public init<S: AsyncSequence & Sendable>(
         name: String, fileName: String?, length: Int64? = nil, contentType: String? = nil,
         _ makeChunks: @escaping @Sendable () -> S

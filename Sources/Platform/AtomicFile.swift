@@ -1,15 +1,16 @@
 package import Glibc
 
-/// Files that are there whole or not at all.
+/// Writes files so that they exist whole or not at all.
 package enum AtomicFile {
-    /// Writes a file beside (`.new` behind its name), synchronises it and gives it its name. Where the path is a link, what it
-    /// names is replaced.
+    /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path. If the path
+    /// is a symbolic link, the target of the link is replaced.
     ///
     /// - Parameters:
-    ///   - mode: who may read and write it, whatever the process's mask says. Default: its owner alone.
-    ///   - isShared: whether several may write it at a time, so that each needs a name of its own beside. Default `false`.
-    ///   - replaces: whether a file that is there is replaced; else writing throws `EEXIST`. Default `true`.
-    /// - Throws: ``SystemError``; the file is then as before, and nothing is beside it.
+    ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
+    ///   - isShared: whether several processes may write the file at a time; each then uses its own temporary name. Default
+    ///     `false`.
+    ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST`. Default `true`.
+    /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
         replaces: Bool = true
@@ -20,7 +21,7 @@ package enum AtomicFile {
         }
         let path = target ?? path
         let temporary = path + (isShared ? ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new" : ".new")
-        // What a process left there that was killed holds nothing that counts.
+        // A temporary file left by a killed process is incomplete.
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw SystemError() }
@@ -35,14 +36,14 @@ package enum AtomicFile {
         }
     }
 
-    /// Gives a file its name.
+    /// Renames the temporary file.
     private static func give(_ temporary: String, _ path: String, replaces: Bool) -> Bool {
         guard !replaces else { return rename(temporary, path) == 0 }
         if link(temporary, path) == 0 {
             unlink(temporary)
             return true
         }
-        // A file system without links: the last one wins.
+        // A file system without hard links: the last writer wins.
         return errno != EEXIST && access(path, F_OK) != 0 && rename(temporary, path) == 0
     }
 
@@ -55,17 +56,17 @@ package enum AtomicFile {
             written += count
         }
         guard fchmod(descriptor, mode) == 0 else { return errno }
-        // EINVAL: what cannot be synchronised.
+        // EINVAL: this kind of file cannot be synchronized.
         return fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno
     }
 
-    /// Removes a file and what a write may have left half done.
+    /// Removes a file and its temporary file.
     package static func remove(_ path: String) {
         unlink(path)
         unlink(path + ".new")
     }
 
-    /// Returns when the names in a folder would survive a power cut.
+    /// Synchronizes a folder, so that the names in it survive a power failure.
     package static func synchronizeFolder(_ path: String) {
         let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
@@ -74,14 +75,13 @@ package enum AtomicFile {
     }
 }
 
-/// A path in its two parts.
+/// The folder and the name of a path.
 package struct PathParts {
-    /// The folder; `.` for a name alone.
+    /// The folder; `.` for a path without a slash.
     package let folder: String
-    /// What is behind the last slash.
+    /// The part after the last slash.
     package let name: String
 
-    /// Takes a path apart.
     package init(_ path: String) {
         guard let slash = path.lastIndex(of: "/") else {
             (folder, name) = (".", path)

@@ -1,6 +1,6 @@
 package import Glibc
 
-/// A thread of our own: it has a name, and the app's signals are for its other threads.
+/// Starts named threads that block the app's signals, so that other threads handle them.
 package enum BackgroundThread {
     private final class Start: Sendable {
         let name: String
@@ -12,22 +12,23 @@ package enum BackgroundThread {
         }
     }
 
-    /// Those that the code on a thread causes itself: blocked, they would end the process without the app's handler, which
-    /// may write a backtrace.
+    /// The signals that a thread causes itself. They stay unblocked, because a blocked one would end the process without
+    /// running the app's handler, which may write a backtrace.
     private static let faults = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP]
 
-    /// Runs `body` on a new thread that nobody waits for. `false` when the system has none left.
+    /// Runs `body` on a new detached thread. Returns `false` when no thread can be created.
     package static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         guard let thread = make(name, body) else { return false }
         pthread_detach(thread)
         return true
     }
 
-    /// Runs `body` on a new thread, which the caller joins or detaches. `nil`, with `errno`, when the system has none left.
+    /// Runs `body` on a new thread, which the caller joins or detaches. Returns `nil` and sets `errno` when no thread can
+    /// be created.
     ///
-    /// - Parameter name: what the system's tools show; 15 bytes of it.
+    /// - Parameter name: the name that system tools show, cut to 15 bytes.
     package static func make(_ name: String, _ body: @escaping @Sendable () -> Void) -> pthread_t? {
-        // A thread begins with the signals of the one that makes it, and so do those that it starts.
+        // A new thread inherits the signal mask of its creator.
         var blocked = sigset_t()
         var previous = sigset_t()
         sigfillset(&blocked)

@@ -1,13 +1,12 @@
-/// Time as calls see it; tests turn it themselves.
+/// The clock of calls, which tests replace.
 package struct CallClock: Sendable {
-    /// What has gone by since some moment.
+    /// The time since an arbitrary start.
     package let now: @Sendable () -> Duration
     package let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The system's clock, which goes on while the machine sleeps.
+    /// The system's clock, which advances while the machine sleeps.
     package static let continuous = CallClock(now: { elapsed() }, sleep: { try await Task.sleep(for: $0) })
 
-    /// A clock of its own.
     package init(now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (Duration) async throws -> Void) {
         self.now = now
         self.sleep = sleep

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Who reads what a hub sends. Behind the lock of the hub.
+/// The readers of a hub, protected by the hub's lock.
 private struct Readers<Element: Sendable> {
     private var streams: [Int: AsyncStream<Element>.Continuation] = [:]
     private var next = 0
@@ -8,7 +8,7 @@ private struct Readers<Element: Sendable> {
 
     var count: Int { streams.count }
 
-    /// - Returns: the number it is known by; `nil` when nothing comes any more.
+    /// - Returns: the reader's number; `nil` when the hub has finished.
     mutating func add(_ stream: AsyncStream<Element>.Continuation) -> Int? {
         guard !isOver else { return nil }
         next += 1
@@ -16,15 +16,15 @@ private struct Readers<Element: Sendable> {
         return next
     }
 
-    /// - Returns: the reader, to be let go of outside the lock.
+    /// - Returns: the reader, which the caller releases outside the lock.
     mutating func remove(_ number: Int) -> AsyncStream<Element>.Continuation? { streams.removeValue(forKey: number) }
 
-    /// Called under the lock, so that all readers get the elements in one order; they take them elsewhere.
+    /// Called under the lock, so that all readers get the elements in the same order.
     func send(_ element: Element) {
         for stream in streams.values { stream.yield(element) }
     }
 
-    /// - Returns: the readers, to be ended outside the lock.
+    /// - Returns: the readers, which the caller finishes outside the lock.
     mutating func end() -> [AsyncStream<Element>.Continuation] {
         isOver = true
         defer { streams = [:] }
@@ -32,16 +32,17 @@ private struct Readers<Element: Sendable> {
     }
 }
 
-/// Passes events on to any number of readers; each gets all of them from when it began, in their order.
+/// Sends events to any number of readers. Each gets all events since it started, in order.
 package final class EventHub<Event: Sendable>: Sendable {
     private let limit: Int?
     private let readers = Mutex(Readers<Event>())
     @usableFromInline let readerCount = Atomic(0)
 
-    /// - Parameter limit: how many events wait for a reader at most, the oldest are lost; `nil` for any number.
+    /// - Parameter limit: the largest number of events buffered for a reader; beyond it the oldest are dropped. Default
+    ///   `nil`: no limit.
     package init(limit: Int? = nil) { self.limit = limit }
 
-    /// Whether anybody reads; costs no lock.
+    /// Whether there are readers. Takes no lock.
     @inlinable package var isActive: Bool { readerCount.load(ordering: .relaxed) > 0 }
 
     package func events() -> AsyncStream<Event> {
@@ -58,7 +59,7 @@ package final class EventHub<Event: Sendable>: Sendable {
 
     package func send(_ event: Event) { readers.withLock { $0.send(event) } }
 
-    /// Ends the readers, after what was sent.
+    /// Ends the readers' streams after the events sent so far.
     package func finish() {
         for reader in change({ $0.end() }) { reader.finish() }
     }
@@ -73,10 +74,10 @@ package final class EventHub<Event: Sendable>: Sendable {
     deinit { finish() }
 }
 
-/// A value that changes, for any number of readers: each gets the current one at once, then the newest whenever it is
-/// ready for it, and last the final one.
+/// A changing value with any number of readers. Each reader gets the current value at once and then the latest one
+/// whenever it asks.
 ///
-/// A reader that is slower than the changes misses those in between, never the last.
+/// A reader that is slower than the changes misses intermediate values, but never the last one.
 package final class LatestValue<Value: Sendable>: Sendable {
     private struct State {
         var current: Value
@@ -86,18 +87,17 @@ package final class LatestValue<Value: Sendable>: Sendable {
     private let state: Mutex<State>
     private let idle: (@Sendable () -> Void)?
 
-    /// - Parameter idle: called when the last reader has left, which another may follow at once. Default `nil`.
+    /// - Parameter idle: called after the last reader has left, even if a new one comes at once. Default `nil`.
     package init(_ value: Value, idle: (@Sendable () -> Void)? = nil) {
         state = Mutex(State(current: value))
         self.idle = idle
     }
 
-    /// Whether anybody reads.
     package var hasReaders: Bool { state.withLock { $0.readers.count > 0 } }
 
     package var current: Value { state.withLock(\.current) }
 
-    /// Changes the value; nothing happens after ``finish(_:)``.
+    /// Changes the value. Does nothing after ``finish(_:)``.
     package func send(_ value: Value) {
         state.withLock { state in
             guard !state.readers.isOver else { return }
@@ -106,13 +106,13 @@ package final class LatestValue<Value: Sendable>: Sendable {
         }
     }
 
-    /// The last value; readers end after it, `nil` for at once.
+    /// Ends the readers' streams, after a last value if one is given.
     package func finish(_ value: Value? = nil) {
         if let value { send(value) }
         for reader in state.withLock({ $0.readers.end() }) { reader.finish() }
     }
 
-    /// The values from now on, the current one first.
+    /// Returns a stream of the current value and the later ones.
     package func values() -> AsyncStream<Value> {
         let (stream, reader) = AsyncStream<Value>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let number = state.withLock { state in
@@ -132,7 +132,7 @@ package final class LatestValue<Value: Sendable>: Sendable {
             let reader = state.readers.remove(number)
             return (reader, reader != nil && state.readers.count == 0)
         }
-        _ = reader  // let go of outside the lock
+        _ = reader  // Released outside the lock.
         if isLast { idle?() }
     }
 }

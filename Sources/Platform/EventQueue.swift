@@ -1,12 +1,12 @@
 package import CLinux
 internal import Glibc
 
-/// The descriptors a thread waits for: `epoll(7)`. A turn costs what happens in it, not what is watched.
+/// Waits for events on file descriptors with `epoll(7)`. The cost of a wait grows with the events, not with the watched
+/// descriptors.
 ///
-/// `@unchecked Sendable`: the buffer, and whether the descriptor is open, belong to the one thread that waits; all else is
-/// constant, and the kernel's.
+/// `@unchecked Sendable`: only the waiting thread uses the buffer and `isOpen`. The other properties are constant.
 package final class EventQueue: @unchecked Sendable {
-    /// What can happen to a descriptor.
+    /// The events of a descriptor.
     package struct Events: OptionSet, Sendable {
         package let rawValue: UInt32
 
@@ -14,14 +14,14 @@ package final class EventQueue: @unchecked Sendable {
 
         @inlinable package static var readable: Events { Events(rawValue: EPOLLIN.rawValue) }
         @inlinable package static var writable: Events { Events(rawValue: EPOLLOUT.rawValue) }
-        /// The other side will send nothing more.
+        /// The peer will send nothing more.
         @inlinable package static var peerClosed: Events { Events(rawValue: EPOLLRDHUP.rawValue) }
-        /// The connection is broken, or closed in both directions. Always told.
+        /// The connection failed or is closed in both directions. Always reported.
         @inlinable package static var gone: Events { Events(rawValue: EPOLLERR.rawValue | EPOLLHUP.rawValue) }
-        /// Told once, and again only when something new happens.
+        /// Edge-triggered: reports an event once, and again only after a new one.
         @inlinable package static var edge: Events { Events(rawValue: EPOLLET.rawValue) }
 
-        // Asked several times for each request: what `OptionSet` brings is called through witnesses from other modules.
+        // Called several times for each request. The versions of `OptionSet` would go through protocol witnesses.
 
         @inlinable package func contains(_ other: Events) -> Bool { rawValue & other.rawValue == other.rawValue }
 
@@ -30,14 +30,15 @@ package final class EventQueue: @unchecked Sendable {
         @inlinable package func union(_ other: Events) -> Events { Events(rawValue: rawValue | other.rawValue) }
     }
 
-    /// Readable when something has happened to a descriptor that is watched.
+    /// Readable when a watched descriptor has events.
     package let descriptor: Int32
     @usableFromInline let ready: UnsafeMutablePointer<epoll_event>
     private let capacity: Int32
     private var isOpen: Bool
 
-    /// - Parameter capacity: how many events a turn takes at most; others come with the next.
-    /// - Returns: `nil`, with `errno`, when the process has no descriptor left.
+    /// Makes a queue. Returns `nil` and sets `errno` when the process has no descriptor left.
+    ///
+    /// - Parameter capacity: the largest number of events in one wait. The next wait returns the rest.
     package init?(capacity: Int32 = 256) {
         descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
         ready = .allocate(capacity: Int(capacity))
@@ -51,18 +52,18 @@ package final class EventQueue: @unchecked Sendable {
         ready.deallocate()
     }
 
-    /// Closes the descriptor, once nobody waits any more.
+    /// Closes the descriptor. No thread may wait at that time.
     package func end() {
         if isOpen { close(descriptor) }
         isOpen = false
     }
 
-    /// Watches a descriptor, or changes what is waited for.
+    /// Watches a descriptor, or changes the events it is watched for.
     ///
     /// - Parameters:
-    ///   - token: what its events are told with. Default: the descriptor.
-    ///   - isWatched: whether it is watched already. The kernel knows better where a number was closed, and opened again,
-    ///   behind our back.
+    ///   - token: the number that its events carry. Default: the descriptor.
+    ///   - isWatched: whether it is watched already. This may be wrong when the descriptor was closed and its number
+    ///     reused, so the other operation is tried too.
     package func watch(_ watched: Int32, for events: Events, token: Int? = nil, isWatched: Bool = false) {
         let token = Int64(token ?? Int(watched))
         let operation = isWatched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD
@@ -72,28 +73,28 @@ package final class EventQueue: @unchecked Sendable {
         }
     }
 
-    /// Watches a descriptor no longer. Wanted before one is closed that a child process may hold a copy of.
+    /// Stops watching a descriptor. Needed before closing a descriptor of which a child process may have a copy.
     package func forget(_ watched: Int32) { _ = lat_epoll_ctl(descriptor, EPOLL_CTL_DEL, watched, 0, 0) }
 
-    /// Waits until something happens, or for so many milliseconds; -1 for any time.
+    /// Waits for events, at most for this many milliseconds; -1 for no limit.
     ///
-    /// - Returns: how many events there are.
+    /// - Returns: the number of events.
     package func wait(milliseconds: Int32) -> Int {
         max(0, Int(epoll_wait(descriptor, ready, capacity, milliseconds)))
     }
 
-    /// One of the events that ``wait(milliseconds:)`` has brought.
+    /// One of the events of the last ``wait(milliseconds:)``.
     @inlinable package subscript(index: Int) -> (token: Int, events: Events) {
         (Int(lat_epoll_token(ready + index)), Events(rawValue: ready[index].events))
     }
 }
 
-/// Wakes a thread that waits for descriptors: `eventfd(2)`. The descriptor is closed when it is released.
+/// Wakes a thread that waits for descriptors, with `eventfd(2)`. Releasing the object closes its descriptor.
 package final class WakeUp: Sendable {
-    /// Readable once woken, until ``clear()``.
+    /// Readable from ``signal()`` until ``clear()``.
     package let descriptor: Int32
 
-    /// `nil`, with `errno`, when the process has no descriptor left.
+    /// Returns `nil` and sets `errno` when the process has no descriptor left.
     package init?() {
         descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         guard descriptor >= 0 else { return nil }
@@ -101,14 +102,14 @@ package final class WakeUp: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Wakes the thread, now or when it waits next.
+    /// Wakes the thread, now or at its next wait.
     package func signal() {
         var one: UInt64 = 1
-        // It cannot fail but for a full counter, and then the thread is awake anyway.
+        // Fails only when the counter is full, and then the descriptor is readable anyway.
         _ = write(descriptor, &one, MemoryLayout.size(ofValue: one))
     }
 
-    /// Not readable any more.
+    /// Makes the descriptor unreadable again.
     package func clear() {
         var count: UInt64 = 0
         _ = read(descriptor, &count, MemoryLayout.size(ofValue: count))

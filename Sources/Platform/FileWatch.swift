@@ -1,25 +1,24 @@
 internal import Glibc
 
-/// Tells when what a path leads to may have changed: `inotify(7)` on the folder of the file, and on every folder in which
-/// a symbolic link on the way lies. So a rename over the file and the switch of a link are seen as well as a write.
-/// Belongs to one thread at a time.
+/// Watches a path with `inotify(7)`: the folder of the file, and every folder with a symbolic link on the way to it. It
+/// notices writes, a rename over the file, and a changed link. One thread at a time may use it.
 package struct FileWatch {
-    /// What has happened since the last look.
+    /// The changes since the last check.
     package struct Changes: OptionSet, Sendable {
         package let rawValue: Int
 
         package init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// The path may lead to something else now, or a writer is done.
+        /// The path may lead to another file, or a writer has closed the file.
         package static let changed = Changes(rawValue: 1)
-        /// Somebody has written.
+        /// The file was written.
         package static let written = Changes(rawValue: 2)
-        /// Somebody has written and is not done yet.
+        /// The file was written and its writer has not closed it.
         package static let unfinished = Changes(rawValue: 4)
 
         mutating func add(_ mask: UInt32, isNewFile: Bool) {
             if mask & UInt32(IN_MODIFY) != 0 || isNewFile {
-                // A file that has just been made is about to be written.
+                // A new file is about to be written.
                 formUnion([.written, .unfinished])
             } else {
                 insert(.changed)
@@ -30,7 +29,7 @@ package struct FileWatch {
 
     private let inotify: Inotify
     private let path: String
-    /// For each watched folder the names in it that are on the way.
+    /// The names to watch in each watched folder, by the number of its watch.
     private var names: [Int32: Set<String>] = [:]
 
     private static let linkLimit = 40
@@ -38,7 +37,7 @@ package struct FileWatch {
         UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
         | UInt32(IN_CLOSE_WRITE) | UInt32(IN_ATTRIB) | UInt32(IN_DELETE_SELF) | UInt32(IN_MOVE_SELF)
 
-    /// `nil`, with `errno`, when the system gives no descriptor.
+    /// Returns `nil` and sets `errno` when the process has no descriptor left.
     package init?(path: String) {
         guard let inotify = Inotify() else { return nil }
         self.inotify = inotify
@@ -52,14 +51,14 @@ package struct FileWatch {
         arm()
     }
 
-    /// Waits for something to happen, as ``Inotify/wait(until:milliseconds:)``.
+    /// Waits for events; see ``Inotify/wait(until:milliseconds:)``.
     package func wait(until end: WakeUp, milliseconds: Int32) -> Bool {
         inotify.wait(until: end, milliseconds: milliseconds)
     }
 
-    /// Watches what is on the way now, and no longer what is not.
+    /// Watches the folders that the path currently leads through, and no others.
     package mutating func arm() {
-        // A link may be switched while its folder is not watched yet; then the way is another when all are.
+        // A link may change before its folder is watched, so this repeats until the folders stay the same.
         for _ in 0..<8 {
             let way = way()
             var watched: [Int32: Set<String>] = [:]
@@ -73,7 +72,7 @@ package struct FileWatch {
         }
     }
 
-    /// Takes all that has happened.
+    /// Returns and clears the changes.
     package mutating func takeChanges() -> Changes {
         var changes: Changes = []
         inotify.forEachEvent { event in
@@ -91,7 +90,7 @@ package struct FileWatch {
             || event.mask & UInt32(IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT) != 0
     }
 
-    /// A link, or a folder on the way, is complete as soon as it is there.
+    /// Whether a name in the path is a regular file. A link or a folder is complete once it exists, a file is not.
     private func isRegularFile(_ name: String) -> Bool {
         way().contains { folder, other in
             var status = stat()
@@ -99,8 +98,8 @@ package struct FileWatch {
         }
     }
 
-    /// Each folder that decides where the path leads, with the name in it that does: of links, of the file, and of the
-    /// first thing that is missing.
+    /// The folders and names that determine where the path leads: those of links, of the file, and of the first missing
+    /// component.
     private func way() -> [(folder: String, name: String)] {
         var way: [(String, String)] = []
         var folder = ""

@@ -1,23 +1,23 @@
 internal import Glibc
 
-/// The events of `inotify(7)`, as values. It ends, with its descriptor, when it is released.
+/// An `inotify(7)` descriptor, closed when the object is released.
 package final class Inotify: Sendable {
-    /// Something has happened in a watched folder.
+    /// An event in a watched folder.
     package struct Event {
         /// The number of the folder's watch.
         package let watch: Int32
-        /// What has happened: the bits of `IN_…`.
+        /// The kind of the event: bits of `IN_…`.
         package let mask: UInt32
-        /// To what in the folder; empty for the folder itself.
+        /// The name in the folder; empty for the folder itself.
         package let name: String
 
-        /// Whether events were lost: anything may have happened.
+        /// Whether events were lost, so that anything may have changed.
         package var isOverflow: Bool { mask & UInt32(IN_Q_OVERFLOW) != 0 }
     }
 
     private let descriptor: Int32
 
-    /// `nil`, with `errno`, when the system gives no descriptor.
+    /// Returns `nil` and sets `errno` when the process has no descriptor left.
     package init?() {
         descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
         guard descriptor >= 0 else { return nil }
@@ -25,19 +25,19 @@ package final class Inotify: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Watches a folder. `nil` when that is not possible.
+    /// Watches a folder and returns the number of the watch; `nil` when the folder cannot be watched.
     package func add(_ folder: String, _ events: UInt32) -> Int32? {
         let watch = inotify_add_watch(descriptor, folder, events | UInt32(IN_ONLYDIR))
         return watch < 0 ? nil : watch
     }
 
-    /// Watches a folder no longer.
+    /// Stops watching a folder.
     package func remove(_ watch: Int32) { inotify_rm_watch(descriptor, watch) }
 
-    /// Waits until there are events, or for so many milliseconds; -1 for any time.
+    /// Waits for events, at most for this many milliseconds; -1 for no limit.
     ///
-    /// - Parameter end: signalled when the waiting is to end.
-    /// - Returns: whether it is not.
+    /// - Parameter end: ends the wait when signalled.
+    /// - Returns: `false` when `end` is signalled.
     package func wait(until end: WakeUp, milliseconds: Int32) -> Bool {
         var descriptors = [
             pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0),
@@ -47,7 +47,7 @@ package final class Inotify: Sendable {
         return descriptors[0].revents == 0
     }
 
-    /// Takes all events that are there.
+    /// Reads all available events.
     package func forEachEvent(_ body: (Event) -> Void) {
         withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: MemoryLayout<inotify_event>.alignment) { buffer in
             while true {

@@ -1,7 +1,6 @@
 internal import Glibc
 
-/// A point of the clock that stands still while the machine sleeps (`CLOCK_MONOTONIC`), in nanoseconds: what sockets and
-/// timers go by.
+/// A time of `CLOCK_MONOTONIC` in nanoseconds, the clock of sockets and timers. It stops while the machine sleeps.
 package struct MonotonicTime: Comparable, Hashable, Sendable {
     package var nanoseconds: Int64
 
@@ -23,14 +22,14 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
         return MonotonicTime(nanoseconds: overflow ? .max : sum)
     }
 
-    /// Whole milliseconds from here to another point, rounded up; 0 when it has passed.
+    /// The whole milliseconds until another time, rounded up; 0 when it has passed.
     @inlinable package func milliseconds(until other: Self) -> Int64 {
         other <= self ? 0 : (other.nanoseconds - nanoseconds + 999_999) / 1_000_000
     }
 }
 
 extension Duration {
-    /// Whole milliseconds, rounded up so that a fraction never becomes 0; clamped to what libcurl's `long` holds.
+    /// The duration in whole milliseconds, rounded up so that a fraction never becomes 0, and at most `Int32.max`.
     @inlinable package var roundedUpMilliseconds: Int64 {
         let (seconds, attoseconds) = components
         guard seconds < Int64(Int32.max) / 1000 else { return Int64(Int32.max) }

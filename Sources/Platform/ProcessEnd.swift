@@ -1,26 +1,26 @@
 internal import Glibc
 import Synchronization
 
-/// What has something to do when the process ends.
+/// An object that does work when the process ends.
 package protocol EndsWithProcess: AnyObject, Sendable {
-    /// The process ends by `exit` or by returning from `main`. Other threads still run; when this returns, they may not.
+    /// Called when the process ends by `exit` or by returning from `main`. Other threads still run until this returns.
     func processEnds()
 }
 
-/// Tells objects of the end of the process.
+/// Notifies objects when the process ends.
 package enum ProcessEnd {
     private struct Reference {
         weak var object: (any EndsWithProcess)?
     }
 
     private static let references = Mutex<[Reference]>([])
-    /// Registered once, in this process: a child that was forked has none of its threads.
+    /// The process that registered the handler. A forked child inherits the handler but none of the threads.
     private static let process: pid_t = {
         atexit { ProcessEnd.tellAll() }
         return getpid()
     }()
 
-    /// Has an object told, as long as it is there.
+    /// Registers an object, which is not retained.
     package static func tell(_ object: any EndsWithProcess) {
         _ = process
         references.withLock { references in

@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// How fast bytes come, smoothed: a value that is fed with counts and times.
+/// A smoothed rate of bytes, computed from counts and times.
 ///
-/// An exponential mean with a time constant of three seconds: what came in the last three seconds makes up two thirds of
-/// it. Silence lowers it like anything else.
+/// It is an exponential mean with a time constant of three seconds, so the last three seconds make up two thirds of it. It
+/// falls while no bytes arrive.
 package struct RateMeter: Sendable {
     /// Bytes per second; `nil` until a tenth of a second has passed.
     package private(set) var bytesPerSecond: Double?
@@ -15,13 +15,13 @@ package struct RateMeter: Sendable {
     private static let shortest = Duration.milliseconds(100)
     private static let timeConstant = 3.0
 
-    /// Whether enough time has passed for another look.
+    /// Whether enough time has passed for another measurement.
     package func isDue(at time: Duration) -> Bool { since.map { time - $0 >= Self.shortest } ?? true }
 
-    /// Takes in that bytes have come since the last time.
+    /// Adds the bytes that arrived since the last call.
     package mutating func note(_ count: Int64, at time: Duration) {
         guard let since else {
-            // What was under way already says nothing of the time before.
+            // The first bytes have no known start, so they only start the clock.
             self.since = time
             return
         }
@@ -36,10 +36,10 @@ package struct RateMeter: Sendable {
         pending = 0
     }
 
-    /// Forgets all, because the transfer stands still on purpose.
+    /// Resets the meter when the transfer is paused.
     package mutating func stop() { self = RateMeter() }
 
-    /// The time for so many bytes; `nil` while nothing moves.
+    /// The estimated time for this many bytes; `nil` while the rate is below one byte per second.
     package func time(for count: Int64) -> Duration? {
         guard let bytesPerSecond, bytesPerSecond >= 1 else { return nil }
         return .seconds(min(Double(count) / bytesPerSecond, 1e12))
@@ -47,6 +47,6 @@ package struct RateMeter: Sendable {
 }
 
 extension Duration {
-    /// Seconds with their fraction.
+    /// The duration in seconds, with fraction.
     fileprivate var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }

@@ -1,12 +1,12 @@
 package import Glibc
 
-/// The address of a socket, as the kernel has it.
+/// The address of a socket, in the form of the kernel (`sockaddr`).
 package struct SocketAddress: Hashable, Sendable {
     private let bytes: [UInt8]
 
     private init<Address>(_ address: Address) { bytes = withUnsafeBytes(of: address) { Array($0) } }
 
-    /// Takes an address that somebody else holds; `nil` when it is neither IPv4 nor IPv6.
+    /// Copies an address; `nil` when it is neither IPv4 nor IPv6.
     package init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET: self.init(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self))
@@ -15,9 +15,9 @@ package struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// An address of 4 bytes (IPv4) or 16 (IPv6); `nil` for any other number.
+    /// Makes an address from 4 bytes (IPv4) or 16 (IPv6); `nil` for any other number of bytes.
     ///
-    /// - Parameter port: Default 0: any that is free.
+    /// - Parameter port: the port. Default 0: any free port.
     package init?(host: [UInt8], port: UInt16 = 0) {
         switch host.count {
         case 4:
@@ -36,7 +36,7 @@ package struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// The most bytes of the path of a Unix socket.
+    /// The largest length of a Unix socket's path, in bytes.
     package static let unixPathLimit = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
     /// The address of a Unix socket; `nil` when the path is empty or longer than ``unixPathLimit``.
@@ -48,10 +48,10 @@ package struct SocketAddress: Hashable, Sendable {
         self.init(address)
     }
 
-    /// This side's address of a socket; `nil` when it has none of IPv4 or IPv6.
+    /// The local address of a socket; `nil` when it is neither IPv4 nor IPv6.
     package static func own(of socket: Int32) -> SocketAddress? { name(of: socket, getsockname) }
 
-    /// The other side's address of a connected socket; `nil` when it has none of IPv4 or IPv6.
+    /// The peer's address of a connected socket; `nil` when it is neither IPv4 nor IPv6.
     package static func peer(of socket: Int32) -> SocketAddress? { name(of: socket, getpeername) }
 
     private static func name(
@@ -69,7 +69,7 @@ package struct SocketAddress: Hashable, Sendable {
     /// `AF_INET`, `AF_INET6` or `AF_UNIX`.
     package var family: Int32 { Int32(load(sockaddr.self, or: sockaddr()).sa_family) }
 
-    /// The address without the port, in network byte order: 4 bytes, or 16; none of a Unix socket.
+    /// The address without the port, in network byte order: 4 or 16 bytes; empty for a Unix socket.
     package var host: [UInt8] {
         switch family {
         case AF_INET: withUnsafeBytes(of: load(sockaddr_in.self, or: sockaddr_in()).sin_addr) { Array($0) }
@@ -78,7 +78,7 @@ package struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// The port; 0 of a Unix socket.
+    /// The port; 0 for a Unix socket.
     package var port: Int {
         switch family {
         case AF_INET: Int(UInt16(bigEndian: load(sockaddr_in.self, or: sockaddr_in()).sin_port))
@@ -87,7 +87,7 @@ package struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// The same address with any port.
+    /// The same address with port 0.
     package var withoutPort: SocketAddress {
         switch family {
         case AF_INET:
@@ -108,7 +108,7 @@ package struct SocketAddress: Hashable, Sendable {
 
     /// Calls `bind(2)` or `connect(2)`.
     ///
-    /// - Returns: whether it went well; if not, `errno` says why.
+    /// - Returns: whether it succeeded. On failure `errno` is set.
     package func call(_ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ socket: Int32) -> Bool {
         bytes.withUnsafeBytes {
             function(socket, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) == 0

@@ -1,27 +1,27 @@
 internal import Glibc
 
-/// What the system answered instead of doing what it was asked.
+/// The failure of a system call.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The number in `errno`.
+    /// The value of `errno`.
     package let code: Int32
-    /// What was attempted, with the path; empty where the one who catches it says so.
+    /// What was attempted, with the path; empty when the code that catches the error adds it.
     package let attempt: String
 
-    /// Takes `errno` as it is now.
+    /// Makes an error from the current `errno`.
     package init(_ attempt: String = "", code: Int32 = errno) {
         self.code = code
         self.attempt = attempt
     }
 
-    /// The system's text.
+    /// The system's description of the code.
     package var text: String { String(cString: strerror(code)) }
 
-    /// Whether the disk, or what the user may use of it, is full.
+    /// Whether the disk or the user's quota is full.
     package var isFull: Bool { code == ENOSPC || code == EDQUOT }
 
-    /// Whether another process was waited for in vain.
+    /// Whether another process held a resource for too long.
     package var isBusy: Bool { code == EBUSY }
 
-    /// The text, and what was attempted.
+    /// The system's description and what was attempted.
     package var description: String { attempt.isEmpty ? text : "\(text) while \(attempt)" }
 }

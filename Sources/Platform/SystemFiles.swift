@@ -1,12 +1,12 @@
 package import Glibc
 
-/// The files in which the kernel and the distribution tell of themselves, below a root.
+/// The files of the kernel and the distribution, below a root folder.
 package struct SystemFiles: Sendable {
     package let root: String
-    /// Whether the kernel that runs may be asked, too.
+    /// Whether the root is that of the running system, so that system calls apply to it too.
     package let isLive: Bool
 
-    /// What these files hold is short; a file that is not is none of them.
+    /// The largest number of bytes to read. The files of the system are far shorter.
     private static let limit = 16 << 20
 
     package init(root: String) {
@@ -18,9 +18,9 @@ package struct SystemFiles: Sendable {
 
     package func path(_ path: String) -> String { root + (path.hasPrefix("/") ? path : "/" + path) }
 
-    /// The content of a file; `nil` when there is none, or it cannot be read.
+    /// The content of a file; `nil` when it does not exist or cannot be read.
     package func text(_ path: String) -> String? {
-        // Their size in `stat` is 0, or a page: they are read to the end.
+        // `stat` reports a size of 0 or one page for these files, so they are read to the end.
         let descriptor = open(self.path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
@@ -29,7 +29,7 @@ package struct SystemFiles: Sendable {
         while bytes.count < Self.limit {
             let count = read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            // Some attributes of interfaces cannot be read while these are down (EINVAL).
+            // Some attributes of an interface cannot be read while it is down (EINVAL).
             guard count >= 0 else { return nil }
             if count == 0 { break }
             bytes.append(contentsOf: buffer[..<count])
@@ -37,7 +37,7 @@ package struct SystemFiles: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// A file of one line, without what surrounds it; `nil` when it is empty.
+    /// The first line of a file without surrounding white space; `nil` when it is empty.
     package func line(_ path: String) -> String? {
         guard let text = text(path) else { return nil }
         let line = text.prefix { !$0.isNewline && $0 != "\0" }
@@ -65,7 +65,7 @@ package struct SystemFiles: Sendable {
 
     package func exists(_ path: String) -> Bool { access(self.path(path), F_OK) == 0 }
 
-    /// A field of `uname(2)`; `nil` below another root.
+    /// A field of `uname(2)`; `nil` when ``isLive`` is `false`.
     package func uname<Field>(_ field: (utsname) -> Field) -> String? {
         var names = utsname()
         guard isLive, Glibc.uname(&names) == 0 else { return nil }
@@ -75,7 +75,7 @@ package struct SystemFiles: Sendable {
         }
     }
 
-    /// The name of this program's file.
+    /// The file name of the running program.
     package var executableName: String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(path("proc/self/exe"), &buffer, buffer.count)
@@ -84,8 +84,8 @@ package struct SystemFiles: Sendable {
         return path.split(separator: "/").last.map(String.init)
     }
 
-    /// The limits of a control group file on the way from this process's group to the top: `cpu.max`, `memory.max`.
-    /// Inside a container the top is the container's group.
+    /// The contents of a control group file, such as `cpu.max` or `memory.max`, in this process's group and all groups
+    /// above it. Inside a container the top group is that of the container.
     package func limits(_ name: String, legacy: (controller: String, name: String)) -> [String] {
         var groups = [""]
         var legacyGroups = [""]
@@ -101,7 +101,7 @@ package struct SystemFiles: Sendable {
             + legacyGroups.compactMap { line("sys/fs/cgroup/\(legacy.controller)\($0)/\(legacy.name)") }
     }
 
-    /// `/a/b` → `/a/b`, `/a`. Ways that lead out of the folder are none.
+    /// A path and its parents: `/a/b` → `/a/b`, `/a`. Empty for a path with `..`.
     private static func ancestors(_ path: Substring) -> [String] {
         var parts = path.split(separator: "/")
         if parts.contains("..") { return [] }

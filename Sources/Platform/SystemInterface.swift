@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A network interface as the kernel shows it below `/sys/class/net`.
+/// A network interface in `/sys/class/net`.
 package struct SystemInterface: Sendable {
     package enum Kind: String, Sendable {
         case loopback, wired, wifi, cellular, virtual, other
@@ -8,14 +8,14 @@ package struct SystemInterface: Sendable {
 
     package let name: String
     package let kind: Kind
-    /// `IFF_UP` and the like; `nil` when the kernel does not say.
+    /// The flags (`IFF_UP` and others); `nil` when unknown.
     package let flags: UInt32?
-    /// `up`, `down`, `unknown` and the like; `nil` when the kernel does not say.
+    /// The operational state (`up`, `down`, `unknown` and others); `nil` when the kernel reports none.
     package let state: String?
-    /// `52:54:00:12:34:56`; `nil` for interfaces without one.
+    /// The hardware address, such as `52:54:00:12:34:56`; `nil` for an interface without one.
     package let hardwareAddress: String?
 
-    /// The names of all of them, sorted. A file of bonding's lies among their folders.
+    /// The names of all interfaces, sorted. Other entries, such as the bonding driver's file, are left out.
     package static func names(_ files: SystemFiles) -> [String] {
         files.names(in: "sys/class/net").filter { files.exists("sys/class/net/\($0)/type") }
     }
@@ -34,8 +34,8 @@ package struct SystemInterface: Sendable {
         // ARPHRD_* of <linux/if_arp.h>.
         switch type {
         case 772: return .loopback
-        case 801, 802, 803: return .wifi  // 802.11 as it is in the air
-        case 519: return .cellular  // raw IP, of modems
+        case 801, 802, 803: return .wifi  // Raw 802.11.
+        case 519: return .cellular  // Raw IP of modems.
         case nil where name == "lo": return .loopback
         default: break
         }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Has things done at a time: for any number of them there is one sleeping task.
+/// Runs closures at given times, with one sleeping task for any number of them.
 package final class TimeLimits: Sendable {
-    /// Names something that was scheduled.
+    /// Identifies a scheduled closure.
     package struct Ticket: Sendable {
         fileprivate let number: UInt64
     }
@@ -10,7 +10,7 @@ package final class TimeLimits: Sendable {
     private struct State {
         var alarms: [UInt64: (time: Duration, ring: @Sendable () -> Void)] = [:]
         var count: UInt64 = 0
-        /// When the sleeping task wakes; `nil` when there is none.
+        /// The time at which the sleeping task wakes; `nil` when there is no such task.
         var wakeUp: Duration?
     }
 
@@ -19,7 +19,7 @@ package final class TimeLimits: Sendable {
 
     package init(_ clock: CallClock = .continuous) { self.clock = clock }
 
-    /// Has something done at a time, on any thread, unless it is cancelled before.
+    /// Runs a closure at a time, on any thread, unless it is cancelled before.
     package func schedule(at time: Duration, _ ring: @escaping @Sendable () -> Void) -> Ticket {
         let (number, isFirst) = state.withLock { state in
             state.count += 1
@@ -32,22 +32,22 @@ package final class TimeLimits: Sendable {
         return Ticket(number: number)
     }
 
-    /// Ends what ``schedule(at:_:)`` began.
+    /// Cancels a closure of ``schedule(at:_:)``.
     package func cancel(_ ticket: Ticket) {
         let alarm = state.withLock { $0.alarms.removeValue(forKey: ticket.number) }
-        _ = alarm  // let go of outside the lock
+        _ = alarm  // Released outside the lock.
     }
 
     private func sleep(until time: Duration) {
-        // The task may serve what is more urgent than its maker.
+        // The task may run closures that are more urgent than the one that started it.
         Task(priority: .userInitiated) { [weak self, clock] in
             try? await clock.sleep(time - clock.now())
             self?.wakeUp(at: time)
         }
     }
 
-    /// Rings what is due, and sleeps on while there is something left. A sleeper that an earlier one has overtaken does
-    /// nothing.
+    /// Runs the closures whose time has come and sleeps again if others are left. Does nothing if a later call has
+    /// scheduled an earlier wake-up.
     private func wakeUp(at time: Duration) {
         let now = max(clock.now(), time)
         let (due, following) = state.withLock { state in

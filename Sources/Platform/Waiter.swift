@@ -1,6 +1,6 @@
 import Synchronization
 
-/// One who waits for one value: the first result counts, and whoever brings a later one is told so.
+/// Waits for one value. The first result counts; ``end(_:)`` returns `false` for later ones.
 package final class Waiter<Value: Sendable>: Sendable {
     @usableFromInline struct State {
         @usableFromInline var result: Result<Value, any Error>?
@@ -13,9 +13,9 @@ package final class Waiter<Value: Sendable>: Sendable {
 
     @inlinable package init() {}
 
-    /// Brings the result.
+    /// Delivers the result.
     ///
-    /// - Returns: whether it is the first. The bringer of a later one keeps what it stands for.
+    /// - Returns: whether it is the first. If not, the caller keeps ownership of what the result represents.
     @discardableResult @inlinable
     package func end(_ result: Result<Value, any Error>) -> Bool {
         let (isFirst, continuation) = state.withLock { state in
@@ -28,12 +28,12 @@ package final class Waiter<Value: Sendable>: Sendable {
         return isFirst
     }
 
-    /// The result, once there is one.
+    /// The result, `nil` until there is one.
     @inlinable package var result: Result<Value, any Error>? { state.withLock(\.result) }
 
     /// Waits for the result, or until the task is cancelled.
     ///
-    /// - Throws: what the result holds; `CancellationError` when the task is cancelled.
+    /// - Throws: the error of the result; `CancellationError` when the task is cancelled.
     @inlinable package func value() async throws -> Value {
         try await withTaskCancellationHandler {
             try await uncancelledValue()
@@ -42,9 +42,9 @@ package final class Waiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for the result, also when the task is cancelled.
+    /// Waits for the result, even if the task is cancelled.
     ///
-    /// - Throws: what the result holds.
+    /// - Throws: the error of the result.
     @inlinable package func uncancelledValue() async throws -> Value {
         try await withUnsafeThrowingContinuation { continuation in
             let result = state.withLock { state in

@@ -3,37 +3,37 @@ import Glibc
 
 /// A connection to a database file, with its prepared statements.
 ///
-/// Not safe to share: whoever owns it uses it from one queue, or behind one lock, at a time.
+/// Not thread-safe: its owner uses it from one queue or behind one lock.
 package final class SQLiteConnection {
     package enum Mode: Sendable {
-        /// Reads and writes, and makes the file, which is its owner's alone then.
+        /// Reads and writes. A missing file is created, readable and writable by its owner only.
         case creating
-        /// Reads only; the files beside it that WAL needs may be made.
+        /// Reads only, but may create the files of the write-ahead log.
         case reading
-        /// Reads only, from a file system that takes no writes.
+        /// Reads only, from a read-only file system.
         case readOnly
-        /// Reads only, and trusts that nobody writes.
+        /// Reads only, and assumes that no process writes.
         case immutable
     }
 
-    /// The file; `:memory:` for none.
+    /// The path of the file; `:memory:` for a database in memory.
     package let path: String
-    /// `nil` once it is closed.
+    /// The handle; `nil` after ``close()``.
     package private(set) var handle: OpaquePointer?
     private let busyTimeout: Duration
     private var statements: [String: SQLiteStatement] = [:]
     private var uses = 0
 
-    /// Statements that are kept. Where more are used, the one that was not for the longest time goes.
+    /// The number of cached statements. Beyond it the least recently used one is dropped.
     private static let statementLimit = 64
 
     /// Opens a file.
     ///
-    /// - Parameter busyTimeout: how long another process is waited for.
+    /// - Parameter busyTimeout: the longest wait for another process.
     package init(path: String, mode: Mode, busyTimeout: Duration) throws(SQLiteError) {
         self.path = path
         self.busyTimeout = busyTimeout
-        // A path is a path, whatever it begins with.
+        // Keeps SQLite from giving a special meaning to relative paths that begin with `file:` or `:`.
         let file = path == ":memory:" || path.hasPrefix("/") ? path : "./" + path
         let (name, flags): (String, Int32) =
             switch mode {
@@ -43,12 +43,12 @@ package final class SQLiteConnection {
             case .immutable: (Self.uri(path) + "?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
             }
         if mode == .creating, path != ":memory:", access(file, F_OK) != 0 {
-            // SQLite gives the files that it puts beside this one the same rights. Only where there is no file: to
-            // close it beside SQLite would take SQLite's locks away.
+            // SQLite gives its other files the permissions of this one. An existing file is left alone, because closing
+            // it here would release the POSIX locks that SQLite holds on it.
             let descriptor = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
             if descriptor >= 0 { Glibc.close(descriptor) }
         }
-        // One user at a time is promised above, so SQLite need not lock.
+        // The connection has one user at a time, so SQLite needs no mutex.
         let code = sqlite3_open_v2(name, &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK else {
             let error = SQLiteError(code: code, message: message(code), attempt: "opening the file")
@@ -56,7 +56,7 @@ package final class SQLiteConnection {
             throw error
         }
         sqlite3_busy_timeout(handle, Self.milliseconds(busyTimeout))
-        // A name in double quotes that is none must not be taken for a text.
+        // An unknown name in double quotes must not be read as a string.
         for option in [SQLITE_DBCONFIG_DQS_DML, SQLITE_DBCONFIG_DQS_DDL, SQLITE_DBCONFIG_TRUSTED_SCHEMA] {
             _ = lat_sqlite3_db_config(handle, option, 0)
         }
@@ -65,18 +65,18 @@ package final class SQLiteConnection {
 
     deinit { close() }
 
-    /// Closes the file. A statement that is in use is finalized after that, and only then the file is closed.
+    /// Closes the connection. SQLite closes the file after the last statement in use is finalized.
     package func close() {
         statements = [:]
         sqlite3_close_v2(handle)
         handle = nil
     }
 
-    /// Leaves the files of WAL where they are when the last connection closes. SQLite would delete them by name: where
-    /// the folder was removed and made again in between, those would be somebody else's.
+    /// Keeps the files of the write-ahead log when the last connection closes. SQLite deletes them by name, so if the
+    /// folder was removed and made again in between, it would delete those of another database.
     package func keepLogOnClose() { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
 
-    /// Does something that waits for another process no longer than so.
+    /// Runs a closure with another limit for the wait for other processes.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
         sqlite3_busy_timeout(handle, Self.milliseconds(limit))
         defer { sqlite3_busy_timeout(handle, Self.milliseconds(busyTimeout)) }
@@ -85,14 +85,14 @@ package final class SQLiteConnection {
 
     // MARK: Statements
 
-    /// Runs statements that give nothing.
+    /// Runs statements that return no rows.
     package func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
-    /// A statement that is ready to be bound, prepared once for the connection. While its rows are being read, another
-    /// one.
+    /// Returns a statement that is ready to be bound. Statements are prepared once for each connection, and again only
+    /// while the rows of the first are being read.
     package func statement(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         uses += 1
         if let kept = statements[sql] {
@@ -122,28 +122,28 @@ package final class SQLiteConnection {
         return SQLiteStatement(prepared, self, sql)
     }
 
-    /// The single number that a statement gives; `nil` when it gives none.
+    /// Runs a statement and returns the number in the first column of its first row; `nil` when it returns no row.
     package func number(_ sql: String) throws(SQLiteError) -> Int64? {
         let statement = try statement(sql)
         defer { statement.reset() }
         return try statement.step() ? statement.integer(0) : nil
     }
 
-    /// The row that was inserted last.
+    /// The rowid that was inserted last.
     package var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
-    /// How many rows the last statement changed.
+    /// The number of rows that the last statement changed.
     package var changeCount: Int { Int(sqlite3_changes64(handle)) }
 
-    /// Whether a transaction is open. SQLite ends one by itself after some faults, a full disk for one; closing does.
+    /// Whether a transaction is open. Closing ends it, and so do some errors, such as a full disk.
     package var isInTransaction: Bool { handle.map { sqlite3_get_autocommit($0) == 0 } ?? false }
 
-    // MARK: The log
+    // MARK: The write-ahead log
 
-    /// Where the header of the log is mapped, once something was read; `nil` when it is in no shared memory.
+    /// The mapped header of the write-ahead log, available after the first read; `nil` when it is not in shared memory.
     package var sharedHeader: UnsafeRawPointer? { lat_sqlite3_shared_header(handle) }
 
-    /// The checksum in such a header: another one after each commit, by whomever.
+    /// The checksum in such a header. It changes with each commit of any process.
     @inlinable package static func checksum(ofHeader header: UnsafeRawPointer?) -> UInt64 { lat_wal_checksum(header) }
 
     // MARK: Errors
@@ -159,11 +159,11 @@ package final class SQLiteConnection {
     }
 
     private static func milliseconds(_ duration: Duration) -> Int32 {
-        // SQLite counts to 24 days.
+        // SQLite's limit is 24 days.
         Int32(max(.zero, min(duration, .seconds(2_000_000))) / .milliseconds(1))
     }
 
-    /// A path as `file:` URI (https://www.sqlite.org/uri.html).
+    /// The path as a `file:` URI (https://www.sqlite.org/uri.html).
     private static func uri(_ path: String) -> String {
         let digits = Array("0123456789ABCDEF")
         return path.utf8.reduce(into: "file:") { uri, byte in

@@ -1,10 +1,10 @@
 import CSQLite
 
-/// What SQLite answered instead of doing what it was asked (https://www.sqlite.org/rescode.html).
+/// The failure of a call to SQLite (https://www.sqlite.org/rescode.html).
 package struct SQLiteError: Error, CustomStringConvertible {
     /// The extended result code.
     package let code: Int32
-    /// SQLite's words for it.
+    /// SQLite's description of the code.
     package let message: String
     /// What was attempted.
     package let attempt: String
@@ -15,10 +15,10 @@ package struct SQLiteError: Error, CustomStringConvertible {
         self.attempt = attempt
     }
 
-    /// The code without what is in its upper bits.
+    /// The primary result code, which is the lower byte of the extended one.
     package var primaryCode: Int32 { code & 0xFF }
 
-    /// Whether another process was waited for in vain.
+    /// Whether another connection held a lock for too long.
     package var isBusy: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(primaryCode) }
 
     package var description: String { "\(message) (SQLite \(code)) while \(attempt)" }

@@ -3,15 +3,15 @@ import FoundationEssentials
 
 /// A prepared statement. Parameters count from 1, columns from 0.
 ///
-/// It is finalized with its last reference. What binds returns SQLite's result code, which is another one than
-/// `SQLITE_OK` only for what is larger than SQLite takes.
+/// It is finalized with its last reference. The `bind` functions return SQLite's result code, which differs from
+/// `SQLITE_OK` only for a value that is too large.
 package final class SQLiteStatement {
     @usableFromInline let handle: OpaquePointer
     package let sql: String
     private unowned let connection: SQLiteConnection
-    /// The connection's count when it was asked for last.
+    /// The connection's use count at the last use.
     var lastUse = 0
-    /// Whether it was handed out and not reset since.
+    /// Whether it was returned by the connection and not reset since.
     var isInUse = true
 
     init(_ handle: OpaquePointer, _ connection: SQLiteConnection, _ sql: String) {
@@ -22,19 +22,19 @@ package final class SQLiteStatement {
 
     deinit { sqlite3_finalize(handle) }
 
-    /// Whether rows of it are being read.
+    /// Whether its rows are being read.
     var isBusy: Bool { sqlite3_stmt_busy(handle) != 0 }
 
-    /// Ends what it was doing and forgets the parameters.
+    /// Ends the execution and clears the parameters.
     package func reset() {
         isInUse = false
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
     }
 
-    /// Goes to the next row.
+    /// Advances to the next row.
     ///
-    /// - Returns: Whether there is one.
+    /// - Returns: whether there is one.
     package func step() throws(SQLiteError) -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -44,13 +44,13 @@ package final class SQLiteStatement {
         throw error
     }
 
-    /// Runs it to its end, and makes it ready for the next time.
+    /// Runs the statement to its end and resets it.
     package func run() throws(SQLiteError) {
         while try step() {}
         reset()
     }
 
-    /// Runs it to its end with one parameter.
+    /// Runs the statement to its end with one parameter, and resets it.
     package func run(with value: Int64) throws(SQLiteError) {
         bind(1, value)
         try run()
@@ -61,7 +61,7 @@ package final class SQLiteStatement {
     @discardableResult
     package func bind(_ index: Int32, _ value: Int64) -> Int32 { sqlite3_bind_int64(handle, index, value) }
 
-    /// SQLite takes what is no number for NULL.
+    /// Binds a number. SQLite stores NaN as NULL.
     @discardableResult
     package func bind(_ index: Int32, _ value: Double) -> Int32 { sqlite3_bind_double(handle, index, value) }
 
@@ -76,20 +76,20 @@ package final class SQLiteStatement {
         return lat_sqlite3_bind_blob(handle, index, bytes.baseAddress, count)
     }
 
-    /// A text as its bytes: compared byte by byte, and without an end of its own.
+    /// Binds the bytes of a text as a blob, which is compared byte by byte.
     @discardableResult
     package func bind(_ index: Int32, utf8 text: String) -> Int32 {
         var text = text
         return text.withUTF8 { bind(index, UnsafeRawBufferPointer($0)) }
     }
 
-    /// With its length, so that a NUL in the text is a character like any other.
+    /// Binds a text with its length, so that it may contain NUL.
     @discardableResult
     package func bind(_ index: Int32, text: String) -> Int32 {
         var text = text
         return text.withUTF8 { bytes in
             guard let count = Int32(exactly: bytes.count) else { return SQLITE_TOOBIG }
-            // No address would be NULL.
+            // A null address would bind NULL.
             guard let address = bytes.baseAddress else { return lat_sqlite3_bind_text(handle, index, "", 0) }
             return address.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
                 lat_sqlite3_bind_text(handle, index, $0, count)
@@ -99,8 +99,8 @@ package final class SQLiteStatement {
 
     // MARK: Columns
 
-    /// What a column holds: `SQLITE_INTEGER`, `SQLITE_FLOAT`, `SQLITE_TEXT`, `SQLITE_BLOB` or `SQLITE_NULL`, which is
-    /// also said of a column that there is not.
+    /// The type of a column's value: `SQLITE_INTEGER`, `SQLITE_FLOAT`, `SQLITE_TEXT`, `SQLITE_BLOB` or `SQLITE_NULL`,
+    /// which also means that there is no such column.
     @inlinable package func type(_ column: Int32) -> Int32 { sqlite3_column_type(handle, column) }
 
     @inlinable package func isNull(_ column: Int32) -> Bool { type(column) == SQLITE_NULL }

@@ -2,7 +2,7 @@ import Cryptography
 import Foundation
 import Testing
 
-/// Vectors of the documents that define the ciphers and codes that messages are sealed and signed with.
+/// Published test vectors of the algorithms for sealing and signing.
 struct PublishedVectorTests {
     private static func bytes(_ hexadecimal: String) -> [UInt8] {
         let digits = Array(hexadecimal.filter { !$0.isWhitespace })
@@ -19,7 +19,7 @@ struct PublishedVectorTests {
     }
 
     private static let vectors = [
-        // The specification of the mode that SP 800-38D refers to, test case 16.
+        // Test case 16 of the specification of Galois/Counter Mode, to which SP 800-38D refers.
         Sealed(
             cipher: .aes256GCM, key: "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
             nonce: "cafebabefacedbaddecaf888", associated: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
@@ -52,7 +52,7 @@ struct PublishedVectorTests {
     ]
 
     @Test(arguments: vectors)
-    func sealingGivesThePublishedBytes(vector: Sealed) throws {
+    func sealedBytesMatchPublishedVectors(vector: Sealed) throws {
         let (key, nonce, associated) = (Self.bytes(vector.key), Self.bytes(vector.nonce), Self.bytes(vector.associated))
         let sealed = try vector.cipher.seal(
             Self.bytes(vector.plaintext), key: key, nonce: nonce, associated: associated)
@@ -68,7 +68,7 @@ struct PublishedVectorTests {
         }
     }
 
-    /// RFC 4231 §4.2, §4.4, §4.5, §4.7 and §4.8; §4.3 is among the other vectors.
+    /// RFC 4231 §4.2, §4.4, §4.5, §4.7 and §4.8. `VectorTests` has §4.3.
     @Test(
         arguments: [
             (
@@ -96,7 +96,7 @@ struct PublishedVectorTests {
                 "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"
             ),
         ] as [([UInt8], [UInt8], String)])
-    func hmacOfRFC4231(key: [UInt8], data: [UInt8], code: String) throws {
+    func hmacMatchesRFC4231(key: [UInt8], data: [UInt8], code: String) throws {
         #expect(MessageDigest.hexadecimal(try MessageDigest.hmac(data, key: key)) == code)
     }
 }

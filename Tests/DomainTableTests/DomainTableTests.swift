@@ -16,7 +16,7 @@ struct DomainTableTests {
 
     // MARK: Look-ups
 
-    @Test func anUnknownNameIsAnErrorWithTheNearest() throws {
+    @Test func unknownNameSuggestsTheNearest() throws {
         let table = try sample()
         let error = try #require(throws: NetworkError.self) { try table.domain("daxian") }
         #expect(error.kind == .unknownName)
@@ -32,14 +32,14 @@ struct DomainTableTests {
                 == "unknown domain \"a\" in the table; there are no domains")
     }
 
-    @Test func namesAreInTheOrderOfTheFile() throws {
+    @Test func namesKeepFileOrder() throws {
         let table = try sample()
         #expect(table.domainNames == ["daxiang", "other"])
         #expect(table.serverNames == ["user.detail", "user.me", "elsewhere"])
         #expect(table.environmentNames == ["dev", "staging"])
     }
 
-    @Test func laterRowsWinAndEveryValueKnowsItsLine() throws {
+    @Test func laterRowsWinAndValuesKnowTheirLine() throws {
         let route = try sample().resolve(server: "user.me")
         #expect(route.settings.timeout == .milliseconds(250))
         #expect(route.settings.connectTimeout == .seconds(10))
@@ -58,7 +58,7 @@ struct DomainTableTests {
         #expect(route.settings.$connectTimeout.origin?.description == "Config/domains.json5:4")
     }
 
-    @Test func everySettingOfTheFileArrives() throws {
+    @Test func everySettingOfTheFileIsRead() throws {
         let detail = try sample().resolve(server: "user.detail")
         #expect(detail.method == .get)
         #expect(detail.settings.cachePolicy == .cacheElseNetwork(.sliding(.seconds(300))))
@@ -80,7 +80,7 @@ struct DomainTableTests {
 
     // MARK: Addresses
 
-    @Test func pathsAreJoinedByOneSlashAndTheBasesQueryIsKept() throws {
+    @Test func pathIsJoinedByOneSlashAndBaseQueryKept() throws {
         let table = try sample()
         #expect(
             try table.resolve(server: "user.detail").url(["id": "42"]) == "https://app.example.org/api/v1/users/42?v=2")
@@ -97,7 +97,7 @@ struct DomainTableTests {
         #expect(try route.url(["id": "%2e%2e"]).contains("/%252e%252e"))
     }
 
-    @Test func pathParametersThatCannotBeAreRefused() throws {
+    @Test func invalidPathParametersAreRejected() throws {
         let route = try sample().resolve(server: "user.detail")
         #expect(
             try message { _ = try route.url() }
@@ -125,20 +125,20 @@ struct DomainTableTests {
         "https://evil.example/x", "//evil.example", "\\\\evil.example", "/\\evil", "ftp://h/x", "../x", "a/./b", "{",
         "a#b",
     ])
-    func aPathThatLeavesTheDomainIsRefused(_ path: String) throws {
+    func pathThatLeavesTheDomainIsRejected(_ path: String) throws {
         let table = try sample()
         let error = try #require(throws: NetworkError.self) { try table.resolve(domain: "daxiang", path: path) }
         #expect(error.kind == .invalidRequest)
     }
 
-    @Test func aURLInTheQueryIsNoAbsolutePath() throws {
+    @Test func urlInTheQueryIsNotAnAbsolutePath() throws {
         let route = try sample().resolve(domain: "other", path: "proxy?u=http://x.example/")
         #expect(try route.url() == "http://127.0.0.1:9090/proxy?u=http://x.example/")
     }
 
     // MARK: Environments and changes in code
 
-    @Test func anEnvironmentSwitchesTheDomainsThatNameIt() throws {
+    @Test func environmentSwitchesDomainsThatDefineIt() throws {
         var table = try sample()
         #expect(try table.resolve(server: "user.me").baseURLs.count == 2)
         table.environment = "staging"
@@ -151,7 +151,7 @@ struct DomainTableTests {
         #expect(try table.resolve(server: "user.me").baseURLs[1] == "https://app2.example.org/api")
     }
 
-    @Test func anUnknownEnvironmentNamesTheKnown() throws {
+    @Test func unknownEnvironmentListsTheKnownOnes() throws {
         let error = try #require(throws: NetworkError.self) { try sample("stagin") }
         #expect(error.kind == .unknownName)
         #expect(error.message == "unknown environment \"stagin\" in Config/domains.json5; did you mean \"staging\"?")
@@ -162,7 +162,7 @@ struct DomainTableTests {
                 == "unknown environment \"production\" in Config/domains.json5; the environments are dev, staging")
     }
 
-    @Test func aBaseURLSetInCodeWinsUntilItIsTakenBack() throws {
+    @Test func baseURLSetInCodeWinsUntilReset() throws {
         var table = try sample("staging")
         let before = table
         try table.setBaseURL("http://127.0.0.1:1/x/", forDomain: "daxiang")
@@ -209,7 +209,7 @@ struct DomainTableTests {
 
     // MARK: Explaining
 
-    @Test func aServerIsExplainedLineByLine() throws {
+    @Test func serverIsExplainedLineByLine() throws {
         #expect(
             try sample("dev").explain("user.me") == """
                 user.me  http://127.0.0.1:8080/v1/users/me?full=1
@@ -238,7 +238,7 @@ struct DomainTableTests {
                 """)
     }
 
-    @Test func aURLIsExplainedByTheRowItBelongsTo() throws {
+    @Test func urlIsExplainedByItsRow() throws {
         let table = try sample()
         let first = { (url: String) in table.explain(url).split(separator: " ").first.map(String.init) }
         #expect(first("https://app.example.org/api/v1/users/42") == "user.detail")
@@ -260,7 +260,7 @@ struct DomainTableTests {
 
     // MARK: Files
 
-    @Test func aFileIsNamedInItsErrors() throws {
+    @Test func errorsNameTheFile() throws {
         let directory = try TemporaryDirectory()
         let missing = directory.path(of: "no.json5")
         #expect(
@@ -275,7 +275,7 @@ struct DomainTableTests {
         #expect(try table.domain("a").settings.simulation == .directory(directory.path(of: "F"), delay: nil))
     }
 
-    @Test func theShippedTableIsRight() throws {
+    @Test func shippedTableIsValid() throws {
         let path = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/Config/domains.json5"
         let table = try DomainTable(contentsOf: path, environment: nil)
         #expect(table.warnings.isEmpty)
@@ -284,7 +284,7 @@ struct DomainTableTests {
     }
 }
 
-@Suite("Durations of a table")
+@Suite("DurationText")
 struct DurationTextTests {
     @Test(
         arguments: [
@@ -292,7 +292,7 @@ struct DurationTextTests {
             ("1.5s", 1_500),
             ("1d2h3m4s5ms", 93_784_005), ("0s", 0), ("0.5ms", 0),
         ] as [(String, Int)])
-    func areRead(_ text: String, _ milliseconds: Int) throws {
+    func durationsAreParsed(_ text: String, _ milliseconds: Int) throws {
         let duration = try #require(DurationText.parse(text))
         #expect(
             duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
@@ -302,10 +302,10 @@ struct DurationTextTests {
     @Test(arguments: [
         "", "s", "60", "60 s", "s60", "-1s", "1x", "1s1s", "1s1m", ".s", "1.s", ".5s", "1..5s", "1e3s", "999999d", "٣s",
     ])
-    func areRefused(_ text: String) { #expect(DurationText.parse(text) == nil) }
+    func otherTextIsRejected(_ text: String) { #expect(DurationText.parse(text) == nil) }
 
     @Test(arguments: ["60s", "250ms", "1h30m", "2d", "1m1s", "1s500ms", "0s"])
-    func areWrittenAsTheyAreRead(_ text: String) throws {
+    func writtenDurationParsesToTheSameValue(_ text: String) throws {
         let duration = try #require(DurationText.parse(text))
         #expect(DurationText.parse(DurationText.text(duration)) == duration)
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DomainTableGenerator
 
-@Suite("Names made of a table")
+@Suite("DomainTableGenerator")
 struct GeneratorTests {
     @Test(arguments: [
         ("user.detail", "userDetail"), ("daxiang", "daxiang"), ("get-token", "getToken"),
@@ -12,10 +12,10 @@ struct GeneratorTests {
         ("default", "`default`"), ("self", "self_"), ("all", "all_"), ("大象", "大象"), ("a b", "aB"), ("init", "init_"),
         ("userID", "userID"), ("User", "user"),
     ])
-    func becomeNamesOfSwift(_ name: String, _ expected: String) { #expect(SwiftName.member(for: name) == expected) }
+    func namesBecomeSwiftNames(_ name: String, _ expected: String) { #expect(SwiftName.member(for: name) == expected) }
 
     @Test(arguments: ["", "...", "-", "😀"])
-    func thatHoldNoLetterBecomeNone(_ name: String) { #expect(SwiftName.member(for: name) == nil) }
+    func namesWithoutLettersHaveNoSwiftName(_ name: String) { #expect(SwiftName.member(for: name) == nil) }
 
     private func generate(_ table: String, isPublic: Bool = false) -> NameGenerator {
         var arguments = GeneratorArguments(tables: ["/p/Config/domains.json5"])
@@ -26,14 +26,14 @@ struct GeneratorTests {
         return generator
     }
 
-    @Test func becomeMembersWithTheirPlace() {
+    @Test func membersNameFileAndLine() {
         let table =
             "{\n  domains: { a: { baseURL: 'http://u:p@h' } },\n  servers: { 'user.\\\"x': { domain: 'a', path: 'x/{id}', method: 'get' } },\n}"
         let generator = generate(table, isPublic: true)
         #expect(!generator.hasFailed)
         #expect(
             generator.text == #"""
-                // Made from Config/domains.json5 by DomainTablePlugin. Edit the table, not this file.
+                // Generated from Config/domains.json5 by DomainTablePlugin. Edit the table, not this file.
 
                 public import LATNetworking
 
@@ -42,7 +42,7 @@ struct GeneratorTests {
                     /// `http://u:•••@h`, Config/domains.json5:2.
                     public static let a: DomainName = "a"
 
-                    /// All of the table, in its order.
+                    /// All rows, in the order of the table.
                     public static let all: [DomainName] = [.a]
                 }
 
@@ -51,14 +51,14 @@ struct GeneratorTests {
                     /// `GET x/{id}` of `a`, Config/domains.json5:3.
                     public static let userX: ServerName = "user.\"x"
 
-                    /// All of the table, in its order.
+                    /// All rows, in the order of the table.
                     public static let all: [ServerName] = [.userX]
                 }
 
                 """#)
     }
 
-    @Test func thatCollideAreReportedWithBothLines() {
+    @Test func collidingNamesReportBothLines() {
         let generator = generate(
             "{\n domains: { a: { baseURL: 'http://h' } },\n servers: {\n  'u.x': { domain: 'a', path: '' },\n  u_x: { domain: 'a', path: '' },\n } }"
         )
@@ -73,14 +73,14 @@ struct GeneratorTests {
             ])
     }
 
-    @Test func ofABrokenTableAreNotMade() {
+    @Test func brokenTableFails() {
         let generator = generate("{ domains: { a: { basURL: 'http://h' } } }")
         #expect(generator.hasFailed)
         #expect(
             generator.problems.first?.hasPrefix("/p/Config/domains.json5:1:19: error: unknown key \"basURL\"") == true)
     }
 
-    @Test func argumentsAreChecked() {
+    @Test func invalidArgumentsAreRejected() {
         #expect(throws: GeneratorArguments.Problem.self) { try GeneratorArguments([]) }
         #expect(throws: GeneratorArguments.Problem.self) { try GeneratorArguments(["--output"]) }
         #expect(throws: GeneratorArguments.Problem.self) { try GeneratorArguments(["--acess", "public"]) }

@@ -34,7 +34,7 @@ struct JSON5Tests {
         ("'\u{2028}'", "'\u{2028}'"),
         ("\"'\"", "'''"),
     ])
-    func whatTheSpecificationAllowsIsRead(_ text: String, _ expected: String) {
+    func validDocumentsAreRead(_ text: String, _ expected: String) {
         let document = read(text)
         #expect(Self.text(document.root) == expected)
         #expect(document.diagnostics.isEmpty)
@@ -47,14 +47,14 @@ struct JSON5Tests {
         "undefined",
         "{a-b:1}", "{1:1}", "{a 1}", "/", "/*", "// only", "1 2", "[1 }", "{a:1]", "\\u0031", "`a`", "\u{2003}",
     ])
-    func whatItDoesNotAllowIsRefusedWithAPlace(_ text: String) {
+    func invalidDocumentsAreRejectedWithAPosition(_ text: String) {
         let document = read(text)
         #expect(!document.diagnostics.isEmpty)
         #expect(
             document.diagnostics.allSatisfy { $0.position.line >= 1 && !$0.message.isEmpty && $0.excerpt.count == 2 })
     }
 
-    @Test func everyKeyAndValueKnowsItsPlace() throws {
+    @Test func keysAndValuesKnowTheirPosition() throws {
         let text = "{\n  'a': [ 1,\n   \"é\", x ],\n}"
         let document = read("{\n  'a': [ 1,\n   \"é\", null ],\n}")
         guard case .object(let members)? = document.root?.value, case .array(let elements) = members[0].value.value
@@ -70,20 +70,20 @@ struct JSON5Tests {
         #expect(document.source.text(elements[1].range) == "\"é\"")
     }
 
-    @Test func bytesThatAreNoUTF8AreRefusedWhereTheyStand() {
+    @Test func invalidUTF8IsReportedAtItsPosition() {
         let document = JSON5Document(Array("{\n a: '".utf8) + [0xC3, 0x28] + Array("' }".utf8), name: "t")
         #expect(document.root == nil)
-        #expect(document.diagnostics.map(\.summary) == ["t:2:6: error: byte 0xc3 is no UTF-8; save the file as UTF-8"])
+        #expect(document.diagnostics.map(\.summary) == ["t:2:6: error: byte 0xc3 is not UTF-8; save the file as UTF-8"])
     }
 
-    @Test func nestingHasALimit() {
+    @Test func deepNestingIsRejected() {
         let deep = { (depth: Int) in String(repeating: "[", count: depth) + String(repeating: "]", count: depth) }
         #expect(read(deep(64)).diagnostics.isEmpty)
-        #expect(read(deep(65)).diagnostics[0].message == "more than 64 brackets are open; nest less deeply")
+        #expect(read(deep(65)).diagnostics[0].message == "more than 64 levels of nesting; nest less deeply")
         #expect(read(String(repeating: "{a:", count: 1_000_000)).root == nil)
     }
 
-    @Test func aMissingCommaDoesNotHideWhatFollows() {
+    @Test func missingCommaDoesNotEndReading() {
         let document = read("{ a: 1 b: 2, c: [1 2] }")
         #expect(Self.text(document.root) == "{a:1,b:2,c:[1,2]}")
         #expect(document.diagnostics.map(\.message) == ["expected \",\" before \"b\"", "expected \",\" before \"2\""])
@@ -92,7 +92,7 @@ struct JSON5Tests {
     // MARK: Any input
 
     @Test(arguments: 0..<8)
-    func noInputBringsTheReaderDown(_ seed: Int) {
+    func readerSurvivesRandomInput(_ seed: Int) {
         var random = SplitMix(seed: UInt64(seed))
         let alphabet = Array("{}[]:,'\"/*\\\n\r\t 0129.eExX+-_$azuNI\u{2028}é😀".utf8)
         let example = Array(Samples.table.utf8)
@@ -127,7 +127,7 @@ struct JSON5Tests {
         }
     }
 
-    @Test func everyBeginningOfATableIsRefusedOrRead() {
+    @Test func truncatedTablesAreRejected() {
         let bytes = Array(Samples.table.utf8)
         for end in bytes.indices {
             let reading = DomainTableFile.read(Array(bytes[..<end]), name: "t")
@@ -137,7 +137,7 @@ struct JSON5Tests {
     }
 }
 
-/// A small generator of random numbers that gives the same ones for the same seed.
+/// A random number generator with a seed (SplitMix64), whose numbers are reproducible.
 struct SplitMix: RandomNumberGenerator {
     private var state: UInt64
 

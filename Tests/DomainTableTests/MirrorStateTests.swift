@@ -6,13 +6,13 @@ import Testing
 struct MirrorStateTests {
     private let start = ContinuousClock.now
 
-    @Test func allBasesAreTakenForGoodAtFirst() {
+    @Test func basesKeepTheirOrderAtFirst() {
         var state = MirrorState()
         #expect(state.order(of: 3, at: start) == [0, 1, 2])
         #expect(state.order(of: 0, at: start) == [])
     }
 
-    @Test func aBaseThatFailsIsPassedOverForAWhileAndThenFirstAgain() {
+    @Test func failedBaseComesLastForThirtySeconds() {
         var state = MirrorState()
         state.failed(0, at: start)
         #expect(state.order(of: 3, at: start) == [1, 2, 0])
@@ -23,20 +23,20 @@ struct MirrorStateTests {
         #expect(state.order(of: 3, at: start + .seconds(30)) == [0, 1, 2])
     }
 
-    @Test func oneCallTriesTheFirstAgainWhileOthersStayWithTheMirror() {
+    @Test func onlyOneCallTriesAFailedBaseAgain() {
         var state = MirrorState(memory: .seconds(10))
         state.failed(0, at: start)
         let later = start + .seconds(10)
         #expect(state.order(of: 2, at: later) == [0, 1])
         #expect(state.order(of: 2, at: later) == [1, 0])
-        // The one that tried has never come back.
+        // The call that tried it never reported a result.
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
         state.succeeded(0)
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
     }
 
-    @Test func whenAllFailTheOneThatFailedLongestAgoIsTried() {
+    @Test func whenAllFailedTheEarliestIsTriedFirst() {
         var state = MirrorState()
         state.failed(1, at: start)
         state.failed(0, at: start + .seconds(1))
@@ -44,7 +44,7 @@ struct MirrorStateTests {
         #expect(state.order(of: 3, at: start + .seconds(3)) == [1, 0, 2])
     }
 
-    @Test func aSingleBaseIsAlwaysTried() {
+    @Test func singleBaseIsAlwaysTried() {
         var state = MirrorState()
         state.failed(0, at: start)
         #expect(state.order(of: 1, at: start) == [0])

@@ -2,7 +2,7 @@ import DomainTableFormat
 import LATNetworking
 import Testing
 
-/// A table with a mistake, and what its author is told.
+/// A table with a mistake, and the expected diagnostics.
 struct Mistake: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let table: String
@@ -15,15 +15,15 @@ struct Mistake: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite("What people get wrong in a table")
+@Suite("Mistakes in a table")
 struct MistakeTests {
     @Test(arguments: Mistake.ofTheFileAndItsAddresses + Mistake.ofSettingsAndServers)
-    func everyMistakeIsNamedWithItsPlaceAndItsRemedy(_ mistake: Mistake) {
+    func mistakesAreReportedWithPositionAndAdvice(_ mistake: Mistake) {
         let reading = DomainTableFile.read(Array(mistake.table.utf8), name: "Config/domains.json5")
         #expect(reading.diagnostics.map(\.summary) == mistake.messages.map { "Config/domains.json5:" + $0 })
     }
 
-    @Test func theFirstMistakeIsTheErrorAndAllAreBelowIt() throws {
+    @Test func errorIsTheFirstMistakeAndCarriesAll() throws {
         let text = "{\n  domains: {\n    a: { basURL: 1, timeout: 5 },\n    b: { baseURL: \"x\" },\n  },\n}"
         let error = try #require(throws: NetworkError.self) {
             try DomainTable(json5: text, name: "Config/domains.json5", environment: nil)
@@ -42,7 +42,7 @@ struct MistakeTests {
         #expect(all.diagnostics.map(\.position.line) == [3, 3, 4])
     }
 
-    @Test func aWarningDoesNotKeepTheTableFromWork() throws {
+    @Test func tableWithAWarningStillWorks() throws {
         let text =
             "{ domains: { a: { baseURL: \"http://h\" } }, servers: { s: { domain: \"a\", path: \"\", method: \"PSOT\" } } }"
         let table = try DomainTable(json5: text, environment: nil)
@@ -57,7 +57,7 @@ struct ExcerptTests {
         DomainTableFile.read(Array(text.utf8), name: "t").diagnostics.first?.excerpt ?? []
     }
 
-    @Test func aDiagnosticShowsItsLineAndACaret() {
+    @Test func diagnosticShowsLineAndCaret() {
         let text = "{\n  domains: {\n    demo: {\n      basURL: \"https://app.example.org\",\n    },\n  },\n}"
         let description = DomainTableFile.read(Array(text.utf8), name: "Config/domains.json5").diagnostics[0]
             .description
@@ -69,12 +69,12 @@ struct ExcerptTests {
                 """)
     }
 
-    @Test func tabsStandUnderTabs() {
+    @Test func tabsAreRepeatedUnderTabs() {
         #expect(excerpt("{\n\tdomains: {},\n\tx:\t1 }") == ["\tx:\t1 }", "\t^"])
         #expect(excerpt("{\n\tdomains:\t5 }") == ["\tdomains:\t5 }", "\t        \t^"])
     }
 
-    @Test func wideCharactersCountTwoColumnsAndOneInThePosition() {
+    @Test func wideCharactersTakeTwoExcerptColumns() {
         let text = "{ domains: { \"大象\": { baseURL: \"http://h\", x: 1 } } }"
         let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
         #expect(diagnostic.position.column == 43)
@@ -87,7 +87,7 @@ struct ExcerptTests {
         #expect(diagnostic.excerpt[1] == String(repeating: " ", count: 18) + "^")
     }
 
-    @Test func longLinesAreCutAroundThePlace() {
+    @Test func longLinesAreCutAroundThePosition() {
         let filler = String(repeating: "/* filler */ ", count: 100)
         let lines = excerpt("{ \(filler) domains: 5 \(filler) }")
         #expect(lines[0].count < 200)
@@ -102,12 +102,12 @@ struct ExcerptTests {
         #expect(diagnostic.excerpt[0].contains("ada:******@h.example"))
     }
 
-    @Test func controlCharactersDoNotReachTheTerminal() {
+    @Test func controlCharactersAreNotShown() {
         let lines = excerpt("{ domains: 5, \"\u{1B}[31m\": 1 }")
         #expect(!lines.joined().contains("\u{1B}"))
     }
 
-    @Test func everyKindOfLineEndCounts() {
+    @Test func everyLineEndStartsANewLine() {
         for end in ["\n", "\r\n", "\r"] {
             let text = ["{", "  domains: {},", "  x: 1", "}"].joined(separator: end)
             let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]

@@ -1,4 +1,4 @@
-/// What people get wrong in a table, and what they are told: `line:column: severity: message`.
+/// Tables with a mistake, and the expected diagnostics as `line:column: severity: message`.
 extension Mistake {
     static let ofTheFileAndItsAddresses: [Mistake] = [
         Mistake(
@@ -19,7 +19,7 @@ extension Mistake {
                 "2:1: error: the file is empty; expected { … }"
             ]),
         Mistake(
-            "no table",
+            "an array instead of a table",
             """
             []
             """,
@@ -79,13 +79,13 @@ extension Mistake {
                 #"1:16: error: expected a key, found ",""#
             ]),
         Mistake(
-            "a text that is not closed",
+            "a string that is not closed",
             """
             { domains: { a: { baseURL: "https://h.example
             } } }
             """,
             [
-                #"1:28: error: the text is not closed in its line; expected ""#
+                #"1:28: error: the string is not closed in its line; expected ""#
             ]),
         Mistake(
             "a comment that is not closed",
@@ -109,10 +109,10 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", cache: http } } }
             """,
             [
-                #"1:60: error: expected a value, found "http"; texts are written in quotes"#
+                #"1:60: error: expected a value, found "http"; strings need quotes"#
             ]),
         Mistake(
-            "a word of another language",
+            "a capitalized Boolean",
             """
             { domains: { a: { baseURL: "https://h.example/api", allowsAbsolute: True } } }
             """,
@@ -157,7 +157,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", headers: { A: "\uD800" } } } }
             """#,
             [
-                "1:68: error: half a surrogate pair is no character; write both halves, or the "
+                "1:68: error: half a surrogate pair is not a character; write both halves, or the "
                     + "character itself"
             ]),
         Mistake(
@@ -185,7 +185,7 @@ extension Mistake {
                 #"1:19: error: unknown key "basURL"; did you mean "baseURL"?"#
             ]),
         Mistake(
-            "another program's word",
+            "a key of another program",
             """
             { domains: { a: { url: "https://h.example" } } }
             """,
@@ -201,10 +201,10 @@ extension Mistake {
             }
             """,
             [
-                #"3:43: error: unknown key "pins"; it belongs into a domain"#
+                #"3:43: error: unknown key "pins"; it belongs in a domain"#
             ]),
         Mistake(
-            "a key like nothing",
+            "an unknown key like no other",
             """
             { domains: { a: { baseURL: "https://h.example/api", colour: "red" } } }
             """,
@@ -267,12 +267,12 @@ extension Mistake {
                 #"1:12: error: "domains" must be an object { … }, found an array"#
             ]),
         Mistake(
-            "a row as a text",
+            "a row as a string",
             """
             { domains: { a: "https://h.example" } }
             """,
             [
-                #"1:17: error: the domain "a" must be an object { … }, found the text "#
+                #"1:17: error: the domain "a" must be an object { … }, found the string "#
                     + #""https://h.example""#
             ]),
         Mistake(
@@ -326,7 +326,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https:///api" } } }
             """,
             [
-                #"1:28: error: "baseURL" must be an absolute http or https URL; "https:///api" names "#
+                #"1:28: error: "baseURL" must be an absolute http or https URL; "https:///api" has "#
                     + "no host"
             ]),
         Mistake(
@@ -339,13 +339,13 @@ extension Mistake {
                     + #""https://h.example/#top" has a fragment (#), which is never sent"#
             ]),
         Mistake(
-            "a base URL with a blank",
+            "a base URL with a space",
             """
             { domains: { a: { baseURL: "https://h.example/a b" } } }
             """,
             [
                 #"1:28: error: "baseURL" must be an absolute http or https URL; "https://h.example/a "#
-                    + #"b" holds a blank"#
+                    + #"b" contains a space"#
             ]),
         Mistake(
             "a base URL with a bad port",
@@ -363,7 +363,7 @@ extension Mistake {
             """,
             [
                 #"1:28: error: "baseURL" must be an absolute http or https URL; "#
-                    + #""http://h.example/{id}" has a path parameter; those belong into the path of a server"#
+                    + #""http://h.example/{id}" has a path parameter; those belong in the path of a server"#
             ]),
         Mistake(
             "a base URL that walks up",
@@ -380,8 +380,8 @@ extension Mistake {
             { domains: { a: { baseURL: "http://ada:secret@h.example" } } }
             """,
             [
-                #"1:28: warning: "baseURL" carries a user name or password, which everybody who reads "#
-                    + "the file or a log sees; set request.authentication in code"
+                #"1:28: warning: "baseURL" contains a user name or password, visible to everyone "#
+                    + "who reads the file or a log; set request.authentication in code"
             ]),
         Mistake(
             "a base URL that is a number",
@@ -392,7 +392,7 @@ extension Mistake {
                 #"1:28: error: "baseURL" must be an absolute http or https URL, found the number 8080"#
             ]),
         Mistake(
-            "an environment that is no URL",
+            "an environment without a scheme",
             """
             { domains: { a: { baseURL: "https://h.example/api", environments: { dev: "localhost:8080" } } } }
             """,
@@ -401,7 +401,7 @@ extension Mistake {
                     + #"scheme; did you mean "http://localhost:8080"?"#
             ]),
         Mistake(
-            "an environment of nothing",
+            "an empty environment",
             """
             { domains: { a: { baseURL: "https://h.example/api", environments: { dev: [] } } } }
             """,
@@ -418,12 +418,12 @@ extension Mistake {
                 #"1:94: error: duplicate environment "dev"; the first is in line 1"#
             ]),
         Mistake(
-            "environments as a text",
+            "environments as a string",
             """
             { domains: { a: { baseURL: "https://h.example/api", environments: "http://i.example" } } }
             """,
             [
-                #"1:67: error: "environments" must be an object { … }, found the text "#
+                #"1:67: error: "environments" must be an object { … }, found the string "#
                     + #""http://i.example""#
             ]),
         Mistake(
@@ -443,12 +443,12 @@ extension Mistake {
                 "1:84: error: mirror 2 is the same as mirror 1; mirrors must differ"
             ]),
         Mistake(
-            "mirrors as a text",
+            "mirrors as a string",
             """
             { domains: { a: { baseURL: "https://h.example/api", mirrors: "https://i.example" } } }
             """,
             [
-                #"1:62: error: "mirrors" must be an array of URLs, found the text "https://i.example"; "#
+                #"1:62: error: "mirrors" must be an array of URLs, found the string "https://i.example"; "#
                     + #"write ["https://i.example"]"#
             ]),
         Mistake(
@@ -467,7 +467,7 @@ extension Mistake {
             """,
             [
                 #"1:62: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "#
-                    + #""2d", found the text "60 seconds"; did you mean "60s"?"#
+                    + #""2d", found the string "60 seconds"; did you mean "60s"?"#
             ]),
         Mistake(
             "a duration in the wrong order",
@@ -476,7 +476,7 @@ extension Mistake {
             """,
             [
                 #"1:62: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "#
-                    + #""2d", found the text "30m1h""#
+                    + #""2d", found the string "30m1h""#
             ]),
         Mistake(
             "a negative duration",
@@ -485,7 +485,7 @@ extension Mistake {
             """,
             [
                 #"1:62: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "#
-                    + #""2d", found the text "-5s""#
+                    + #""2d", found the string "-5s""#
             ]),
     ]
 }

@@ -1,13 +1,13 @@
-/// What people get wrong in a table, and what they are told: `line:column: severity: message`.
+/// Tables with a mistake, and the expected diagnostics as `line:column: severity: message`.
 extension Mistake {
     static let ofSettingsAndServers: [Mistake] = [
         Mistake(
-            "a duration of nothing",
+            "a duration of zero",
             """
             { domains: { a: { baseURL: "https://h.example/api", timeout: "0s" } } }
             """,
             [
-                #"1:62: error: "timeout" must be longer than zero, found the text "0s""#
+                #"1:62: error: "timeout" must be longer than zero, found the string "0s""#
             ]),
         Mistake(
             "too many connections",
@@ -19,7 +19,7 @@ extension Mistake {
                     + "the number 0"
             ]),
         Mistake(
-            "a broken number of retries",
+            "a fractional number of retries",
             """
             { domains: { a: { baseURL: "https://h.example/api", retries: 1.5 } } }
             """,
@@ -36,7 +36,7 @@ extension Mistake {
                     + #""cacheElseNetwork"?"#
             ]),
         Mistake(
-            "a policy that is none",
+            "an unknown policy",
             """
             { domains: { a: { baseURL: "https://h.example/api", cache: "always" } } }
             """,
@@ -50,7 +50,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", cache: "cacheElseNetwork" } } }
             """,
             [
-                #"1:60: error: "cacheElseNetwork" needs a time to live; write ttl: "5m" beside it"#
+                #"1:60: error: "cacheElseNetwork" needs a time to live; add ttl: "5m""#
             ]),
         Mistake(
             "a time to live without a policy",
@@ -58,11 +58,10 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", ttl: "5m" } } }
             """,
             [
-                #"1:58: error: "ttl" has no "cache" to work with; write cache: "cacheElseNetwork" "#
-                    + "beside it"
+                #"1:58: error: "ttl" has no effect without "cache"; add cache: "cacheElseNetwork""#
             ]),
         Mistake(
-            "a time to live that cannot matter",
+            "a time to live without effect",
             """
             { domains: { a: { baseURL: "https://h.example/api", cache: "networkOnly", ttl: "5m" } } }
             """,
@@ -99,7 +98,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", redirects: 1000 } } }
             """,
             [
-                #"1:64: error: "redirects" must be "automatic", "none" or the most hops, from 0 to "#
+                #"1:64: error: "redirects" must be "automatic", "none" or a number of hops from 0 to "#
                     + "100, found the number 1000"
             ]),
         Mistake(
@@ -109,7 +108,7 @@ extension Mistake {
             """,
             [
                 #"1:60: error: "proxy" must be a proxy's URL, "direct" or "environment", found the "#
-                    + #"text "127.0.0.1:3128"; write the scheme too, as in "http://127.0.0.1:3128""#
+                    + #"string "127.0.0.1:3128"; write the scheme too, as in "http://127.0.0.1:3128""#
             ]),
         Mistake(
             "a mistyped proxy",
@@ -125,7 +124,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", pins: ["sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="] } } }
             """,
             [
-                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the string "#
                     + #""sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="; write two slashes after sha256"#
             ]),
         Mistake(
@@ -134,7 +133,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", pins: ["abababababababababababababababababababababababababababababababab"] } } }
             """,
             [
-                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the string "#
                     + #""abababababababababababababababababababababababababababababab…"; this is "#
                     + "hexadecimal, write it as Base64"
             ]),
@@ -144,11 +143,11 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", pins: ["sha256//AAAA"] } } }
             """,
             [
-                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "#
+                #"1:60: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the string "#
                     + #""sha256//AAAA""#
             ]),
         Mistake(
-            "a header with a blank",
+            "a header with a space",
             """
             { domains: { a: { baseURL: "https://h.example/api", headers: { "X App": "1" } } } }
             """,
@@ -161,7 +160,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", headers: { "X-App": "a\r\nEvil: 1" } } } }
             """#,
             [
-                #"1:73: error: the header "X-App" holds a line break or another control character"#
+                #"1:73: error: the header "X-App" contains a line break or another control character"#
             ]),
         Mistake(
             "a header that is a number",
@@ -169,7 +168,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", headers: { "X-App": 2 } } } }
             """,
             [
-                #"1:73: error: the header "X-App" must be a text, or null to remove it, found the "#
+                #"1:73: error: the header "X-App" must be a string, or null to remove it, found the "#
                     + #"number 2; write "2""#
             ]),
         Mistake(
@@ -181,10 +180,10 @@ extension Mistake {
               } } } }
             """,
             [
-                #"3:5: error: the header "x-app" is "X-App" of line 2 again; case does not matter"#
+                #"3:5: error: the header "x-app" repeats "X-App" of line 2; case does not matter"#
             ]),
         Mistake(
-            "a secret header that is no name",
+            "a secret header with an invalid name",
             """
             { domains: { a: { baseURL: "https://h.example/api", secretHeaders: ["X-Api Key"] } } }
             """,
@@ -192,21 +191,21 @@ extension Mistake {
                 #"1:69: error: "X-Api Key" cannot be the name of a header; did you mean "X-Api-Key"?"#
             ]),
         Mistake(
-            "secret headers as a text",
+            "secret headers as a string",
             """
             { domains: { a: { baseURL: "https://h.example/api", secretHeaders: "X-Api-Key" } } }
             """,
             [
-                #"1:68: error: "secretHeaders" must be an array of texts, found the text "X-Api-Key"; "#
+                #"1:68: error: "secretHeaders" must be an array of strings, found the string "X-Api-Key"; "#
                     + #"write ["X-Api-Key"]"#
             ]),
         Mistake(
-            "a parameter that JSON has not",
+            "a parameter that is not JSON",
             """
             { domains: { a: { baseURL: "https://h.example/api", parameters: { a: NaN } } } }
             """,
             [
-                #"1:70: error: the parameter "a" must be a value that JSON has, found the number NaN"#
+                #"1:70: error: the parameter "a" must be a JSON value, found the number NaN"#
             ]),
         Mistake(
             "an empty volatile parameter",
@@ -215,7 +214,7 @@ extension Mistake {
             """,
             [
                 #"1:74: error: an element of "volatileParameters" must be the name of a parameter, "#
-                    + #"found the text """#
+                    + #"found the string """#
             ]),
         Mistake(
             "an envelope without a code",
@@ -223,7 +222,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { success: [0] } } } }
             """,
             [
-                #"1:63: error: the envelope has no "code"; write where it stands, as code: "status""#
+                #"1:63: error: the envelope has no "code"; write its path, such as code: "status""#
             ]),
         Mistake(
             "an envelope without success",
@@ -231,16 +230,16 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status" } } } }
             """,
             [
-                #"1:63: error: the envelope has no "success"; write the codes that mean success, as "#
-                    + "success: [0]"
+                #"1:63: error: the envelope has no "success"; write the codes that mean success, such "#
+                    + "as success: [0]"
             ]),
         Mistake(
-            "an envelope that nothing fits",
+            "an envelope with no success codes",
             """
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [] } } } }
             """,
             [
-                #"1:90: error: "success" is empty, so that no reply could succeed"#
+                #"1:90: error: "success" is empty, so no response could succeed"#
             ]),
         Mistake(
             "success as a number",
@@ -248,7 +247,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: 0 } } } }
             """,
             [
-                #"1:90: error: "success" must be an array of numbers and texts, found the number 0; "#
+                #"1:90: error: "success" must be an array of numbers and strings, found the number 0; "#
                     + "write [0]"
             ]),
         Mistake(
@@ -257,7 +256,7 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [true] } } } }
             """,
             [
-                #"1:91: error: an element of "success" must be a number or a text, found true"#
+                #"1:91: error: an element of "success" must be a number or a string, found true"#
             ]),
         Mistake(
             "success twice",
@@ -265,16 +264,16 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [0, 0] } } } }
             """,
             [
-                #"1:94: warning: "success" holds the number 0 twice"#
+                #"1:94: warning: "success" contains the number 0 twice"#
             ]),
         Mistake(
-            "a path in the envelope with a hole",
+            "an envelope path with an empty name",
             """
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "result..code", success: [0] } } } }
             """,
             [
-                #"1:71: error: "code" must be a path such as "status" or "result.code", found the text "#
-                    + #""result..code"; a step between the dots is empty"#
+                #"1:71: error: "code" must be a path such as "status" or "result.code", found the string "#
+                    + #""result..code"; a name between the dots is empty"#
             ]),
         Mistake(
             "a message that is a number",
@@ -282,10 +281,10 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "c", success: [0], messages: { "1": 2 } } } } }
             """,
             [
-                #"1:107: error: "1" must be a text, found the number 2; write "2""#
+                #"1:107: error: "1" must be a string, found the number 2; write "2""#
             ]),
         Mistake(
-            "a simulation of nothing",
+            "an empty simulation",
             """
             { domains: { a: { baseURL: "https://h.example/api", simulate: {} } } }
             """,
@@ -293,7 +292,7 @@ extension Mistake {
                 #"1:63: error: "simulate" must have either "directory" or "baseURL""#
             ]),
         Mistake(
-            "a simulation of both",
+            "a simulation with both a directory and a URL",
             """
             { domains: { a: { baseURL: "https://h.example/api", simulate: { directory: "F", baseURL: "http://127.0.0.1" } } } }
             """,
@@ -334,7 +333,7 @@ extension Mistake {
                 #"3:27: error: unknown domain "daxian"; did you mean "daxiang"?"#
             ]),
         Mistake(
-            "a server of a domain like none",
+            "a server of a domain like no other",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -353,7 +352,7 @@ extension Mistake {
                 #"1:40: error: unknown domain "a"; there are no domains"#
             ]),
         Mistake(
-            "a method with a blank",
+            "a method with a space",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -361,7 +360,7 @@ extension Mistake {
             }
             """,
             [
-                #"3:51: error: "method" must be a method such as "GET", found the text "GE T"; did you "#
+                #"3:51: error: "method" must be a method such as "GET", found the string "GE T"; did you "#
                     + #"mean "GET"?"#
             ]),
         Mistake(
@@ -373,10 +372,10 @@ extension Mistake {
             }
             """,
             [
-                #"3:51: warning: the method "PSOT" is not a usual one; did you mean "POST"?"#
+                #"3:51: warning: the method "PSOT" is uncommon; did you mean "POST"?"#
             ]),
         Mistake(
-            "the method of tunnels",
+            "the method CONNECT",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -428,7 +427,7 @@ extension Mistake {
             }
             """,
             [
-                #"3:42: error: the path "v1/{user id}" cannot be used: {user id} is no name; use "#
+                #"3:42: error: the path "v1/{user id}" cannot be used: {user id} is not a name; use "#
                     + "letters, digits, _, - and ."
             ]),
         Mistake(
@@ -441,10 +440,10 @@ extension Mistake {
             """,
             [
                 #"3:39: error: the path "../admin" cannot be used: it has the segment ".." or ".", "#
-                    + "which walks out of the base"
+                    + "which leaves the base URL"
             ]),
         Mistake(
-            "a path that walks up in disguise",
+            "a path that walks up with escaped dots",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -453,7 +452,7 @@ extension Mistake {
             """,
             [
                 #"3:42: error: the path "v1/%2e%2E/admin" cannot be used: it has the segment ".." or "#
-                    + #"".", which walks out of the base"#
+                    + #"".", which leaves the base URL"#
             ]),
         Mistake(
             "a path with a fragment",
@@ -504,7 +503,7 @@ extension Mistake {
                     + #"has the scheme "file""#
             ]),
         Mistake(
-            "an absolute path with a free host",
+            "an absolute path with a parameter as host",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -513,10 +512,10 @@ extension Mistake {
             """,
             [
                 #"3:38: error: the path "https://{host}/x" must be an absolute http or https URL; it "#
-                    + "names no host"
+                    + "has no host"
             ]),
         Mistake(
-            "permission that is no flag",
+            "a permission that is not a Boolean",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -524,7 +523,7 @@ extension Mistake {
             }
             """,
             [
-                #"3:59: error: "allowsAbsolute" must be true or false, found the text "yes""#
+                #"3:59: error: "allowsAbsolute" must be true or false, found the string "yes""#
             ]),
         Mistake(
             "several things at once",
@@ -546,7 +545,7 @@ extension Mistake {
                 #"4:48: error: "retries" must be a whole number from 0 to 100, found the number -1"#,
                 #"7:18: error: unknown domain "b"; the domains are a"#,
                 #"7:33: error: the path "v1/{" cannot be used: { is not closed; write {name}"#,
-                #"7:45: error: "method" must be a method such as "GET", found the text """#,
+                #"7:45: error: "method" must be a method such as "GET", found the string """#,
             ]),
     ]
 }

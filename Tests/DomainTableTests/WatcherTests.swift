@@ -13,7 +13,7 @@ struct WatcherTests {
 
     private func text(_ port: Int) -> String { "{ domains: { a: { baseURL: \"http://127.0.0.1:\(port)\" } } }\n" }
 
-    /// Opens the file, empties it and writes in pieces, as `echo >` and some editors do.
+    /// Truncates the file and writes it in chunks, as `echo >` and some editors do.
     private func overwrite(_ path: String, _ text: String) throws {
         let file = open(path, O_WRONLY | O_TRUNC | O_CREAT | O_CLOEXEC, 0o600)
         try #require(file >= 0)
@@ -30,13 +30,13 @@ struct WatcherTests {
         try directory.write(Data(text.utf8), to: name)
     }
 
-    /// The port of the table, by which its version is told.
+    /// The port of the table, which identifies its version.
     private func port(_ table: DomainTable) throws -> Int {
         let url = try table.resolve(domain: "a", path: "").baseURLs[0]
         return try #require(url.split(separator: ":").last.flatMap { Int($0) })
     }
 
-    /// Waits for the event that brings this version; fails at one that is rejected.
+    /// Waits until this version is loaded. Fails when a version is rejected.
     private func expect(
         _ wanted: Int, _ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator,
         _ location: SourceLocation = #_sourceLocation
@@ -48,17 +48,17 @@ struct WatcherTests {
             case .rejected(let error): Issue.record("rejected: \(error.message)", sourceLocation: location)
             }
         }
-        Issue.record("the watching has ended", sourceLocation: location)
+        Issue.record("the watcher has ended", sourceLocation: location)
     }
 
     private func expectRejection(_ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator) async -> String {
         while let event = await events.next() {
             if case .rejected(let error) = event { return error.message }
         }
-        return "the watching has ended"
+        return "the watcher has ended"
     }
 
-    @Test func anEditInPlaceIsTaken() async throws {
+    @Test func editInPlaceIsLoaded() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -71,7 +71,7 @@ struct WatcherTests {
         #expect(try port(watcher.current) == 2)
     }
 
-    @Test func aFileRenamedOverIsTaken() async throws {
+    @Test func fileRenamedOverIsLoaded() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -82,7 +82,7 @@ struct WatcherTests {
         }
     }
 
-    @Test func aSwitchedLinkAsInAMountedConfigMapIsTaken() async throws {
+    @Test func switchedConfigMapLinkIsLoaded() async throws {
         try write(text(1), to: "..v1/d.json5")
         try write(text(2), to: "..v2/d.json5")
         try FileManager.default.createSymbolicLink(atPath: directory.path(of: "..data"), withDestinationPath: "..v1")
@@ -99,12 +99,12 @@ struct WatcherTests {
             try await expect(version, &events)
             try FileManager.default.removeItem(atPath: directory.path(of: "..v\(version - 1)"))
         }
-        // And in the folder the link leads to now.
+        // A change in the folder that the link now leads to.
         try overwrite(directory.path(of: "..v4/d.json5"), text(9))
         try await expect(9, &events)
     }
 
-    @Test func aDeletedFileIsReportedAndTakenWhenItIsBack() async throws {
+    @Test func deletedFileIsReportedAndLoadedWhenBack() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -115,7 +115,7 @@ struct WatcherTests {
         try await expect(2, &events)
     }
 
-    @Test func aFolderThatIsTakenAwayAndBroughtBackIsTaken() async throws {
+    @Test func restoredFolderIsLoaded() async throws {
         let path = try write(text(1), to: "Config/d.json5")
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -125,7 +125,7 @@ struct WatcherTests {
         try await expect(2, &events)
     }
 
-    @Test func aBrokenFileKeepsTheTableUntilItIsMended() async throws {
+    @Test func brokenFileKeepsTheOldTable() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -137,7 +137,7 @@ struct WatcherTests {
         try await expect(2, &events)
     }
 
-    @Test func aFileWithoutTheEnvironmentInUseIsRefused() async throws {
+    @Test func fileWithoutTheCurrentEnvironmentIsRejected() async throws {
         let path = try write("{ domains: { a: { baseURL: 'http://h:1', environments: { dev: 'http://h:2' } } } }")
         let watcher = try DomainTableWatcher(contentsOf: path, environment: "dev")
         var events = watcher.events.makeAsyncIterator()
@@ -146,7 +146,7 @@ struct WatcherTests {
         #expect(try port(watcher.current) == 2)
     }
 
-    @Test func whatWasSetInCodeStays() async throws {
+    @Test func changesInCodeSurviveAReload() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         var events = watcher.events.makeAsyncIterator()
@@ -161,10 +161,10 @@ struct WatcherTests {
         #expect(try port(watcher.current) == 1)
     }
 
-    /// Writers in place and by rename, as fast as they can, while others look the table up: every look-up gets a whole
-    /// table, no version is refused as broken, and the last is the one that stays.
+    /// A writer changes the file as fast as it can, in place or by rename, while another task reads the table. Every
+    /// look-up gets a whole table, no version is rejected as broken, and the last version stays.
     @Test(arguments: [false, true])
-    func aHundredRapidEditsAreNeverHalfRead(_ byRename: Bool) async throws {
+    func rapidEditsAreNeverHalfRead(_ byRename: Bool) async throws {
         let path = try write(text(1))
         let rejections = Messages()
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil) { event in
@@ -198,7 +198,7 @@ struct WatcherTests {
         #expect(try port(watcher.current) == 101)
     }
 
-    @Test func lettingGoEndsTheThreadAndClosesItsDescriptors() async throws {
+    @Test func releaseEndsTheThreadAndClosesDescriptors() async throws {
         let path = try write(text(1))
         var status = stat()
         #expect(stat(directory.path, &status) == 0)
@@ -211,7 +211,7 @@ struct WatcherTests {
         #expect(Self.watches(of: inode) == 0)
     }
 
-    @Test func stoppingKeepsTheTable() async throws {
+    @Test func stoppedWatcherKeepsItsTable() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)
         let events = watcher.events
@@ -222,12 +222,12 @@ struct WatcherTests {
         for await _ in watcher.events {}
     }
 
-    @Test func aBrokenFileIsRefusedAtTheStart() throws {
+    @Test func brokenFileIsRejectedAtTheStart() throws {
         let path = try write("{")
         #expect(throws: NetworkError.self) { try DomainTableWatcher(contentsOf: path, environment: nil) }
     }
 
-    /// How many inotify descriptors of the process watch a folder.
+    /// The number of inotify descriptors of this process that watch a folder.
     private static func watches(of inode: String) -> Int {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fdinfo")) ?? []
         return names.count { name in

@@ -2,16 +2,16 @@ import Dispatch
 import Foundation
 import Testing
 
-/// What `scripts/fuzz` starts from, and what it has found before.
+/// Replays the corpus of `scripts/fuzz`: its seeds, and the inputs in which it has found faults.
 @Suite struct CorpusTests {
     @Test(arguments: FuzzTarget.all)
-    func corpusShowsNoFault(of target: FuzzTarget) async throws {
+    func corpusRevealsNoFault(of target: FuzzTarget) async throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus/\(target.name)")
         let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
         #expect(!files.isEmpty)
         for file in files {
             let bytes = [UInt8](try Data(contentsOf: file))
-            // Cut off anywhere it is another input that has to be refused or understood.
+            // Prefixes of the file are inputs too.
             let lengths = Array(stride(from: 0, to: bytes.count, by: max(1, bytes.count / 8))) + [bytes.count]
             for fault in await Self.faults(of: target, lengths.map { Array(bytes[..<$0]) }) {
                 Issue.record("\(target.name)/\(file.lastPathComponent): \(fault)")
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// On a thread of its own: a target may wait.
+    /// Runs the target outside of Swift's cooperative thread pool, because it may block.
     private static func faults(of target: FuzzTarget, _ inputs: [[UInt8]]) async -> [String] {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {

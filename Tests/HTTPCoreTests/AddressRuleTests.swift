@@ -1,7 +1,7 @@
 import HTTPCore
 import Testing
 
-/// The classification behind the guard against private addresses: values only, nothing is connected to.
+/// The classification of addresses for `blocksPrivateAddresses`, without connections.
 @Suite struct AddressRuleTests {
     static let refused: [(String, AddressRule)] = [
         ("0.0.0.0", .unspecified), ("0.1.2.3", .unspecified), ("0.255.255.255", .unspecified),
@@ -34,7 +34,7 @@ import Testing
         ("2a00:1450::5efe:10.0.0.1", .privateUse), ("2a00:1450::200:5efe:127.0.0.1", .loopback),
     ]
 
-    @Test(arguments: refused) func whatIsNotOfThePublicInternetIsTold(_ text: String, _ rule: AddressRule) throws {
+    @Test(arguments: refused) func nonPublicAddressesHaveARule(_ text: String, _ rule: AddressRule) throws {
         #expect(try #require(IPAddress(text)).rule == rule)
         #expect(AddressRule.ofHost(text.contains(":") ? "[\(text)]" : text) == rule)
     }
@@ -48,11 +48,11 @@ import Testing
         "2620:fe::fe", "3ffe::1", "2000::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
         "2a00:1450::5efe:8.8.8.8",
     ])
-    func publicAddressesAreFree(_ text: String) throws {
+    func publicAddressesHaveNoRule(_ text: String) throws {
         #expect(try #require(IPAddress(text)).rule == nil)
     }
 
-    /// The notations of `inet_aton(3)`, which resolvers take for addresses.
+    /// The notations of `inet_aton(3)`, which resolvers accept as addresses.
     @Test(arguments: [
         ("2130706433", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("0X7F.1", "127.0.0.1"),
         ("017700000001", "127.0.0.1"),
@@ -64,7 +64,7 @@ import Testing
         ("[fe80::1%25eth0]", "fe80::1"),
         ("[::ffff:7f00:1]", "::ffff:127.0.0.1"), ("010.0.0.1", "8.0.0.1"),
     ])
-    func oldNotationsAreRead(_ host: String, _ address: String) throws {
+    func oldNotationsAreParsed(_ host: String, _ address: String) throws {
         #expect(try #require(IPAddress(host: host)).description == address)
     }
 
@@ -73,8 +73,8 @@ import Testing
         "127.0.0.256",
         "08.1.1.1", "1..2", "-1", "+1", "0x", "a", "[::1", "::g", "[]", "1.2.3.", "١٢٧.0.0.1",
     ])
-    func namesAreNoAddresses(_ host: String) {
-        if host == "0x" || host == "1.2.3." { return }  // these two glibc takes for 0.0.0.0 and 1.2.0.3
+    func namesAreNotAddresses(_ host: String) {
+        if host == "0x" || host == "1.2.3." { return }  // glibc reads these two as 0.0.0.0 and 1.2.0.3.
         #expect(IPAddress(host: host) == nil)
     }
 
@@ -82,12 +82,12 @@ import Testing
         ("localhost", AddressRule.loopback), ("LOCALHOST.", .loopback), ("a.localhost", .loopback),
         ("ip6-localhost", .loopback), ("metadata.google.internal", .metadata), ("Metadata.Google.Internal.", .metadata),
     ])
-    func someNamesMeanThisMachine(_ host: String, _ rule: AddressRule) {
+    func localAndMetadataNamesHaveARule(_ host: String, _ rule: AddressRule) {
         #expect(AddressRule.ofHost(host) == rule)
     }
 
     @Test(arguments: ["example.org", "localhost.example.org", "notlocalhost", "10.0.0.1.example.org"])
-    func otherNamesAreNotJudged(_ host: String) { #expect(AddressRule.ofHost(host) == nil) }
+    func otherNamesHaveNoRule(_ host: String) { #expect(AddressRule.ofHost(host) == nil) }
 
     @Test(arguments: [
         ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.0", false), ("10.1.2.3", "10.1.2.3", true),
@@ -96,12 +96,12 @@ import Testing
         ("192.168.128.0/17", "192.168.127.1", false), ("192.168.128.0/17", "192.168.128.1", true),
         ("::ffff:10.0.0.0/104", "10.9.9.9", true), ("::/0", "10.0.0.1", false), ("10.0.0.0/0", "8.8.8.8", true),
     ])
-    func rangesContain(_ range: String, _ address: String, _ isInside: Bool) throws {
+    func rangesContainTheirAddresses(_ range: String, _ address: String, _ isInside: Bool) throws {
         #expect(try #require(AddressRange(range)).contains(try #require(IPAddress(address))) == isInside)
     }
 
     @Test(arguments: [
         "", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "fd00::/129", "x/8", "10.0/8", "10.0.0.0/8/8", "1/+8",
     ])
-    func malformedRangesAreNone(_ text: String) { #expect(AddressRange(text) == nil) }
+    func malformedRangesAreRejected(_ text: String) { #expect(AddressRange(text) == nil) }
 }

@@ -11,7 +11,7 @@ import Testing
             ("text/plain; format=flowed; charset = latin1 ", "latin1"), ("text/plain; charset=", "utf-8"),
             ("text/plain; charset=\"\"", "utf-8"),
         ] as [(String?, String)])
-    func theParameterOfTheMediaTypeNamesIt(_ contentType: String?, _ name: String) {
+    func charsetParameterOfMediaTypeIsRead(_ contentType: String?, _ name: String) {
         #expect(Charset.declared(in: contentType).name == name)
     }
 
@@ -27,18 +27,18 @@ import Testing
             ("utf-16", [0xFF, 0xFE, 0x68, 0x00], "h"), ("utf-16le", [0x68, 0x00], "h"),
             ("utf-16be", [0x00, 0x68], "h"),
         ] as [(String, [UInt8], String)])
-    func itDecodes(_ name: String, _ bytes: [UInt8], _ text: String) {
+    func knownCharsetsAreDecoded(_ name: String, _ bytes: [UInt8], _ text: String) {
         #expect(Charset(name).decode(Data(bytes)) == text)
         #expect(Charset(name).decode(Data([0x00] + bytes).dropFirst()) == text)
     }
 
-    /// These hold the last letter back until they know that no combining mark follows.
+    /// In these charsets iconv holds the last letter back until it knows that no combining mark follows.
     @Test(
         arguments: [
             ("windows-1258", [0x63, 0x68, 0x61], "cha"), ("TCVN5712-1", [0x63, 0x68, 0x61], "cha"),
             ("Big5-HKSCS", [0x41, 0x88, 0x66], "AÊ"),
         ] as [(String, [UInt8], String)])
-    func theLastLetterIsNotLost(_ name: String, _ bytes: [UInt8], _ text: String) {
+    func lastLetterIsNotLost(_ name: String, _ bytes: [UInt8], _ text: String) {
         #expect(Charset(name).decode(Data(bytes)) == text)
     }
 
@@ -47,11 +47,11 @@ import Testing
             ("utf-8", [0xFF]), ("utf-8", [0xC3]), ("GBK", [0xC4]), ("x-unheard-of", [0x68]),
             ("utf-16", [0x68]),
         ] as [(String, [UInt8])])
-    func whatIsNotValidOrNotKnownIsNone(_ name: String, _ bytes: [UInt8]) {
+    func invalidBytesAndUnknownCharsetsAreNil(_ name: String, _ bytes: [UInt8]) {
         #expect(Charset(name).decode(Data(bytes)) == nil)
     }
 
-    @Test func aLongTextIsWhole() {
+    @Test func longTextIsDecodedWhole() {
         let pair: [UInt8] = [0xC4, 0xE3]
         let bytes = Data((0..<100_000).flatMap { _ in pair })
         #expect(Charset("GBK").decode(bytes) == String(repeating: "你", count: 100_000))

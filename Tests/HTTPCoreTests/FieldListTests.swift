@@ -3,7 +3,7 @@ import Testing
 @testable import HTTPCore
 
 @Suite struct FieldListTests {
-    @Test func quotedTextsStayWhole() {
+    @Test func quotedStringsStayWhole() {
         #expect(FieldList.elements(of: #" a ,,"b,\"c" ; d=1, e "#) == ["a", #""b,\"c" ; d=1"#, "e"])
         let parts = FieldList.elements(of: #"h3=":443"; ma=60;persist=1"#, separatedBy: UInt8(ascii: ";"))
         #expect(parts == [#"h3=":443""#, "ma=60", "persist=1"])

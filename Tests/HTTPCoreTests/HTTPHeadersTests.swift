@@ -5,7 +5,7 @@ import Testing
 struct HTTPHeadersTests {
     private func lines(_ headers: HTTPHeaders) -> [String] { headers.map { "\($0.name): \($0.value)" } }
 
-    /// Removals too, as a name and a dash.
+    /// The lines and the removals, which are shown as `name: -`.
     private func fields(_ headers: HTTPHeaders) -> [String] { headers.fields.map { "\($0.name): \($0.value ?? "-")" } }
 
     private func wire(_ text: String) -> HTTPHeaders { HTTPHeaders(wireHead: Array(text.utf8)) }
@@ -23,18 +23,18 @@ struct HTTPHeadersTests {
         #expect(headers["é"] == nil)
         #expect(headers.contains("CONTENT-type"))
         #expect(!headers.contains("Content"))
-        // Adjacent to the letters in ASCII, and one bit apart from each other.
+        // Characters next to the letters in ASCII that differ in the same bit as upper and lower case.
         #expect((["[": "x"] as HTTPHeaders)["{"] == nil)
     }
 
-    @Test func firstValueAndAllValues() {
+    @Test func lookUpReturnsFirstOrAllValues() {
         let headers: HTTPHeaders = ["Set-Cookie": "a=1, b", "X": "y", "set-cookie": "c=2"]
         #expect(headers["Set-Cookie"] == "a=1, b")
         #expect(headers[values: "SET-COOKIE"] == ["a=1, b", "c=2"])
         #expect(headers[values: "Absent"] == [])
     }
 
-    @Test func settingReplacesEveryLineInThePlaceOfTheFirst() {
+    @Test func settingReplacesEveryLineAtTheFirst() {
         var headers: HTTPHeaders = ["A": "1", "B": "2", "a": "3", "C": "4", "A": "5"]
         headers["a"] = "new"
         #expect(lines(headers) == ["a: new", "B: 2", "C: 4"])
@@ -42,7 +42,7 @@ struct HTTPHeadersTests {
         #expect(lines(headers) == ["a: new", "B: 2", "C: 4", "D: added"])
     }
 
-    @Test func nilInALiteralIsARemovalThatIsNotIterated() {
+    @Test func nilInALiteralIsARemoval() {
         let headers: HTTPHeaders = ["User-Agent": nil, "Accept": "x/y"]
         #expect(headers["User-Agent"] == nil)
         #expect(!headers.contains("User-Agent"))
@@ -65,7 +65,7 @@ struct HTTPHeadersTests {
         #expect(lines(headers) == ["A: back"])
     }
 
-    @Test func appendAddsALineAndLiftsARemoval() {
+    @Test func appendAddsALineAndDropsARemoval() {
         var headers: HTTPHeaders = ["Accept": nil]
         headers.append("accept", "a")
         headers.append("Accept", "b")
@@ -78,23 +78,23 @@ struct HTTPHeadersTests {
         let merged = base.merging(["b": "3", "B": "4", "c": nil, "D": "5"])
         #expect(lines(merged) == ["A: 1", "b: 3", "B: 4", "D: 5"])
         #expect(fields(merged).last(where: { $0.hasSuffix("-") }) == "c: -")
-        // A later layer sets again what an earlier one removed.
+        // A later merge restores a field that an earlier one removed.
         #expect(merged.merging(["C": "6"])["c"] == "6")
     }
 
-    @Test func mergeWithNothing() {
+    @Test func mergeWithNothingChangesNothing() {
         let headers: HTTPHeaders = ["A": "1"]
         #expect(headers.merging([:]) == headers)
         #expect(HTTPHeaders().merging(headers) == headers)
         #expect(fields(HTTPHeaders().merging(["A": nil])) == ["A: -"])
     }
 
-    @Test func initialisersFromDictionaryAndPairs() {
+    @Test func headersAreMadeFromDictionariesAndPairs() {
         #expect(lines(HTTPHeaders(["b": "2", "a": "1", "c": nil] as [String: String?])) == ["a: 1", "b: 2"])
         #expect(lines(HTTPHeaders([("x", "1"), ("X", "2")])) == ["x: 1", "X: 2"])
     }
 
-    @Test func equalityIgnoresTheCaseOfNamesAndNothingElse() {
+    @Test func equalityIgnoresOnlyTheCaseOfNames() {
         let headers: HTTPHeaders = ["Accept": "a", "X": nil]
         let same: HTTPHeaders = ["ACCEPT": "a", "x": nil]
         #expect(headers == same)
@@ -107,7 +107,7 @@ struct HTTPHeadersTests {
 
     // MARK: A received head
 
-    @Test func wireHeadIsReadInOrderWithoutItsStatusLine() {
+    @Test func wireHeadKeepsOrderWithoutStatusLine() {
         let headers = wire("HTTP/1.1 200 OK: fine\r\nB: 1\r\nSet-Cookie: a\r\nset-cookie: b\r\nA:2\r\n\r\n")
         #expect(lines(headers) == ["B: 1", "Set-Cookie: a", "set-cookie: b", "A: 2"])
         #expect(headers.count == 4)
@@ -117,7 +117,7 @@ struct HTTPHeadersTests {
         #expect(!headers.hasNoFields)
     }
 
-    @Test func wireHeadMayEndLinesInLineFeedAndLackTheLastOne() {
+    @Test func wireHeadMayOmitReturnsAndTheLastLineEnd() {
         #expect(lines(wire("HTTP/1.0 200\nA: 1\nB: 2")) == ["A: 1", "B: 2"])
         #expect(lines(wire("HTTP/2 200 \r\nA: 1\nB: 2\r\n")) == ["A: 1", "B: 2"])
         #expect(lines(wire("A: without a status line\r\n")) == ["A: without a status line"])
@@ -130,19 +130,19 @@ struct HTTPHeadersTests {
         #expect(wire(text)["A"] == nil)
     }
 
-    @Test func wireLinesThatAreNoFieldsAreSkipped() {
+    @Test func wireLinesWithoutAFieldAreSkipped() {
         let headers = wire("HTTP/1.1 200 OK\r\nno colon\r\n: no name\r\n:\r\n\r\nA:\r\nB:   \r\nC: a:b: c\r\n")
         #expect(lines(headers) == ["A: ", "B: ", "C: a:b: c"])
         #expect(headers["A"] == "")
     }
 
-    @Test func whiteSpaceAroundNameAndValueIsNotPartOfThem() {
+    @Test func whiteSpaceAroundNameAndValueIsTrimmed() {
         let headers = wire("HTTP/1.1 200 OK\r\nA:\t 1 2 \t\r\nB : 3\r\nC\t:4\r\n")
         #expect(lines(headers) == ["A: 1 2", "B: 3", "C: 4"])
         #expect(headers["b"] == "3")
     }
 
-    @Test func foldedLinesAreOneValue() {
+    @Test func foldedLinesBecomeOneValue() {
         let headers = wire("HTTP/1.1 200 OK\r\nA: 1\r\n  2\r\n\t\r\n\tX: 3 \r\nB: 4\n 5\r\nC:\r\n 6\r\n\r\n")
         #expect(lines(headers) == ["A: 1 2 X: 3", "B: 4 5", "C: 6"])
         #expect(headers["X"] == nil)
@@ -150,7 +150,7 @@ struct HTTPHeadersTests {
         #expect(lines(wire(" A: 1\r\nB: 2")) == ["B: 2"])
     }
 
-    @Test func valuesAreUTF8OrElseLatin1() {
+    @Test func valuesAreUTF8ElseLatin1() {
         let utf8 = wire("HTTP/1.1 200 OK\r\nA: é – 雪\r\n")
         #expect(utf8["A"] == "é – 雪")
         let latin1 = HTTPHeaders(wireHead: Array([UInt8]("A: caf".utf8) + [0xE9, 0x20, 0xFF] + "\r\nB: 1".utf8))
@@ -158,7 +158,7 @@ struct HTTPHeadersTests {
         #expect(latin1["B"] == "1")
     }
 
-    @Test func wireHeadCanBeChangedLikeAnyOther() {
+    @Test func wireHeadCanBeChanged() {
         var headers = wire("HTTP/1.1 200 OK\r\nA: 1\r\na: 2\r\nB: 3\r\n")
         headers["A"] = nil
         headers.append("C", "4")

@@ -12,14 +12,14 @@ struct HTTPMethodTests {
         #expect(HTTPMethod(rawValue: name.lowercased()) == HTTPMethod(name))
     }
 
-    @Test func otherTokensStayAsGiven() {
+    @Test func otherTokensKeepTheirCase() {
         #expect(HTTPMethod("PROPFIND").rawValue == "PROPFIND")
         #expect(HTTPMethod("propFind").rawValue == "propFind")
         #expect(HTTPMethod("propfind") != "PROPFIND")
         #expect(HTTPMethod("M-SEARCH").description == "M-SEARCH")
     }
 
-    @Test func literalsAndConstantsAreTheSame() {
+    @Test func literalsEqualConstants() {
         let method: HTTPMethod = "delete"
         #expect(method == .delete)
         #expect(
@@ -28,15 +28,15 @@ struct HTTPMethodTests {
     }
 
     @Test(arguments: ["", " ", "GET ", "A B", "GET\r\nX: y", "Ä", "A/B", "A:B", "\"A\"", "A\0"])
-    func textThatIsNoTokenIsKnownAsSuch(_ text: String) {
+    func otherTextIsNotAToken(_ text: String) {
         #expect(!HTTPMethod(text).isToken)
     }
 
-    @Test func everyTokenCharacterIsTaken() {
+    @Test func everyTokenCharacterIsAccepted() {
         #expect(HTTPMethod("!#$%&'*+-.^_`|~09azAZ").isToken)
     }
 
-    @Test func safeAndIdempotentMethods() {
+    @Test func safeAndIdempotentMethodsAreKnown() {
         for method: HTTPMethod in [.get, .head, .options, .trace] {
             #expect(method.isSafe && method.isIdempotent)
         }
@@ -48,7 +48,7 @@ struct HTTPMethodTests {
         }
     }
 
-    @Test func parametersGoIntoTheQueryOfGetHeadAndDelete() {
+    @Test func parametersOfGetHeadAndDeleteAreInTheQuery() {
         let inQuery: [HTTPMethod] = [.get, .head, .delete]
         let inBody: [HTTPMethod] = [.post, .put, .patch, .options, "PROPFIND"]
         #expect(inQuery.allSatisfy { $0.encodesParametersInQuery })

@@ -19,7 +19,7 @@ import Testing
         (#"{"name": "n", "inner": {}}"#, "inner.values"),
         (#"{"name": "n", "inner": {"values": [1, "x"]}}"#, "inner.values[1]"), ("[]", ""), ("", ""), ("{", ""),
     ])
-    func aMisfitIsNamedByItsPath(_ text: String, _ path: String) {
+    func decodingErrorHasThePath(_ text: String, _ path: String) {
         let error = #expect(throws: NetworkError.self) { try response(text).decode(Thing.self) }
         #expect(error?.kind == .decoding(path: path))
         #expect(error?.response?.text == text)
@@ -27,7 +27,7 @@ import Testing
         if !path.isEmpty { #expect(error?.message.contains(path) == true) }
     }
 
-    @Test func theTypeMayBeInferredAndTheDecoderGiven() throws {
+    @Test func typeIsInferredAndDecoderCanBeGiven() throws {
         let thing: Thing = try response(#"{"name": "n"}"#).decode()
         #expect(thing == Thing(name: "n", inner: nil))
         let decoder = JSONDecoder()
@@ -36,7 +36,7 @@ import Testing
         #expect(try response(#"{"first_name": "A"}"#).decode(Snake.self, decoder: decoder).firstName == "A")
     }
 
-    @Test func aByteOrderMarkIsNoPartOfJSON() throws {
+    @Test func byteOrderMarkIsSkipped() throws {
         let bytes = Data([0xEF, 0xBB, 0xBF]) + Data(#"{"name": "n"}"#.utf8)
         let response = HTTPResponse(status: 200, body: ResponseBody(bytes), url: "")
         #expect(try response.json()["name"].string == "n")
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func aCollectedBodyIsReadAnyNumberOfTimes() async throws {
+    @Test func collectedBodyCanBeReadRepeatedly() async throws {
         let response = response("one\ntwo")
         #expect(!response.body.isStream)
         for _ in 0..<2 {
@@ -64,7 +64,7 @@ import Testing
         #expect(try await response.body.collect(upTo: 7) == response.data)
         let error = await #expect(throws: NetworkError.self) { try await response.body.collect(upTo: 6) }
         #expect(error?.kind == .bodyTooLarge)
-        for try await _ in ResponseBody.empty { Issue.record("a chunk of nothing") }
+        for try await _ in ResponseBody.empty { Issue.record("an empty body has a chunk") }
     }
 
     private final class Chunks: ResponseBodySource {
@@ -73,7 +73,7 @@ import Testing
         func next() async throws -> Data? { left.isEmpty ? nil : left.removeFirst() }
     }
 
-    @Test func aSourceOfTheAppIsRead() async throws {
+    @Test func customSourceIsRead() async throws {
         let body = ResponseBody(Chunks(["on", "e\nt", "wo"]))
         #expect(body.isStream)
         #expect(body.data == nil)

@@ -8,7 +8,7 @@ struct JSONDocumentTests {
 
     // MARK: Looking up
 
-    @Test func pathsFindMembersOfMembers() throws {
+    @Test func pathsFindNestedMembers() throws {
         let document = try document(#"{"meta": {"code": 7, "text": "é"}, "meta.code": 8, "a": [1], "b": null}"#)
         #expect(document[path: "meta.text"]?.string == "é" && document["meta"]?["code"]?.int == 7)
         #expect(document[path: "meta.code"]?.int == 8)
@@ -26,12 +26,12 @@ struct JSONDocumentTests {
         #expect(document["big"]?.int == nil && document["big"]?.value.description == "12345678901234567890")
     }
 
-    /// Names are equal as texts, whatever their bytes: escaped or not, composed or not.
+    /// Names are compared as `String`s, so escapes and Unicode composition do not matter.
     @Test(arguments: [
         #"{"a": 1, "b": 0, "a": 2}"#, #"{"a": 1, "\u0061": 2}"#, #"{"\u0061": 1, "a": 2}"#,
         "{\"K\": 1, \"\u{212A}\": 2}", "{\"\u{212A}\": 1, \"K\": 2}", "{\"e\u{301}\": 1, \"\u{E9}\": 2}",
     ])
-    func ofANameGivenTwiceTheLastStays(text: String) throws {
+    func lastOfRepeatedMembersCounts(text: String) throws {
         let value = try JSONValue(parsing: text)
         for name in ["a", "b", "K", "\u{212A}", "\u{E9}", "e\u{301}"] {
             #expect(try document(text)[name]?.value == value[name])
@@ -40,13 +40,13 @@ struct JSONDocumentTests {
     }
 
     @Test(arguments: [63, 64, 65, 500])
-    func manyMembersAreFoundToo(count: Int) throws {
+    func manyMembersAreFound(count: Int) throws {
         let members = (0..<count).map { "\"n\($0)\": \($0)" }.joined(separator: ", ")
         let decoded = try document("{\(members), \"n0\": -1}").decode([String: Int].self)
         #expect(decoded.count == count && decoded["n0"] == -1 && decoded["n\(count - 1)"] == count - 1)
     }
 
-    @Test func aPartDecodesWithItsOwnPath() throws {
+    @Test func errorPathBeginsAtTheDecodedPart() throws {
         let document = try document(#"{"data": {"list": [{"a": 1}, {"a": "x"}]}}"#)
         let data = try #require(document["data"])
         let error = try #require(throws: DecodingError.self) { try data.decode([String: [Probe]].self) }
@@ -59,7 +59,7 @@ struct JSONDocumentTests {
         enum Key: CodingKey { case a, b, c, d, e, f, g, h }
         var text = ""
 
-        /// Everything a decoder can be asked for.
+        /// Uses every method of a decoder.
         init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: Key.self)
             text += "\(try container.decodeIfPresent(Int.self, forKey: .a) as Any)"
@@ -78,7 +78,7 @@ struct JSONDocumentTests {
         }
     }
 
-    /// What was decoded, or the kind of the error and its place.
+    /// The decoded text, or the kind and path of the error.
     private func outcome(_ decode: () throws -> Probe) -> String {
         do {
             return try decode().text
@@ -87,7 +87,7 @@ struct JSONDocumentTests {
         }
     }
 
-    /// Something a `Probe` can often be made of.
+    /// A random value from which a `Probe` can often be decoded.
     private func probe(_ random: inout SplitMix64, depth: Int) -> JSONValue {
         var members: [String: JSONValue] = [:]
         for (index, name) in ["a", "b", "c", "d", "e", "f", "g", "h"].enumerated() where random.next() % 3 == 0 {
@@ -107,7 +107,7 @@ struct JSONDocumentTests {
         return .object(members)
     }
 
-    @Test func randomDocumentsDecodeAsTheirValuesDo() throws {
+    @Test func randomDocumentsDecodeLikeValues() throws {
         var random = SplitMix64(state: 17)
         var values = 0
         for _ in 0..<2_000 {
@@ -120,7 +120,7 @@ struct JSONDocumentTests {
         #expect((200...1_800).contains(values))
     }
 
-    @Test func brokenDocumentsAreRefusedAndNeverCrash() throws {
+    @Test func brokenDocumentsAreRejected() throws {
         var random = SplitMix64(state: 23)
         for _ in 0..<2_000 {
             var data = try probe(&random, depth: 3).data()

@@ -20,7 +20,7 @@ struct EncodedMembersTests {
         #expect(try String(decoding: members.jsonData(), as: UTF8.self) == #"{"filter":{"a":[],"z":[1.5]},"page":2}"#)
     }
 
-    @Test func whatIsMissingIsAdded() throws {
+    @Test func missingMembersAreAdded() throws {
         var members = EncodedMembers(["b": 1, "a": 2])
         members.addMissing(EncodedMembers(["b": 9, "c": nil]))
         #expect(members == EncodedMembers(["a": 2, "b": 1, "c": nil]))
@@ -29,14 +29,14 @@ struct EncodedMembersTests {
         #expect(members.queryText == "a=2&b=1&c" && EncodedMembers().isEmpty)
     }
 
-    @Test func whatIsNoObjectHasNoMembers() throws {
+    @Test func otherValuesHaveNoMembers() throws {
         #expect(try EncodedMembers(encoding: 1) == nil && EncodedMembers(encoding: [1]) == nil)
         #expect(try EncodedMembers(encoding: Int?.none) == nil && EncodedMembers(encoding: Date.distantPast) == nil)
         #expect(try EncodedMembers(encoding: [String: Int]())?.isEmpty == true)
         #expect(try EncodedMembers(encoding: ["a": 1] as JSONValue)?.object == ["a": 1])
     }
 
-    /// Encodes what a script of random numbers says, everything an encoder can be asked for.
+    /// Encodes random values with every method of an encoder.
     private struct Script: Encodable {
         struct Key: CodingKey {
             var stringValue: String
@@ -74,7 +74,7 @@ struct EncodedMembersTests {
         }
     }
 
-    @Test func randomValuesEncodeAsTheirJSON() throws {
+    @Test func randomValuesEncodeLikeJSONValue() throws {
         for seed in 0..<3_000 as Range<UInt64> {
             let script = Script(seed: seed, depth: 3)
             let value = Result { try JSONValueEncoder().encode(script) }

@@ -2,7 +2,7 @@ import Foundation
 import HTTPCore
 import Testing
 
-/// The same as `JSONDecoder` with its defaults, from values.
+/// Decoding from values, which equals `JSONDecoder` with its defaults.
 struct JSONValueDecodingTests {
     private struct Everything: Codable, Equatable {
         enum Color: String, Codable { case red, blue }
@@ -41,19 +41,19 @@ struct JSONValueDecodingTests {
     }
 
     @Test(arguments: ["1.0", "1e2", "255", "-0"])
-    func wholeNumbersFitHoweverTheyAreWritten(text: String) throws {
+    func wholeNumbersDecodeInEveryNotation(text: String) throws {
         let expected = try JSONDecoder().decode([UInt8].self, from: Data("[\(text)]".utf8))
         #expect(try JSONValue(parsing: "[\(text)]").decode([UInt8].self) == expected)
     }
 
-    @Test func theTopMayBeAnything() throws {
+    @Test func topLevelMayBeAnyValue() throws {
         #expect(try JSONValue.int(3).decode(Int.self) == 3)
         #expect(try JSONValue.null.decode(Int?.self) == nil)
         #expect(try JSONValue.string("x").decode(String?.self) == "x")
         #expect(try JSONValue.array([1, nil]).decode([Int?].self) == [1, nil])
     }
 
-    /// Where and why, as `JSONDecoder` says it.
+    /// The kinds and paths are those of `JSONDecoder`.
     @Test(arguments: [
         (#"{"a": 1}"#, "keyNotFound list"), (#"{"a": "x", "list": []}"#, "typeMismatch a"),
         (#"{"a": 1.5, "list": []}"#, "dataCorrupted a"), (#"{"list": null}"#, "valueNotFound list"),
@@ -61,9 +61,9 @@ struct JSONValueDecodingTests {
         (#"{"a": 9223372036854775808, "list": []}"#, "dataCorrupted a"),
         (#"{"list": [[1], 2]}"#, "typeMismatch list.1"),
     ])
-    func errorsNameThePlace(text: String, expected: String) throws {
+    func errorsHaveKindAndPath(text: String, expected: String) throws {
         #expect(place { try JSONValue(parsing: text).decode(Everything.Nested.self) } == expected)
-        // JSONDecoder says of a number that does not fit that, but not where.
+        // For a number that does not fit, JSONDecoder reports no path.
         guard !expected.hasPrefix("dataCorrupted") else { return }
         #expect(place { try JSONDecoder().decode(Everything.Nested.self, from: Data(text.utf8)) } == expected)
     }
@@ -113,7 +113,7 @@ struct JSONValueDecodingTests {
         }
     }
 
-    @Test func classesReachTheirSuperclass() throws {
+    @Test func subclassDecodesItsSuperclass() throws {
         let data = try JSONEncoder().encode(Derived(id: 7, name: "x"))
         let decoded = try JSONValue(parsing: data).decode(Derived.self)
         #expect(decoded.id == 7 && decoded.name == "x")

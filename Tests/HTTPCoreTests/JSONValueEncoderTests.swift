@@ -14,7 +14,7 @@ struct JSONValueEncoderTests {
         return context
     }
 
-    /// How a number is held; `==` on the values would not see it.
+    /// Whether a number is stored as an `Int64`, which `==` does not tell.
     private func isInt(_ value: JSONValue) -> Bool { if case .int = value { true } else { false } }
 
     @Test func scalarsKeepTheirType() throws {
@@ -26,14 +26,14 @@ struct JSONValueEncoderTests {
         #expect(try json(Character("x").unicodeScalars.map(\.value)) == [120])
     }
 
-    @Test func integersBeyondInt64AreDecimals() throws {
+    @Test func integersBeyondInt64BecomeDecimals() throws {
         #expect(try json(UInt64.max) == .decimal(Decimal(UInt64.max)))
         #expect(try json(UInt64.max).description == "18446744073709551615")
         #expect(try json(UInt128(UInt64.max) + 1).description == "18446744073709551616")
         #expect(try isInt(json(Int128(-5))))
     }
 
-    @Test func floatsAreTheirShortestText() throws {
+    @Test func floatsKeepTheirShortestText() throws {
         #expect(try json(Float(0.1)) == 0.1)
         #expect(try json([Float(16_777_216)]) == [16_777_216])
     }
@@ -75,11 +75,11 @@ struct JSONValueEncoderTests {
         }
     }
 
-    @Test func explicitNilIsLeftOutUnlessItIsJSONNull() throws {
+    @Test func explicitNilIsLeftOutUnlessJSONNull() throws {
         #expect(try json(ExplicitNil()) == ["kept": nil, "replaced": 2, "list": [nil, nil, nil]])
     }
 
-    @Test func optionals() throws {
+    @Test func optionalsEncodeTheirValueOrNull() throws {
         #expect(try json(Int?.none) == .null)
         #expect(try json(Int?.some(1)) == 1)
         #expect(try json(Int??.some(nil)) == .null)
@@ -89,7 +89,7 @@ struct JSONValueEncoderTests {
         #expect(try json([1, nil] as [Int?]) == [1, nil])
     }
 
-    @Test func collections() throws {
+    @Test func collectionsBecomeArraysAndObjects() throws {
         #expect(try json(["a": [1, 2], "b": []]) == ["a": [1, 2], "b": []])
         #expect(try json([1: "x", 20: "y"]) == ["1": "x", "20": "y"])
         #expect(try json([Model.Level.low: 1].mapValues { [$0] }) == [.string("low"), [1]])
@@ -99,7 +99,7 @@ struct JSONValueEncoderTests {
         #expect(try json(1...3) == [1, 3])
     }
 
-    @Test func foundationValues() throws {
+    @Test func foundationTypesBecomeStringsAndNumbers() throws {
         #expect(try json(Data([0xFF, 0x00])) == "/wA=")
         #expect(try json(URL(string: "http://127.0.0.1/a?b=c")) == "http://127.0.0.1/a?b=c")
         let id = UUID()
@@ -108,7 +108,7 @@ struct JSONValueEncoderTests {
         #expect(try json(price).description == "12.3")
     }
 
-    @Test func dates() throws {
+    @Test func datesFollowTheStrategy() throws {
         let date = Date(timeIntervalSince1970: 1_740_821_400.25)
         #expect(try json(date) == "2025-03-01T09:30:00Z")
         #expect(try json([date], dates: .iso8601WithFractionalSeconds) == ["2025-03-01T09:30:00.250Z"])
@@ -119,7 +119,7 @@ struct JSONValueEncoderTests {
     }
 
     @Test(arguments: [Double.nan, .infinity, 253_402_300_800, -1e12])
-    func datesWithoutATextAreRefused(_ seconds: Double) throws {
+    func datesOutsideOfRFC3339AreRejected(_ seconds: Double) throws {
         let date = Date(timeIntervalSince1970: seconds)
         #expect(try failure(["at": date]).debugDescription.contains("at: a date outside"))
     }
@@ -137,7 +137,7 @@ struct JSONValueEncoderTests {
         }
     }
 
-    @Test func superEncoders() throws {
+    @Test func superEncodersBecomeMembers() throws {
         #expect(try json(Derived()) == ["derived": 2, "super": ["base": 1], "own": ["base": 1]])
     }
 
@@ -160,7 +160,7 @@ struct JSONValueEncoderTests {
         }
     }
 
-    @Test func nestedContainers() throws {
+    @Test func nestedContainersBecomeNestedValues() throws {
         #expect(
             try json(Nested()) == [
                 "a": ["b": "x", "c": "1970-01-01T00:00:00Z"], "b": [["a": 1], [2], ["base": 1]], "c": [:],
@@ -172,7 +172,7 @@ struct JSONValueEncoderTests {
     }
     private struct NoProperties: Encodable {}
 
-    @Test func whatEncodesNothingIsAnEmptyObject() throws {
+    @Test func typesThatEncodeNothingBecomeEmptyObjects() throws {
         #expect(try json(Nothing()) == [:])
         #expect(try json(NoProperties()) == [:])
         #expect(try json(["a": Nothing()]) == ["a": [:]])
@@ -181,12 +181,12 @@ struct JSONValueEncoderTests {
 
     private enum Choice: Encodable { case plain, with(id: Int, Double) }
 
-    @Test func enumsWithValuesAsSwiftEncodesThem() throws {
+    @Test func enumsEncodeAsInSwift() throws {
         #expect(try json(Choice.plain) == ["plain": [:]])
         #expect(try json([Choice.with(id: 1, 2.5)]) == [["with": ["id": 1, "_1": 2.5]]])
     }
 
-    @Test func sameAsJSONEncoderWhereThatHasTheSameRules() throws {
+    @Test func encodesLikeJSONEncoder() throws {
         struct Everything: Encodable {
             var model = [Choice.plain, .with(id: 1, 0.25)]
             var numbers: [Double] = [0, -1.5, 1e21]
@@ -199,11 +199,11 @@ struct JSONValueEncoderTests {
         #expect(try json(Everything()) == expected)
     }
 
-    @Test func numbersJSONCannotCarryAreRefusedWithTheirPath() throws {
+    @Test func infiniteNumbersAndNaNAreRejectedWithPath() throws {
         struct Filter: Encodable { var prices: [Double], inner: [String: Float] }
         #expect(try failure(Filter(prices: [1, .nan], inner: [:])).codingPath.map(\.stringValue) == ["prices", "1"])
         let context = try failure([Filter(prices: [], inner: ["a": .infinity])])
-        #expect(context.debugDescription == "[0].inner.a: inf is no number JSON can carry")
+        #expect(context.debugDescription == "[0].inner.a: inf is not a number in JSON")
         #expect(try failure(Double.nan).codingPath.isEmpty)
         #expect(try failure(["d": Decimal.nan]).codingPath.map(\.stringValue) == ["d"])
         #expect(try failure(["j": ["k": .double(.nan)] as JSONValue]).debugDescription.hasPrefix("j.k: "))
@@ -213,10 +213,10 @@ struct JSONValueEncoderTests {
         var next: Cycle?
     }
 
-    @Test func aCycleIsAnErrorAndNoOverflow() throws {
+    @Test func cycleIsAnError() throws {
         let cycle = Cycle()
         cycle.next = cycle
-        #expect(try failure(cycle).debugDescription.contains("more than 512 levels"))
+        #expect(try failure(cycle).debugDescription.contains("more than 512 levels of nesting"))
         cycle.next = nil
     }
 }

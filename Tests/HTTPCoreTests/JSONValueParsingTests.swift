@@ -11,7 +11,7 @@ struct JSONValueParsingTests {
     ]
 
     @Test(arguments: valid)
-    func documents(_ text: String, _ value: JSONValue) throws {
+    func validDocumentsAreParsed(_ text: String, _ value: JSONValue) throws {
         #expect(try JSONValue(parsing: text) == value)
         #expect(try JSONValue(parsing: Data(text.utf8)) == value)
     }
@@ -22,11 +22,11 @@ struct JSONValueParsingTests {
         (#""\ude42x""#, "\u{FFFD}x"), (#""\ud83d\u0041""#, "\u{FFFD}A"), (#""\ud83d\ud83d\ude42""#, "\u{FFFD}🙂"),
         (#""\ud83d\n""#, "\u{FFFD}\n"),
     ])
-    func texts(_ text: String, _ value: String) throws {
+    func stringsAreParsed(_ text: String, _ value: String) throws {
         #expect(try JSONValue(parsing: text).string == value)
     }
 
-    /// How a number is held; `==` on the values would not see it.
+    /// How a number is stored, which `==` does not tell.
     private func form(_ value: JSONValue) -> String {
         switch value {
         case .int(let value): "int \(value)"
@@ -50,14 +50,14 @@ struct JSONValueParsingTests {
         ("0.12345678901234567890", "decimal 0.1234567890123456789"),
         ("1234567890.12345678901e2", "decimal 123456789012.345678901"),
         ("0.10000000000000000555", "decimal 0.10000000000000000555"),
-        // Beyond both: the nearest there is.
+        // Neither type holds these exactly: the nearest double.
         ("1.2345678901234567890e200", "double 1.2345678901234567e+200"), ("1e-400", "double 0.0"),
     ])
-    func numbersAreHeldExactly(_ text: String, _ expected: String) throws {
+    func numbersAreStoredExactly(_ text: String, _ expected: String) throws {
         #expect(form(try JSONValue(parsing: text)) == expected)
     }
 
-    @Test func fractionsReadAsTheNearestDouble() throws {
+    @Test func fractionsParseAsTheNearestDouble() throws {
         var random = SplitMix64(state: 11)
         for _ in 0..<20_000 {
             let double = Double(bitPattern: random.next())
@@ -86,58 +86,58 @@ struct JSONValueParsingTests {
         ("-", "line 1, column 2: expected a digit, found the end of the document"),
         ("-Infinity", #"line 1, column 2: expected a digit, found "I""#),
         ("01", "line 1, column 2: a number must not begin with 0"),
-        ("1.", "line 1, column 3: expected a digit after the point, found the end of the document"),
+        ("1.", "line 1, column 3: expected a digit after the decimal point, found the end of the document"),
         (".5", #"line 1, column 1: expected a value, found ".""#),
         ("+1", #"line 1, column 1: expected a value, found "+""#),
         ("1e", "line 1, column 3: expected a digit in the exponent, found the end of the document"),
         ("[1e400]", "line 1, column 2: the number is too large"),
         ("[1e99999999999999999999]", "line 1, column 2: the number is too large"),
-        ("\"a", "line 1, column 3: a text does not end"),
-        ("\"a\\n", "line 1, column 5: a text does not end"),
-        ("\"a\nb\"", "line 1, column 3: a control character in a text must be escaped"),
-        (#""\x""#, #"line 1, column 3: unknown escape \ and "x""#),
+        ("\"a", "line 1, column 3: the string has no closing quote"),
+        ("\"a\\n", "line 1, column 5: the string has no closing quote"),
+        ("\"a\nb\"", "line 1, column 3: a control character in a string must be escaped"),
+        (#""\x""#, #"line 1, column 3: unknown escape: \ followed by "x""#),
         (#""\u12g4""#, "line 1, column 4: expected four hexadecimal digits after \\u"),
         (#""\u12"#, "line 1, column 4: expected four hexadecimal digits after \\u"),
         ("[1] // comment", #"line 1, column 5: expected the end of the document, found "/""#),
         ("\0", #"line 1, column 1: expected a value, found "\0""#),
     ])
-    func whatIsNoJSONIsRefusedWithItsPlace(_ text: String, _ expected: String) throws {
+    func invalidJSONIsRejectedWithItsPosition(_ text: String, _ expected: String) throws {
         let error = try #require(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: text) }
         #expect(error.description == expected)
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data(text.utf8)) }
     }
 
-    @Test func bytesThatAreNoUTF8AreRefused() throws {
+    @Test func invalidUTF8IsRejected() throws {
         for content: [UInt8] in [[0xE9], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0x5C, 0x6E, 0xFF]] {
             let data = Data([0x22] + content + [0x22])
             let error = try #require(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: data) }
-            #expect(error.description == "line 1, column 2: the text is not in UTF-8")
+            #expect(error.description == "line 1, column 2: the string is not in UTF-8")
         }
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data([0xFF, 0xFE, 0x31, 0x00])) }
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data([0xEF, 0xBB])) }
     }
 
     @Test(arguments: ["[", "{\"a\":", "[[{\"a\":"])
-    func aDeepDocumentIsAnErrorAndNoOverflow(_ opening: String) throws {
+    func deeplyNestedDocumentIsAnError(_ opening: String) throws {
         let text = String(repeating: opening, count: 100_000)
         let error = try #require(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: text) }
         #expect(error.reason.contains("512"))
     }
 
-    @Test func nestingUpToTheLimitIsRead() throws {
+    @Test func nestingUpToTheLimitIsParsed() throws {
         let depth = JSONValue.maximumDepth
         let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
         #expect(try JSONValue(parsing: text).description == text)
         #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: "[\(text)]") }
     }
 
-    @Test func aSliceOfALargerBufferIsRead() throws {
+    @Test func sliceOfALargerBufferIsParsed() throws {
         let data = Data("xx[1,2]yy".utf8)
         #expect(try JSONValue(parsing: data[2..<7]) == [1, 2])
         #expect(try JSONValue(parsing: data[2..<6].dropFirst(1).prefix(1)) == 1)
     }
 
-    @Test func everyPrefixOfADocumentIsAnErrorAndNoCrash() throws {
+    @Test func everyPrefixOfADocumentIsAnError() throws {
         let text = #"{"a":[1,-2.5e3,"x\u00e9\n"],"b":{"c":true,"d":null},"e":false}"#
         for end in 0..<text.utf8.count {
             #expect(throws: JSONValue.ParsingError.self) { try JSONValue(parsing: Data(text.utf8.prefix(end))) }
@@ -154,7 +154,7 @@ struct JSONValueParsingTests {
         }
     }
 
-    @Test func whatIsWrittenIsReadAsTheSame() throws {
+    @Test func writtenValueParsesToTheSameValue() throws {
         var random = SplitMix64(state: 3)
         for _ in 0..<2_000 {
             let value = JSONValue.random(using: &random, depth: 4)
@@ -165,7 +165,7 @@ struct JSONValueParsingTests {
     }
 }
 
-/// Repeatable random numbers, so that a failure can be looked at again.
+/// A random number generator with a seed, so that failures are reproducible.
 struct SplitMix64: RandomNumberGenerator {
     var state: UInt64
 
@@ -179,7 +179,7 @@ struct SplitMix64: RandomNumberGenerator {
 }
 
 extension String {
-    /// Any text, rich in what is special in JSON and in URLs.
+    /// A random text with many characters that are special in JSON and URLs.
     static func random(using random: inout SplitMix64, maximumLength: Int = 12) -> String {
         let special = Array("%/?#[]&=+ \"\\:@.0aF~\0\n\r\u{7F}éé雪🙂\u{301}\u{200D}<>^`{|}".unicodeScalars)
         var text = String.UnicodeScalarView()

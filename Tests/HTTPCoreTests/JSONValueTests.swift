@@ -18,7 +18,7 @@ struct JSONValueTests {
         #expect(try json()["args"]["absent"]["deeper"][3].string == nil)
     }
 
-    @Test func absentIsNotNull() {
+    @Test func absentValueIsNotNull() {
         #expect(sample["args"]["none"].isNull)
         #expect(!sample["args"]["absent"].isNull)
         #expect(sample["args"]["none"] != nil)
@@ -28,18 +28,18 @@ struct JSONValueTests {
     }
 
     @Test(arguments: [-1, 2, Int.max, Int.min])
-    func indexOutsideReadsAsNil(_ index: Int) {
+    func indexOutOfRangeIsNil(_ index: Int) {
         let array: JSONValue = [1, 2]
         #expect(array[index] == nil)
         #expect(sample["args"]["list"][index] == nil)
     }
 
-    @Test func stepsIntoOtherTypesReadAsNil() {
+    @Test func lookUpInAnotherTypeIsNil() {
         for value: JSONValue in [nil, true, 1, 1.5, "text", [1]] { #expect(value["key"] == nil) }
         for value: JSONValue in [nil, true, 1, 1.5, "text", ["a": 1]] { #expect(value[0] == nil) }
     }
 
-    @Test func accessorsAnswerForTheirTypeOnly() {
+    @Test func accessorsReturnOnlyTheirType() {
         let values: [JSONValue] = [nil, true, 1, "1", [1], ["1": 1]]
         #expect(values.map(\.isNull) == [true, false, false, false, false, false])
         #expect(values.map(\.bool) == [nil, true, nil, nil, nil, nil])
@@ -85,7 +85,7 @@ struct JSONValueTests {
 
     // MARK: Change
 
-    @Test func settingMembers() {
+    @Test func settingAddsReplacesAndRemovesMembers() {
         var json: JSONValue = ["a": 1]
         json["b"] = "x"
         json["a"] = .null
@@ -96,7 +96,7 @@ struct JSONValueTests {
         #expect(json == ["b": "x"])
     }
 
-    @Test func settingMakesThePath() {
+    @Test func settingCreatesThePath() {
         var json = JSONValue.null
         json["a"]["b"]["c"] = 1
         json["a"]["list"][0] = "first"
@@ -110,7 +110,7 @@ struct JSONValueTests {
         #expect(json["a"]["b"] == [:])
     }
 
-    @Test func settingElements() {
+    @Test func settingReplacesAppendsAndRemovesElements() {
         var json: JSONValue = [1, 2, 3]
         json[0] = 9
         json[1] = nil
@@ -122,7 +122,7 @@ struct JSONValueTests {
         #expect(json == [9, 3, 4])
     }
 
-    @Test func settingIntoAScalarLeavesItAlone() {
+    @Test func settingMembersOfAScalarChangesNothing() {
         for value: JSONValue in [true, 1, "text"] {
             var copy = value
             copy["a"] = 1
@@ -135,7 +135,7 @@ struct JSONValueTests {
         #expect(array == [1])
     }
 
-    @Test func settingDoesNotReachCopies() {
+    @Test func settingDoesNotChangeCopies() {
         var json: JSONValue = ["a": [1]]
         let copy = json
         json["a"][0] = 2
@@ -171,13 +171,13 @@ struct JSONValueTests {
         #expect("\(JSONValue.null) \([] as JSONValue) \([:] as JSONValue)" == "null [] {}")
     }
 
-    @Test func onlyWhatMustBeIsEscaped() throws {
+    @Test func onlyRequiredCharactersAreEscaped() throws {
         let json: JSONValue = "\"\\/\u{8}\u{C}\n\r\t\0\u{1F}\u{7F}é🙂\u{2028}"
         let expected = #""\"\\/\u0008\u000c\n\r\t\u0000\u001f"# + "\u{7F}é🙂\u{2028}\""
         #expect(String(decoding: try json.data(), as: UTF8.self) == expected)
     }
 
-    @Test func prettyPrintedHasOneValueALine() throws {
+    @Test func prettyPrintedHasOneValuePerLine() throws {
         let json: JSONValue = ["b": [1, []], "a": [:], "c": ["d": "e"]]
         let expected = """
             {
@@ -194,7 +194,7 @@ struct JSONValueTests {
         #expect(String(decoding: try json.data(prettyPrinted: true), as: UTF8.self) == expected)
     }
 
-    @Test func unsortedHoldsTheSame() throws {
+    @Test func unsortedDataHasTheSameMembers() throws {
         let json: JSONValue = ["a": 1, "b": ["c": 2, "d": 3]]
         #expect(try JSONValue(parsing: json.data(sortedKeys: false)) == json)
     }
@@ -205,13 +205,13 @@ struct JSONValueTests {
     ]
 
     @Test(arguments: shortest)
-    func numbersAreTheirShortestText(_ value: JSONValue, _ text: String) throws {
+    func numbersAreWrittenAsShortestText(_ value: JSONValue, _ text: String) throws {
         #expect(value.description == text)
         #expect(try JSONValue(parsing: text) == value)
     }
 
     @Test(arguments: [Double.nan, .infinity, -.infinity])
-    func numbersJSONCannotCarryAreRefusedWithTheirPath(_ number: Double) throws {
+    func infiniteNumbersAndNaNAreRejectedWithPath(_ number: Double) throws {
         let json: JSONValue = ["a": [1, ["b": .double(number)]]]
         let error = try #require(throws: EncodingError.self) { _ = try json.data() }
         guard case .invalidValue(_, let context) = error else { return }
@@ -220,7 +220,7 @@ struct JSONValueTests {
         #expect(json.description == #"{"a":[1,{"b":null}]}"#)
     }
 
-    @Test func nestingBeyondTheLimitIsRefusedWhenWritten() throws {
+    @Test func nestingBeyondTheLimitIsNotWritten() throws {
         var json: JSONValue = 1
         for _ in 0..<JSONValue.maximumDepth { json = [json] }
         #expect(try JSONValue(parsing: json.data()) == json)
@@ -247,7 +247,7 @@ struct JSONValueTests {
         #expect(throws: DecodingError.self) { try json["page"]["extra"].decode(Page.self) }
     }
 
-    @Test func goesThroughOtherEncodersAndDecoders() throws {
+    @Test func worksWithOtherEncodersAndDecoders() throws {
         let long = try #require(Decimal(string: "12345678901234567890.5"))
         let json: JSONValue = [
             "null": nil, "bool": [true, false], "int": [0, .int(.min), .int(.max)], "double": [0.1, -2.5, 1e300],

@@ -16,7 +16,7 @@ import Testing
         return lines
     }
 
-    @Test func everySplitOfATextGivesTheSameLines() throws {
+    @Test func everyChunkingGivesTheSameLines() throws {
         let bytes = Array("a\r\nü\n\n\r\nz\r".utf8)
         let expected = ["a", "ü", "", "", "z\r"]
         for first in 0...bytes.count {
@@ -27,11 +27,11 @@ import Testing
         }
     }
 
-    @Test func bytesThatAreNoUTF8AreReplaced() throws {
+    @Test func invalidUTF8IsReplaced() throws {
         #expect(try split([[0x61, 0xFF, 0x62, 0x0A, 0xC3]]) == ["a\u{FFFD}b", "\u{FFFD}"])
     }
 
-    @Test func theLimitDoesNotDependOnWhereTheChunksBreak() {
+    @Test func limitDoesNotDependOnChunking() {
         let bytes = Array("0123456789\n".utf8)
         for split in 0...bytes.count {
             #expect(throws: NetworkError.self, "\(split)") {
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func aChunkThatIsASliceIsTakenAsItIs() throws {
+    @Test func chunkMayBeASlice() throws {
         var splitter = LineSplitter(limit: 100)
         splitter.append(Data("xxone\ntwoyy".utf8).dropFirst(2).dropLast(2))
         #expect(try splitter.next() == "one")

@@ -8,22 +8,22 @@ import Testing
             ("a.png", "image/png"), ("A.PNG", "image/png"), ("/tmp/x.d/report.pdf", "application/pdf"),
             ("archive.tar.gz", "application/gzip"), ("photo.jpeg", "image/jpeg"), ("clip.MoV", "video/quicktime"),
         ])
-    func theExtensionTellsTheType(name: String, type: String) {
+    func extensionDeterminesTheType(name: String, type: String) {
         #expect(MediaType.forFileName(name) == type)
     }
 
     @Test(arguments: ["", "noextension", "dot.", ".", "/dir.png/file", "a.", "a.no-such-extension-1"])
-    func withoutAKnownExtensionThereIsNone(name: String) {
+    func unknownExtensionHasNoType(name: String) {
         #expect(MediaType.forFileName(name) == nil)
     }
 
-    @Test func aFileOfUnknownTypeIsBytesAndAFieldHasNone() {
+    @Test func unknownFileIsOctetStreamAndFieldHasNoType() {
         #expect(UploadFile(name: "f", path: "/tmp/x.no-such-extension-1").contentType == "application/octet-stream")
         #expect(UploadFile(name: "f", path: "/tmp/x.png", contentType: "a/b").contentType == "a/b")
         #expect(UploadFile(name: "f", value: "x").contentType == nil)
     }
 
-    @Test func theListOfTheSystemIsUnderstood() {
+    @Test func globs2IsParsed() {
         let table = MediaTypeTable(
             globs2: """
                 # a comment
@@ -47,7 +47,7 @@ import Testing
         for name in ["makefile", "a.1", "a.weight", "a.none", "a.[0-9]", "ex"] { #expect(table.type(of: name) == nil) }
     }
 
-    @Test func theListOfMailProgramsIsUnderstood() {
+    @Test func mimeTypesIsParsed() {
         let table = MediaTypeTable(
             mimeTypes: "# comment\napplication/x-ex\t\tex exe\ntext/none\n\napplication/other   ex oth\n")
         #expect(table.type(of: "a.ex") == "application/x-ex")

@@ -9,17 +9,17 @@ import Testing
         ("http://u:s@h?q=s#s", "http://h?…"), ("http://h/a@b", "http://h/a@b"), ("http://u:a@s@h/", "http://h/"),
         ("/relative?s", "/relative?…"), ("", ""), ("http://h/x#s?s", "http://h/x"),
     ])
-    func addressesAreShownWithoutSecrets(_ url: String, _ shown: String) {
+    func urlsAreShownWithoutSecrets(_ url: String, _ shown: String) {
         #expect(URLText.redacted(url) == shown)
     }
 
-    /// A combining mark after the `?` makes one character of the two.
-    @Test func aQueryIsFoundOnBytes() {
+    /// A `?` followed by a combining mark is one `Character`.
+    @Test func queryBeforeACombiningMarkIsRedacted() {
         #expect(!URLText.redacted("http://h/x?\u{301}token=secret").contains("secret"))
         #expect(!URLText.redacted("http://h/x#\u{301}secret").contains("secret"))
     }
 
-    @Test func theDescriptionIsOneSentenceWithKindAndAddress() {
+    @Test func descriptionHasKindMessageAndURL() {
         let request = HTTPRequest("GET", "http://u:p@h/x?token=s", headers: ["Authorization": "s"])
         let error = NetworkError(.timeout(.idle), message: "silence; try again", request: request)
         #expect("\(error)" == "timeout(idle): silence; try again [GET http://h/x?…]")
@@ -29,7 +29,7 @@ import Testing
         #expect("\(NetworkError(.httpStatus, message: "m"))" == "httpStatus: m")
     }
 
-    @Test func theDescriptionForDebuggingHoldsNoSecretsEither() {
+    @Test func debugDescriptionHasNoSecrets() {
         let request = HTTPRequest(
             "POST", "http://u:hunter2@h/x?token=hunter2", headers: ["Authorization": "hunter2"],
             body: .text("hunter2"))
@@ -38,7 +38,7 @@ import Testing
         #expect(!"\(error as any Error)".contains("hunter2"))
     }
 
-    @Test func whatIsAttachedStays() {
+    @Test func attachedRequestStays() {
         let first = HTTPRequest("GET", "http://h/1")
         let error = NetworkError(.connect, message: "m", curlCode: 7, underlying: CocoaError(.fileNoSuchFile))
         #expect(error.attaching(first).request?.url == "http://h/1")

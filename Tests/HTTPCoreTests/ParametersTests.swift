@@ -8,7 +8,7 @@ struct ParametersTests {
         try EncodedMembers(parameters: parameters).queryText
     }
 
-    /// The same without the escapes of brackets, for eyes.
+    /// The query with unescaped brackets, for readability.
     private func readable(_ parameters: Parameters) throws -> String {
         var text = ""
         var rest = try query(parameters)[...]
@@ -28,7 +28,7 @@ struct ParametersTests {
 
     // MARK: To JSON
 
-    @Test func nilIsLeftOutAndJSONNullStays() throws {
+    @Test func nilIsLeftOutButJSONNullStays() throws {
         let none: Int? = nil
         let parameters: Parameters = [
             "q": "swift", "page": 2, "skip": nil, "keep": JSONValue.null, "boxed": none, "on": true, "ratio": 0.5,
@@ -78,17 +78,17 @@ struct ParametersTests {
         #expect(try readable(["k": Set(["b", "a"])]) == "k[]=a&k[]=b")
     }
 
-    @Test func nullIsANameWithoutEqualsSign() throws {
+    @Test func nullIsANameWithoutValue() throws {
         #expect(try readable(["a": JSONValue.null, "b": ""]) == "a&b=")
         #expect(try readable(["a": [nil, 1] as JSONValue, "b": ["c": nil] as JSONValue]) == "a[]&a[]=1&b[c]")
     }
 
-    @Test func emptyCollectionsAreNothing() throws {
+    @Test func emptyCollectionsAreLeftOut() throws {
         #expect(try readable(["a": [Int](), "b": [String: Int](), "c": 1, "d": [[], [:]] as JSONValue]) == "c=1")
         #expect(try readable([:]).isEmpty)
     }
 
-    @Test func scalarsAreTheirShortestText() throws {
+    @Test func scalarsBecomeTheirShortestText() throws {
         #expect(try query(["a": true, "b": false]) == "a=true&b=false")
         #expect(try query(["a": 1.0, "b": 0.1, "c": -5, "d": 1e22]) == "a=1&b=0.1&c=-5&d=1e22")
         #expect(try query(["a": UInt64.max]) == "a=18446744073709551615")
@@ -101,12 +101,12 @@ struct ParametersTests {
         #expect(try query(["k": ["s=": [1]]]) == "k%5Bs%3D%5D%5B%5D=1")
     }
 
-    @Test func anEmptyNameAtTheTopIsKeptApartFromItsMembers() throws {
+    @Test func emptyNameIsDistinctFromItsMembers() throws {
         #expect(try readable(["": 1]) == "=1")
         #expect(try readable(["": ["a": 1]]) == "[a]=1")
     }
 
-    @Test func formBodyIsTheSameText() throws {
+    @Test func formBodyEqualsTheQuery() throws {
         let members = try EncodedMembers(parameters: ["a": "b c", "d": [1]])
         #expect(members.queryText == "a=b%20c&d%5B%5D=1")
         #expect(EncodedMembers().queryText.isEmpty)

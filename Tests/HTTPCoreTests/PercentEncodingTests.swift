@@ -12,7 +12,7 @@ struct PercentEncodingTests {
         #expect(text.percentEncodedComponent == expected)
     }
 
-    @Test func dotSegments() {
+    @Test func dotSegmentsAreRecognized() {
         #expect(".".isDotSegment && "..".isDotSegment)
         #expect(!"".isDotSegment && !"...".isDotSegment && !"a..".isDotSegment && !"%2e%2e".isDotSegment)
     }
@@ -34,7 +34,7 @@ struct PercentEncodingTests {
         ("http://h", "http://h"), ("", ""),
         ("a b/c", "a%20b/c"), ("/ü", "/%C3%BC"), ("?q=ü", "?q=%C3%BC"),
     ])
-    func urlsAreEscapedWhereTheyMustBe(_ url: String, _ expected: String) {
+    func urlsAreEscapedWhereNecessary(_ url: String, _ expected: String) {
         #expect(url.idempotentlyPercentEncoded == expected)
     }
 
@@ -45,7 +45,7 @@ struct PercentEncodingTests {
         ("git+ssh://h%/%", "git+ssh://h%/%25"),
         ("http://bücher.example", "http://bücher.example"),
     ])
-    func schemeAndAuthorityStayAsTheyAre(_ url: String, _ expected: String) {
+    func schemeAndAuthorityAreNotEscaped(_ url: String, _ expected: String) {
         #expect(url.idempotentlyPercentEncoded == expected)
     }
 
@@ -53,11 +53,11 @@ struct PercentEncodingTests {
         ("/go?to=http://ü/", "/go?to=http://%C3%BC/"), ("sch ema://ü", "sch%20ema://%C3%BC"), ("://ü", "://%C3%BC"),
         ("1a://ü", "1a://%C3%BC"), ("mailto:ü", "mailto:%C3%BC"), ("http:/ü", "http:/%C3%BC"),
     ])
-    func whatOnlyLooksLikeAnAuthorityIsEscaped(_ url: String, _ expected: String) {
+    func lookalikesOfAnAuthorityAreEscaped(_ url: String, _ expected: String) {
         #expect(url.idempotentlyPercentEncoded == expected)
     }
 
-    @Test func twiceIsOnce() {
+    @Test func escapingTwiceChangesNothing() {
         var random = SplitMix64(state: 7)
         for prefix in ["", "http://h/", "//h/", "http:", "a"] {
             for _ in 0..<4_000 {
@@ -68,7 +68,7 @@ struct PercentEncodingTests {
         }
     }
 
-    @Test func whatComesOutIsASCIIWithoutControlsAndDecodesToWhatWentIn() {
+    @Test func escapedTextIsASCIIAndDecodesBack() {
         var random = SplitMix64(state: 9)
         for _ in 0..<4_000 {
             let text = String.random(using: &random, maximumLength: 16)
@@ -81,7 +81,7 @@ struct PercentEncodingTests {
         }
     }
 
-    @Test func decodingKeepsWhatIsNoEscape() {
+    @Test func decodingKeepsMalformedEscapes() {
         #expect("a%20b+c%zz%4%"[...].percentDecoded() == "a b+c%zz%4%")
         #expect("a+b%2B%c3%A4"[...].percentDecoded(plusIsSpace: true) == "a b+ä")
         #expect("%FF"[...].percentDecoded() == "\u{FFFD}")

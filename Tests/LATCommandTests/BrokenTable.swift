@@ -154,7 +154,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
             { domains: { a: { baseURL: "http://h", pins: ["abc"] } } }
             """#,
             #"""
-            1:47: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the text "abc"
+            1:47: error: a pin must be "sha256//" and the Base64 of 32 bytes, found the string "abc"
             { domains: { a: { baseURL: "http://h", pins: ["abc"] } } }
                                                           ^~~~~
             """#),
@@ -165,7 +165,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
              headers: { "X": "a\nb" } } } }
             """#,
             #"""
-            2:18: error: the header "X" holds a line break or another control character
+            2:18: error: the header "X" contains a line break or another control character
              headers: { "X": "a\nb" } } } }
                              ^~~~~~
             """#),
@@ -176,7 +176,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
             	envelope: { message: "m", success: [1] } } } }
             """#,
             #"""
-            2:12: error: the envelope has no "code"; write where it stands, as code: "status"
+            2:12: error: the envelope has no "code"; write its path, such as code: "status"
             	envelope: { message: "m", success: [1] } } } }
             	          ^
             """#),
@@ -186,7 +186,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
             { domains: { "大象": "http://h" } }
             """#,
             #"""
-            1:20: error: the domain "大象" must be an object { … }, found the text "http://h"
+            1:20: error: the domain "大象" must be an object { … }, found the string "http://h"
             { domains: { "大象": "http://h" } }
                                  ^~~~~~~~~~
             """#),

@@ -1,5 +1,5 @@
-"""Runs the benchmark programs in turn, round after round, and prints medians and ratios. Called by scripts/bench, which
-builds the programs and starts nginx; the options are explained there."""
+"""Runs the benchmark programs in turn for several rounds and prints medians and ratios. Called by scripts/bench, which
+builds the programs, starts nginx, and explains the options."""
 
 import argparse
 import datetime
@@ -42,7 +42,7 @@ if options.check:
     sys.exit(0)
 
 if options.libraries:
-    # For every program that is started from here; this one has its libraries by now.
+    # Applies to the programs started from here; this process has loaded its libraries already.
     os.environ["LD_LIBRARY_PATH"] = options.libraries
 
 rows = options.only or ([] if options.instructions or (options.build and options.quick) else list(ROWS))
@@ -62,7 +62,7 @@ def stop(reason):
 
 
 def program(name, *arguments):
-    """Runs one of ours or a reference program, and returns what its line of JSON says."""
+    """Runs a benchmark program and returns the JSON of its last line."""
     command = [os.path.join(options.programs, name), *map(str, arguments)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -71,13 +71,13 @@ def program(name, *arguments):
 
 
 class Counters:
-    """What nginx counts, asked over one connection that stays open, so that asking does not count."""
+    """The counters of nginx, read over one open connection, so that reading does not change them."""
 
     def __init__(self, address):
         self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(address).netloc, timeout=10)
 
     def accepted(self):
-        """How many connections nginx accepted so far; None when it was built without the module that counts them."""
+        """The number of connections that nginx has accepted; None when it was built without the module for it."""
         self.connection.request("GET", "/counters")
         answer = self.connection.getresponse()
         text = answer.read().decode()
@@ -89,7 +89,7 @@ counters = Counters(options.nginx)
 
 
 def against_nginx(name, executable, mode, url, counts):
-    """A measurement of a program against nginx, with the number of connections it opened, those of the warm-up included."""
+    """A measurement of a program against nginx, with the number of connections it opened, warm-up included."""
     shapes[name] = (executable, mode, url, counts[1])
 
     def measure():
@@ -103,7 +103,7 @@ def against_nginx(name, executable, mode, url, counts):
 
 
 def count_futexes(name):
-    """One short run under strace. Its times are worth nothing, and each futex call takes longer than it would."""
+    """Counts the futex calls in a short run under strace, whose times are meaningless. Returns the reason if that fails."""
     executable, mode, url, in_flight = shapes[name]
     requests = 1000 if options.quick else 4000
     path = os.path.join(options.scratch, "strace")
@@ -119,7 +119,7 @@ def count_futexes(name):
 
 
 def callgrind(executable, mode, path, requests):
-    """Instructions of a whole run, 64 in flight."""
+    """The number of instructions of a whole run, 64 in flight."""
     out = os.path.join(options.scratch, "callgrind.out")
     command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
                os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), "64", "0"]
@@ -131,8 +131,8 @@ def callgrind(executable, mode, path, requests):
 
 
 def curl(mode, *arguments):
-    """Runs the program curl, measured from outside. Its peak memory is looked at while it runs: what wait4 says begins with what
-    this process had before exec."""
+    """Runs and measures the curl program. Its peak memory is sampled while it runs, because the value of wait4 includes the
+    memory of this process before exec."""
     started = time.monotonic()
     command = ["curl", "-q", "-sS", "--fail", *arguments]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -169,8 +169,8 @@ def take(name, turn, result):
 
 
 def in_turn(turn, measurements):
-    """Runs each once, every other round in reverse. Whatever is compared stands side by side here, so that a machine that
-    is busy for a while is so for both."""
+    """Runs each measurement once, in reverse in every other round. Measurements to compare are neighbours, so that a
+    temporarily busy machine affects both."""
     for name, measure in measurements if turn % 2 == 0 else reversed(measurements):
         if not (options.without_executor and "executor" in name):
             take(name, turn, measure())
@@ -213,7 +213,7 @@ def run_latency(turn):
 
 def run_inflight(turn):
     url = options.nginx + "/1k.bin"
-    # The limit of connections speaks of 20,000 requests.
+    # The limit for connections applies to 20,000 requests.
     for in_flight, requests, warmup in ((1, 5000, 200), (64, 20000, 1000), (512, 20000, 2000)):
         counts = (requests // 5 if options.quick and in_flight < 512 else requests, in_flight, warmup)
         in_turn(turn, [
@@ -249,7 +249,7 @@ def run_post(turn):
 
 
 def trust():
-    """Tells the programs the authorities: those of the system, which is how many a client usually has, and the one of nginx."""
+    """Gives the programs a bundle of the system's authorities, a typical number for a client, and that of nginx."""
     path = os.path.join(options.scratch, "authorities.pem")
     with open(path, "wb") as bundle:
         for source in ("/etc/ssl/certs/ca-certificates.crt", options.authority):
@@ -281,7 +281,7 @@ def run_http2(turn):
 
 
 def scratch_folder():
-    """A place for 1 GiB files, in memory when it has room, so that the disk is not what gets measured."""
+    """A folder for 1 GiB files, in memory if it has room, so that the disk is not measured."""
     try:
         if shutil.disk_usage("/dev/shm").free > 3 << 30 and os.access("/dev/shm", os.W_OK):
             return "/dev/shm"
@@ -319,7 +319,7 @@ def run_upload(turn):
         url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
         with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
             path = os.path.join(folder, "1g.bin")
-            # Written, not only stretched: reading holes costs less than reading a file.
+            # Not a sparse file, which is cheaper to read.
             with open(path, "wb") as file:
                 for _ in range(1 << 10):
                     file.write(bytes(1 << 20))
@@ -333,7 +333,7 @@ def run_upload(turn):
 
 
 def run_segments(turn):
-    # nginx limits each connection, after a burst of what it allows for the first second.
+    # nginx limits each connection, after a burst of one second's worth.
     url = options.nginx + "/limited/200m.bin"
     with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
         def one(count):
@@ -388,7 +388,7 @@ def run_cache(turn):
         ("lat answer not kept", lambda: measure("cache-unkept", count, 1, 1000)),
         ("lat stored stream", lambda: measure("cache-stream", 1, 1)),
     ])
-    # To fill them takes long, and they hardly vary.
+    # Filling them takes long, and the numbers hardly vary.
     if turn < 2:
         in_turn(turn, [
             ("lat disk hit of many", lambda: measure("cache-disk", count, many, 1000)),
@@ -427,8 +427,8 @@ verdicts = []
 
 
 def compare(what, ours, reference, field, limit):
-    """Ours against somebody else's: the median of the ratios within each round, and their spread. A limit of None is none: the
-    ratio is there to be looked at."""
+    """Compares this package with a reference: the median of the ratios of all rounds, and their spread. Without a limit the
+    ratio is only shown."""
     if ours not in results:
         return
     pairs = [a[field] / b[field] for a, b in zip(results[ours], results[reference])]
@@ -440,14 +440,14 @@ def compare(what, ours, reference, field, limit):
 
 
 def at_most(what, value, unit, limit, binding=True):
-    """A value with its limit; one that does not bind is there to be looked at."""
+    """Checks a value against its limit. A value that is not binding is only shown."""
     verdicts.append({"what": what, "ours": value, "unit": unit, "limit": limit, "kept": value <= limit if binding else None})
 
 
 for turn in range(rounds if rows else 0):
     say(f"round {turn + 1} of {rounds}")
     for row in rows:
-        # Its numbers hardly vary, and it takes long.
+        # These rows take long, and their numbers hardly vary.
         if row in ("waiting", "segments") and turn >= (3 if row == "waiting" else 2):
             continue
         globals()["run_" + row](turn)
@@ -460,15 +460,15 @@ if shapes:
     say("futex calls, under strace")
     counted = [name for name in results if name in shapes and shapes[name][0] in ("lat-bench", "curlbench")]
     if shutil.which("strace") is None:
-        note = "strace is not there; scripts/setup --bench installs it"
+        note = "strace is not installed; scripts/setup --bench installs it"
     for name in counted if not note else []:
         note = count_futexes(name)
         if note:
             break
 
 INSTRUCTIONS = (
-    # What, program, mode, path, limit, whether it binds. The limits were set where C without header fields of its own took
-    # 66,600.
+    # What, program, mode, path, limit, whether it is binding. When the limits were set, C without its own header fields took
+    # 66,600 instructions.
     ("C, curl_multi, without User-Agent and Accept-Encoding", "curlbench", "multi-bare", "/1k.bin", 66600, False),
     ("C, curl_multi", "curlbench", "multi", "/1k.bin", 66600, False),
     ("central", "lat-bench", "central", "/1k.bin", 85000, True),
@@ -488,7 +488,7 @@ if options.instructions:
         for what, executable, mode, path, limit, binding in INSTRUCTIONS
         if not (options.without_executor and mode.endswith("-executor"))
     ]
-    # How many answers come together is the machine's doing, and worth a few per cent: hence rounds here, too.
+    # Rounds, because the number of responses that arrive together varies and changes the result by a few per cent.
     counting_rounds = options.rounds or (1 if options.quick else 3)
     for turn in range(counting_rounds):
         say(f"instructions, round {turn + 1} of {counting_rounds}")
@@ -496,7 +496,7 @@ if options.instructions:
             for field, count in (("total", one["requests"]), ("total_of_twice_as_many", 2 * one["requests"])):
                 one[field].append(callgrind(one["program"], one["mode"], one["path"], count))
     for one in instructions:
-        # What happens once, such as to start, is in both and goes away.
+        # The difference removes work that happens once, such as startup.
         once, twice = statistics.median(one["total"]), statistics.median(one["total_of_twice_as_many"])
         one["per_request"] = (twice - once) / one["requests"]
         pairs = [(b - a) / one["requests"] for a, b in zip(one["total"], one["total_of_twice_as_many"])]

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What every script here shares: the repository root, short messages, finding Swift, running a step in its own process
-# group. Sourced, never run.
+# Functions that all scripts share: the repository root, messages, finding Swift, and running a step in its own process group.
+# Sourced, never run.
 
 # shellcheck disable=SC2034 # for the scripts that source this
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -11,13 +11,13 @@ export PATH
 
 say() { printf '%s\n' "$*" >&2; }
 
-# Prints what went wrong and the next step, and ends the script.
+# Prints an error with its next step and ends the script.
 fail() {
     say "error: $*"
     exit 1
 }
 
-# Puts a Swift 6 (or newer) toolchain on PATH, or says where to get one.
+# Puts a Swift 6 (or newer) toolchain on PATH, or prints where to get one.
 find_swift() {
     local place version
     if ! command -v swift >/dev/null; then
@@ -42,8 +42,8 @@ find_swift() {
 # The process group of the running step, so that a signal can end the step and everything it started.
 step_group=""
 
-# Runs a command in a process group of its own and returns its exit code. Unlike a plain foreground command this one is
-# stopped by step_stop the moment a signal arrives.
+# Runs a command in its own process group and returns its exit code. Unlike a foreground command, step_stop can end it as soon
+# as a signal arrives.
 step_run() {
     local code=0
     set -m
@@ -55,13 +55,13 @@ step_run() {
     return "$code"
 }
 
-# Prints the process $1 and everything that came from it, whatever process group it went to.
+# Prints the process $1 and all its descendants, whatever their process group.
 step_family() {
     local pid="$1" list children child
     echo "$pid"
     for list in /proc/"$pid"/task/*/children; do
         children=()
-        # The list has no end of line, which read takes for a failure.
+        # The list has no line end, which read reports as a failure.
         { read -r -a children <"$list"; } 2>/dev/null || true
         for child in "${children[@]}"; do
             step_family "$child"
@@ -69,8 +69,8 @@ step_family() {
     done
 }
 
-# Ends the running step, if there is one: asks first, then insists. `swift test` gives the tests a process group of their
-# own and ends them only when it is interrupted, so interrupting comes first.
+# Ends the running step, if there is one, with INT, then TERM, then KILL. `swift test` runs the tests in another process group
+# and ends them only when it gets INT, so INT comes first.
 step_stop() {
     local group="$step_group" signal tries family pid alive
     step_group=""

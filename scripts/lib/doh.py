@@ -1,8 +1,8 @@
-"""A server of DNS over HTTPS (RFC 8484) on a free loopback port, for the tests: doh.py CERTIFICATE [ADDRESS].
+"""A DNS over HTTPS server (RFC 8484) on a free loopback port, for the tests: doh.py CERTIFICATE [ADDRESS].
 
-Prints `port N`, then a line for each question. Any name has ADDRESS (127.0.0.1), in A records only. The path says how the
-server behaves: /dns-query well, /hang answers nothing, /html answers a page, /garbage bytes that are no message, /none that
-there is no such name.
+Prints `port N`, then a line for each question. Every name has an A record with ADDRESS (default 127.0.0.1) and no others.
+The path selects the behaviour: /dns-query responds correctly, /hang never responds, /html returns a page, /garbage returns
+bytes that are not a DNS message, and /none reports that the name does not exist.
 """
 
 import http.server

@@ -1,12 +1,12 @@
-"""The other side of what we send, written without a look at our code, for the tests. A WSGI application:
+"""Independent parsers of multipart bodies and sealed messages, for the tests. A WSGI application:
 
-    POST /werkzeug          a multipart body parsed by Werkzeug, as Flask does
-    POST /python-multipart  the same by python-multipart, as FastAPI and Starlette do
-    *    /sealed/...        a sealed message (Documentation/SealedMessages.md) opened and answered with a sealed one, and its
-                            signature checked when it has one
+    POST /werkzeug          parses a multipart body with Werkzeug, as Flask does
+    POST /python-multipart  parses a multipart body with python-multipart, as FastAPI and Starlette do
+    *    /sealed/...        opens a sealed message (Documentation/SealedMessages.md), checks its signature if it has one, and
+                            replies with a sealed message
 
-The first two answer with the parts as JSON, each with the length and the SHA-256 of its bytes. Nothing is kept, so a part
-may have any size. The keys of the third are the bytes 0 to 31, "k1", and "0123456789abcdef" twice for signatures.
+The first two respond with the parts as JSON, with the length and SHA-256 of each. Contents are not stored, so a part may have
+any size. The third uses the key "k1" of the bytes 0 to 31, and for signatures the key "0123456789abcdef" twice.
 """
 
 import base64
@@ -23,7 +23,7 @@ from werkzeug.formparser import FormDataParser
 
 
 class Digest:
-    """Stands for a file and keeps only what is told of it."""
+    """A file object that keeps only the length and digest of what is written."""
 
     def __init__(self):
         self.size = 0

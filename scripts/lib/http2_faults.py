@@ -1,4 +1,4 @@
-"""An HTTP/2 server over TLS that behaves in the way it is told, for tests: http2_faults.py BEHAVIOUR CERTIFICATE.
+"""An HTTP/2 server over TLS with a selectable behaviour, for the tests: http2_faults.py BEHAVIOUR CERTIFICATE.
 
 Prints its port, then a line for each request that it processed (METHOD PATH CONNECTION BODY-LENGTH) or refused.
 """
@@ -29,7 +29,7 @@ class Connection:
         self.sock, self.number = sock, number
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
         self.open = {}  # the method, path and body length of each stream
-        self.bodies = {}  # the letter that each is made of, and how many of it are left
+        self.bodies = {}  # the letter that each body repeats, and the number of bytes left
         self.is_ending = False
 
     def run(self):
@@ -45,7 +45,7 @@ class Connection:
                 self.handle(event)
             self.send_bodies()
             self.flush()
-        # Not closed at once: a reset would overtake what was sent.
+        # Closing at once would reset the connection before the client has read everything.
         self.sock.settimeout(10)
         while self.sock.recv(65536):
             pass
@@ -71,7 +71,7 @@ class Connection:
             self.ended(event.stream_id)
 
     def began(self, stream):
-        """A head has come; this is where a stream is refused."""
+        """Handles a received head, and refuses the stream if that is the behaviour."""
         global requests
         with lock:
             requests += 1
@@ -107,14 +107,14 @@ class Connection:
         headers = [(":status", "200")]
         if behaviour.startswith("head-"):
             size = int(behaviour.removeprefix("head-"))
-            # Single fields stay below what any client takes.
+            # Each field is below the limit of any client.
             headers += [(f"x-{n}", "a" * min(16_000, size - n)) for n in range(0, size, 16_000)]
         if behaviour == "one-stream":
-            # One at a time from now on; what is open already is answered in turn.
+            # Allows one stream at a time from now on; open ones are served in turn.
             self.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
         if behaviour == "bodies" and path != "/":
             if path != "/never":
-                # Without a length libcurl 7.88 may miss the end of a stream that was paused.
+                # Without a length libcurl 7.88 may miss the end of a paused stream.
                 _, letter, size = path.split("/")
                 self.h2.send_headers(stream, headers + [("content-length", size)])
                 self.bodies[stream] = (letter, int(size))
@@ -125,7 +125,7 @@ class Connection:
             self.go_away(stream)
 
     def send_bodies(self):
-        """As much as the client takes now, all in one write."""
+        """Sends as much as the client accepts now, in one write."""
         for stream, (letter, left) in list(self.bodies.items()):
             while stream in self.bodies:
                 size = min(left, self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)

@@ -1,8 +1,9 @@
-"""An HTTP/3 server on 127.0.0.1 for the tests, by aioquic: http3.py CERTIFICATE [--port N] [--idle SECONDS] [--silent].
+"""An HTTP/3 server on 127.0.0.1 for the tests, with aioquic: http3.py CERTIFICATE [--port N] [--idle SECONDS] [--silent].
 
-CERTIFICATE is a PEM file of certificate and key. TCP at the same port is answered in HTTP/1.1 over TLS, as by a server whose
-HTTP/3 is raced for. SIGTERM closes the connections with a word; SIGKILL does not. With --silent the UDP port is there and never answers, as behind a firewall. Every line of the output tells
-something: "port N", "datagram" for what a silent port gets, "connection", "request METHOD PATH VERSION", "closed".
+CERTIFICATE is a PEM file with certificate and key. The same TCP port serves HTTP/1.1 over TLS, for clients that race both.
+SIGTERM closes the connections with CONNECTION_CLOSE; SIGKILL sends nothing. With --silent the UDP port is open but never
+responds, as behind a firewall. The output lines are "port N", "datagram" (received by a silent port), "connection",
+"request METHOD PATH VERSION" and "closed".
 """
 
 import argparse
@@ -17,7 +18,7 @@ from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamReset
 
-# Bodies are 0, 1, … 255, 0, … so that a byte lost, doubled or moved shows.
+# Bodies are the bytes 0, 1, … 255, 0, … so that a lost, duplicated or moved byte is detected.
 BLOCK = bytes(range(256)) * 512
 
 
@@ -26,7 +27,7 @@ def tell(*words):
 
 
 class Upload:
-    """Checks a body as it comes."""
+    """Checks a body while it is received."""
 
     def __init__(self):
         self.count, self.is_right = 0, True
@@ -43,7 +44,7 @@ class Upload:
 
 
 class HTTP3(QuicConnectionProtocol):
-    # Streams of all connections that wait for each other, by the number that has to come together.
+    # The streams of all connections that wait for each other, by the number of streams to wait for.
     together = {}
 
     def __init__(self, *arguments, **options):
@@ -104,7 +105,7 @@ class HTTP3(QuicConnectionProtocol):
             position += len(part)
             self.http.send_data(stream, part, position == count)
             self.transmit()
-            # As much as a connection can have on its way, and no more: it is kept in memory.
+            # Limits the unsent data, which is kept in memory.
             while len(sender._buffer) > 4 << 20 and self._quic._close_event is None:
                 await asyncio.sleep(0.005)
 
@@ -115,7 +116,7 @@ class Silence(asyncio.DatagramProtocol):
 
 
 async def answer_tcp(reader, writer):
-    """HTTP/1.1, one request after the other, without bodies."""
+    """Serves HTTP/1.1 requests without bodies, one after the other."""
     try:
         while head := (await reader.readuntil(b"\r\n\r\n")).decode():
             method, path, _ = head.split(" ", 2)
@@ -146,14 +147,14 @@ async def main(options):
         )
         server._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     end = asyncio.Event()
-    # Who started this may have blocked it.
+    # The parent process may have blocked the signal.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
     tell("port", port)
     await end.wait()
     if not options.silent:
         server.close()
-    # The connections' last packets go out in the loop's next turn.
+    # The last packets of the connections are sent in the next iteration of the event loop.
     await asyncio.sleep(0)
 
 

@@ -1,11 +1,11 @@
-// Linked into what `scripts/test --sanitize thread` builds. ThreadSanitizer sees what was compiled with it, and that is only half
-// of Swift's `Mutex`: whoever has to wait for it goes on inside the Swift library, unseen, and everything that the lock guards
-// would be reported. The functions of the library are called from here, and ThreadSanitizer is told what they have done.
+// Linked into the builds of `scripts/test --sanitize thread`. ThreadSanitizer does not see the slow path of Swift's `Mutex`,
+// which is in the Swift library, and would report all data that a contended mutex protects. These functions replace those of
+// the library: they call the originals and tell ThreadSanitizer that the mutex was locked or unlocked.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-// Absent from programs that are built beside the tests without a sanitizer.
+// Weak, because programs that are built without the sanitizer do not have them.
 __attribute__((weak)) void __tsan_acquire(void *address);
 __attribute__((weak)) void __tsan_release(void *address);
 

@@ -1,7 +1,8 @@
 """An HTTPS server on a free loopback port, for the tests: origin.py CERTIFICATE.
 
-Prints `port N`, then `connection` for each handshake and `request METHOD TARGET` for each request. It answers with the fields
-of the request, one `Name: value` a line. The query says what else: `header=NAME:VALUE` (any number of them), `status=N`.
+Prints `port N`, then `connection` for each handshake and `request METHOD TARGET` for each request. It responds with the
+fields of the request, one `Name: value` on each line. The query sets response headers, `header=NAME:VALUE` (repeatable), and
+the status, `status=N`.
 """
 
 import http.server

@@ -1,9 +1,9 @@
-"""Passes datagrams on between clients and a server on 127.0.0.1, losing and reordering some of them: relay.py PORT [--drop N]
+"""A relay of datagrams between clients and a server on 127.0.0.1 that drops and reorders some: relay.py PORT [--drop N]
 [--reorder N].
 
-One of every N of each direction is lost, or comes after the one that follows it, so that each run sees the same. Every line of
-the output tells something: "port N", "dropped", "reordered", and "early" for a packet of a request that was sent before the
-handshake was over (0-RTT, RFC 9000 17.2.3).
+In each direction every Nth datagram is dropped, or sent after the next one, so that all runs are the same. The output lines
+are "port N", "dropped", "reordered", and "early" for a packet that was sent before the end of the handshake (0-RTT, RFC 9000
+17.2.3).
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Lane:
             return
         if self.options.reorder and self.count % self.options.reorder == 0 and self.held is None:
             self.held = data
-            # Should nothing follow, it comes all the same.
+            # Sends it anyway if no other datagram follows.
             asyncio.get_running_loop().call_later(0.02, self.release)
             return
         self.send(data)
@@ -40,7 +40,7 @@ class Lane:
 
 
 class Back(asyncio.DatagramProtocol):
-    """Stands for a client at the server."""
+    """The connection to the server for one client."""
 
     def __init__(self, down):
         self.down = down

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, httpbin and the
-# parsers of forms.py under gunicorn. Sourced after common.sh, never run. Everything lives in one temporary directory and
-# ends with servers_stop, which the caller puts into its EXIT trap.
+# Real servers on free loopback ports for scripts/test and scripts/bench: nginx with its own configuration, and httpbin and
+# forms.py under gunicorn. Sourced after common.sh, never run. All files are in one temporary directory. The caller puts
+# servers_stop into its EXIT trap.
 
 : "${root:?source common.sh first}"
 servers_dir=""
@@ -9,7 +9,7 @@ servers_pids=()
 servers_ports=()
 servers_address=""
 
-# Runs a server in the background so that it also ends when the script is killed without a chance to clean up.
+# Runs a server in the background. It ends even when the script is killed and cannot clean up.
 servers_spawn() {
     local log="$1"
     shift
@@ -22,14 +22,14 @@ servers_spawn() {
     servers_pids+=("$!")
 }
 
-# Makes the directory everything else is put in.
+# Makes the directory for all files.
 servers_prepare() {
     servers_dir="$(mktemp -d "${TMPDIR:-/tmp}/lat-servers.XXXXXX")"
-    # Run as root, nginx gives its workers to nobody, who has to get in.
+    # When run as root, nginx runs its workers as nobody, who needs access.
     chmod 755 "$servers_dir"
 }
 
-# Ends every server and removes what they left. Safe to call twice, and before anything was started.
+# Ends all servers and removes their files. Safe to call twice, and before any server was started.
 servers_stop() {
     local pid
     for pid in "${servers_pids[@]}"; do
@@ -56,8 +56,8 @@ PYTHON
     )
 }
 
-# Waits until $1 answers with any HTTP status and process $2 still lives; 30 seconds at most. Uses Python, not curl: curl the
-# program is not among the things the tests need.
+# Waits up to 30 seconds until $1 responds with any HTTP status; fails when process $2 ends. Uses Python, because the tests do
+# not need the curl program.
 servers_await() {
     python3 - "$1" "$2" <<'PYTHON'
 import http.client, os, sys, time, urllib.parse
@@ -81,20 +81,20 @@ sys.exit(1)
 PYTHON
 }
 
-# Files nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and two documents of 1,024 bytes:
-# 1k.json, and 1k-text.json, which is mostly one text.
+# Makes the files that nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and two documents of
+# 1,024 bytes: 1k.json, and 1k-text.json, which is mostly one string.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
     chmod 1777 "$servers_dir/dav"
     python3 - "$files" <<'PYTHON'
 import json, os, sys
-# Readable and not all the same, so that a byte lost or doubled shows up in a comparison.
+# The content varies, so that a comparison reveals a lost or duplicated byte.
 text = "".join(f"{n:07d}\n" for n in range(131072)).encode()
 for name, size in (("empty", 0), ("1k", 1 << 10), ("4k", 4 << 10), ("1m", 1 << 20)):
     with open(os.path.join(sys.argv[1], name + ".bin"), "wb") as file:
         file.write(text[:size])
-# An answer as apps get them, an article with members of every type, its text filled up to the size.
+# A typical response of an API: an article with members of every type, its text padded to the size.
 document = {
     "id": 42, "title": "Note G", "published": True, "rating": 4.5, "views": 1843,
     "author": {"id": 1815, "name": "Ada Lovelace", "city": "London"},
@@ -113,7 +113,7 @@ PYTHON
     truncate -s 200M "$files/200m.bin"
 }
 
-# A certificate authority made on the spot, and a certificate for localhost and 127.0.0.1 that it signed.
+# Makes a certificate authority, and a certificate for localhost and 127.0.0.1 that it signs.
 servers_make_certificates() {
     local tls="$servers_dir/tls"
     mkdir -p "$tls"
@@ -133,19 +133,19 @@ servers_make_certificates() {
     fi
 }
 
-# Writes the configuration for nginx on the ports in servers_ports: HTTP, HTTPS, h2c, GOAWAY, the inside of the sink, and HTTPS
-# with a connection for each request.
+# Writes the configuration of nginx for the ports in servers_ports: HTTP, HTTPS, h2c, GOAWAY, the backend of /sink, and HTTPS
+# with a new connection for each request.
 servers_write_nginx_configuration() {
     local http="${servers_ports[0]}" https="${servers_ports[1]}" h2c="${servers_ports[2]}"
     local goaway="${servers_ports[3]}" sink="${servers_ports[4]}" once="${servers_ports[5]}"
     local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
     ((EUID == 0)) && user="user nobody $(id -gn nobody);"
-    # Since 1.25.1 HTTP/2 is a directive of its own.
+    # Since 1.25.1 HTTP/2 has its own directive.
     version="$(nginx -v 2>&1 | sed -n 's/.*nginx\/\([0-9.]*\).*/\1/p')"
     if [[ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" == 1.25.1 ]]; then
         tls_listen="ssl" plain_listen="" http2_on="http2 on;"
     fi
-    # A module that not every nginx was built with.
+    # Not every nginx is built with this module.
     if [[ "$(nginx -V 2>&1)" == *http_stub_status_module* ]]; then
         counters="location = /counters { stub_status; }"
     fi
@@ -159,9 +159,9 @@ location /gzip/ {
 }
 # The same files at 10 MB/s.
 location /limited/ { alias $servers_dir/files/; limit_rate 10m; }
-# The same files; an HTTP/1.1 connection is closed after three requests.
+# The same files. An HTTP/1.1 connection is closed after three requests.
 location /three/ { alias $servers_dir/files/; keepalive_requests 3; }
-# Reads a request body of any length to its end, throws it away, then answers with the Content-Length it was given.
+# Reads and discards a request body of any length, then responds with the Content-Length of the request.
 location /sink {
     client_body_temp_path $servers_dir/body;
     proxy_pass_request_body off;
@@ -169,25 +169,25 @@ location /sink {
     proxy_set_header X-Received-Length \$content_length;
     proxy_pass http://127.0.0.1:$sink;
 }
-# Reads a request body to its end, throws it away, then answers with 1k.json.
+# Reads and discards a request body, then responds with 1k.json.
 location = /post { default_type application/json; return 200 '$(<"$servers_dir/files/1k.json")'; }
-# How many connections this nginx accepted so far.
+# The number of connections that nginx has accepted.
 $counters
-# Passes a request on to a port of a test's own, and hands the answer on as it comes.
+# Forwards a request to a port of the test, and the response without buffering.
 location ~ ^/to/([0-9]+)(/.*)\$ {
     proxy_pass http://127.0.0.1:\$1\$2;
     proxy_http_version 1.1;
     proxy_buffering off;
     proxy_redirect off;
 }
-# What PUT below stored, for downloads: as slow as ?rate= says (bytes per second and connection), and each answer noted
-# with its path, status, bytes of content and range in LAT_TEST_NGINX_TRANSFERS.
+# The files stored by PUT below, for downloads. ?rate= limits the bytes per second and connection. The path, status, content
+# length and range of each response are logged in LAT_TEST_NGINX_TRANSFERS.
 location /transfers/ {
     alias $servers_dir/dav/;
     limit_rate \$arg_rate;
     access_log $servers_dir/transfers.log transfers;
 }
-# PUT stores, GET gives back, DELETE removes.
+# PUT stores a file, GET returns it, DELETE removes it.
 location /dav/ {
     alias $servers_dir/dav/;
     dav_methods PUT DELETE;
@@ -223,9 +223,9 @@ http {
     server { listen 127.0.0.1:$http backlog=4096; include $servers_dir/locations.conf; }
     server { listen 127.0.0.1:$https $tls_listen; $http2_on include $servers_dir/locations.conf; }
     server { listen 127.0.0.1:$h2c$plain_listen; $http2_on include $servers_dir/locations.conf; }
-    # Says GOAWAY after every third request of an HTTP/2 connection.
+    # Sends GOAWAY after every third request of an HTTP/2 connection.
     server { listen 127.0.0.1:$goaway $tls_listen; $http2_on keepalive_requests 3; include $servers_dir/locations.conf; }
-    # HTTP/1.1 over TLS; each connection is closed after its first request.
+    # HTTP/1.1 over TLS. Each connection is closed after its first request.
     server {
         listen 127.0.0.1:$once ssl backlog=4096;
         ssl_protocols TLSv1.2 TLSv1.3;
@@ -242,7 +242,7 @@ servers_start_nginx() {
     local attempt pid
     servers_make_files
     servers_make_certificates
-    # Between finding a port free and nginx taking it, somebody else may have: then once more with others.
+    # Another process may take a free port before nginx does, so this tries again with other ports.
     for attempt in 1 2 3; do
         servers_free_ports 6
         servers_write_nginx_configuration
@@ -264,12 +264,12 @@ servers_start_nginx() {
     fail "nginx did not start in $attempt attempts; its log is above."
 }
 
-# Starts a WSGI application from .venv under gunicorn and waits until it answers at a path; leaves its address in
-# servers_address. $1 is the name for messages, $2 the path, the rest goes to gunicorn.
+# Starts a WSGI application from .venv under gunicorn, waits until it responds at a path, and sets servers_address. $1 is the
+# name for messages, $2 the path; the rest are arguments for gunicorn.
 servers_start_gunicorn() {
     local name="$1" path="$2" log="$servers_dir/$1.log" pid port="" tries
     shift 2
-    # gunicorn's threads log nothing the tests want; it picks the port itself and says which.
+    # gunicorn chooses the port and logs it.
     servers_spawn "$log" env PYTHONWARNINGS=ignore PYTHONDONTWRITEBYTECODE=1 TMPDIR="$servers_dir" "$root/.venv/bin/python" -m gunicorn \
         --bind 127.0.0.1:0 --worker-class gthread --timeout 120 --graceful-timeout 1 --log-level info "$@"
     pid="${servers_pids[-1]}"
@@ -286,14 +286,14 @@ servers_start_gunicorn() {
     servers_address="http://127.0.0.1:$port"
 }
 
-# Exports LAT_TEST_HTTPBIN. Two processes of 128 threads, because a slow endpoint such as /delay holds a thread for as long
-# as it takes.
+# Starts httpbin and exports LAT_TEST_HTTPBIN. It has two processes of 128 threads, because a slow endpoint such as /delay
+# blocks a thread.
 servers_start_httpbin() {
     servers_start_gunicorn httpbin /get --workers 2 --threads 128 --backlog 2048 --keep-alive 60 httpbin:app
     export LAT_TEST_HTTPBIN="$servers_address"
 }
 
-# Exports LAT_TEST_FORMS: other people's parsers of multipart bodies.
+# Starts forms.py, with independent parsers of multipart bodies, and exports LAT_TEST_FORMS.
 servers_start_forms() {
     servers_start_gunicorn forms / --workers 1 --threads 8 --pythonpath "$root/scripts/lib" forms:app
     export LAT_TEST_FORMS="$servers_address"

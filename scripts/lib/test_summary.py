@@ -1,7 +1,8 @@
-"""What the runs of scripts/test have said: test_summary.py FOLDER NOTE ROUNDS RUN...
+"""Summarizes the runs of scripts/test: test_summary.py FOLDER NOTE ROUNDS RUN...
 
-Each run is a folder LIBCURL/TARGET/ROUND with `code`, `output.txt` and the XML of swift test. Prints what failed, how often and with which first message,
-what was skipped and why, and at the end `N passed, N failed`. NOTE is printed too, unless it is empty.
+Each run is a folder LIBCURL/TARGET/ROUND with `code`, `output.txt` and the XML of swift test. Prints the failed tests with
+their number of failures and first message, the skipped tests with their reason, NOTE unless it is empty, and at the end
+`N passed, N failed`.
 """
 
 import os
@@ -27,7 +28,7 @@ class Run:
             self.failed["the run itself"] = f"swift test ended with exit code {self.code}, the reason is above"
 
     def read_xml(self):
-        """The XML names every test that ended. A crash leaves none."""
+        """Reads the XML, which names every test that ended. After a crash there is none."""
         finished = False
         for name in ("results-swift-testing.xml", "results.xml"):
             try:
@@ -49,7 +50,7 @@ class Run:
         return finished
 
     def read_output(self):
-        """After a crash the lines of the output count, and the crash is a failure."""
+        """Reads the output after a crash, and counts the crash as a failure."""
         started = {}
         for line in self.lines:
             if match := re.match(r"\S+ Test (?!run |case )(.+?) started\.$", line):
@@ -71,14 +72,14 @@ class Run:
         return ""
 
     def read_sanitizer(self):
-        """A sanitizer's report is a failure, whichever test it came from."""
+        """Counts each report of a sanitizer as a failure, whatever test caused it."""
         for line in self.lines:
             if match := re.search(r"SUMMARY: (\w+Sanitizer: .+)", line):
                 self.failed.setdefault(match[1], "the report is above")
 
 
 def table(rounds, failures, clean):
-    """What failed how often, with the first message of each."""
+    """Prints the failed tests with their number of failures and first message."""
     print(f"{rounds} rounds, {clean} of them without a failure")
     if failures:
         width = max(len(name) for name in failures)

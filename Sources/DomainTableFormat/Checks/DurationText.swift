@@ -1,15 +1,15 @@
-/// A length of time as tables write it: `250ms`, `60s`, `5m`, `1h30m`, `2d`.
+/// The text form of durations in a table: `250ms`, `60s`, `5m`, `1h30m`, `2d`.
 package enum DurationText {
-    /// What a message says is expected.
+    /// What messages say is expected.
     package static let expectation = #"a duration such as "250ms", "60s", "5m", "1h30m" or "2d""#
 
-    /// In the order in which they may follow each other.
+    /// The units, in the order they must have in a text.
     private static let units: [(name: String, milliseconds: Double)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
     ]
     private static let longest = 36_525 * 86_400_000.0
 
-    /// The duration, `nil` for text that is none, for a negative one, and for one beyond a hundred years.
+    /// Parses a duration; `nil` when the text is malformed, negative, or longer than a hundred years.
     package static func parse(_ text: String) -> Duration? {
         var rest = text.utf8[...]
         var milliseconds = 0.0
@@ -29,7 +29,7 @@ package enum DurationText {
         return .microseconds(Int64((milliseconds * 1000).rounded()))
     }
 
-    /// The duration as a table would write it.
+    /// Formats a duration as it is written in a table.
     package static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let fraction = Double(attoseconds) / 1e15

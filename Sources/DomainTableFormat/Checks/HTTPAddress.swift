@@ -1,15 +1,15 @@
-/// An absolute http or https URL, in the parts a table has to look at (RFC 3986 §3).
+/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3).
 package struct HTTPAddress: Hashable, Sendable {
-    /// In lower case.
+    /// The scheme in lower case.
     package var scheme: String
-    /// Host in lower case, and port unless it is the scheme's own.
+    /// The host in lower case, and the port unless it is the scheme's default.
     package var authority: String
-    /// As written, from the first slash on; without a slash at the end.
+    /// The path as written, from the first slash, without trailing slashes.
     package var path: String
     package var hasQuery: Bool
     package var hasUserInformation: Bool
 
-    /// What is wrong with a text that should be a base URL, as the rest of a sentence.
+    /// A problem with a base URL, worded as the rest of a sentence.
     package struct Problem: Error {
         package var reason: String
         package var suggestion: String?
@@ -17,12 +17,14 @@ package struct HTTPAddress: Hashable, Sendable {
 
     package static let expectation = "an absolute http or https URL"
 
-    /// - Throws: ``Problem`` when it is none, names no host, or has what a base must not have: a fragment, blanks, a
-    ///   path parameter.
+    /// Parses a base URL.
+    ///
+    /// - Throws: ``Problem`` when the text is not a URL with a host, or has a part that a base URL must not have: a
+    ///   fragment, spaces, a path parameter.
     package init(_ text: String) throws(Problem) {
         guard !text.isEmpty else { throw Problem(reason: "is empty") }
         if let odd = text.unicodeScalars.first(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
-            throw Problem(reason: odd == " " ? "holds a blank" : "holds a control character")
+            throw Problem(reason: odd == " " ? "contains a space" : "contains a control character")
         }
         guard let separator = text.firstRange(of: "://"), Self.isScheme(text[..<separator.lowerBound]) else {
             throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
@@ -36,7 +38,7 @@ package struct HTTPAddress: Hashable, Sendable {
         }
         guard !text.contains("#") else { throw Problem(reason: "has a fragment (#), which is never sent") }
         guard !text.contains("{"), !text.contains("}") else {
-            throw Problem(reason: "has a path parameter; those belong into the path of a server")
+            throw Problem(reason: "has a path parameter; those belong in the path of a server")
         }
         let rest = text[separator.upperBound...]
         let fullAuthority = rest.prefix { $0 != "/" && $0 != "?" }
@@ -53,10 +55,10 @@ package struct HTTPAddress: Hashable, Sendable {
         }
     }
 
-    /// The URL without its query, equal for all spellings of one base.
+    /// The URL without its query, equal for all spellings of a base URL.
     package var normalized: String { "\(scheme)://\(authority)\(path)" }
 
-    /// The text with `•••` in place of the password, when it is a URL that has one.
+    /// The text with `•••` instead of the password, if it is a URL with one.
     package static func redacted(_ text: String) -> String {
         guard let separator = text.firstRange(of: "://") else { return text }
         let authority = text[separator.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
@@ -66,7 +68,8 @@ package struct HTTPAddress: Hashable, Sendable {
         return text[...colon] + "•••" + text[at...]
     }
 
-    /// Whether a path would leave its base: a URL with a scheme, `//host`, or what browsers take for it.
+    /// Whether a path would leave its base URL: a URL with a scheme, `//host`, or the same with backslashes, which browsers
+    /// accept.
     package static func isAbsolute(_ path: String) -> Bool {
         let start = path.prefix(2)
         if start.count == 2, start.allSatisfy({ $0 == "/" || $0 == "\\" }) { return true }
@@ -97,18 +100,18 @@ package struct HTTPAddress: Hashable, Sendable {
         if host.first == "[" {
             guard let end = host.firstIndex(of: "]"),
                 host[..<end].dropFirst().allSatisfy({ $0.isHexDigit || ":.".contains($0) })
-            else { throw Problem(reason: "has a broken IPv6 address") }
+            else { throw Problem(reason: "has a malformed IPv6 address") }
             let rest = host[host.index(after: end)...]
-            guard rest.isEmpty || rest.first == ":" else { throw Problem(reason: "has a broken IPv6 address") }
+            guard rest.isEmpty || rest.first == ":" else { throw Problem(reason: "has a malformed IPv6 address") }
             port = rest.isEmpty ? nil : rest.dropFirst()
             host = host[...end]
         } else if let colon = host.firstIndex(of: ":") {
             port = host[host.index(after: colon)...]
             host = host[..<colon]
         }
-        guard !host.isEmpty else { throw Problem(reason: "names no host") }
+        guard !host.isEmpty else { throw Problem(reason: "has no host") }
         guard !host.contains(where: { "<>\"\\^`|%,;!$&'()*+= ".contains($0) }) else {
-            throw Problem(reason: "has a host that cannot be one, \(QuotedText.of(String(host)))")
+            throw Problem(reason: "has the invalid host \(QuotedText.of(String(host)))")
         }
         guard let port else { return host.lowercased() }
         guard let number = UInt16(port), number > 0, port.utf8.allSatisfy(\.isDigit) else {

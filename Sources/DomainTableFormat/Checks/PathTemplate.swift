@@ -1,21 +1,23 @@
-/// The path of a server with its parameters: `v1/users/{id}/posts`.
+/// The path of a server, with parameters in braces: `v1/users/{id}/posts`.
 package struct PathTemplate: Hashable, Sendable {
     package enum Piece: Hashable, Sendable {
         case literal(String)
         case parameter(String)
     }
 
-    /// What is wrong with a path, and the characters of it that are meant.
+    /// A problem with a path, and the part of the path that it is about.
     package struct Problem: Error {
         package var reason: String
-        /// In UTF-8 of the text.
+        /// The range in the UTF-8 of the path.
         package var range: Range<Int>
     }
 
     package let pieces: [Piece]
 
-    /// - Throws: ``Problem`` for braces that do not fit, for a name that is none, and for a path that walks up, has a
-    ///   fragment or holds control characters.
+    /// Parses a path.
+    ///
+    /// - Throws: ``Problem`` for unbalanced braces and invalid names, and for a path with a dot segment, a fragment or
+    ///   control characters.
     package init(_ text: String) throws(Problem) {
         let bytes = Array(text.utf8)
         var pieces: [Piece] = []
@@ -33,7 +35,7 @@ package struct PathTemplate: Hashable, Sendable {
                     let name = QuotedText.of(String(decoding: inside, as: UTF8.self)).dropFirst().dropLast()
                     let reason =
                         inside.isEmpty
-                        ? "{} has no name; write {name}" : "{\(name)} is no name; use letters, digits, _, - and ."
+                        ? "{} has no name; write {name}" : "{\(name)} is not a name; use letters, digits, _, - and ."
                     throw Problem(reason: reason, range: index..<(end + 1))
                 }
                 if !literal.isEmpty { pieces.append(.literal(String(decoding: literal, as: UTF8.self))) }
@@ -45,7 +47,7 @@ package struct PathTemplate: Hashable, Sendable {
             case UInt8(ascii: "#"):
                 throw Problem(reason: "it has a fragment (#), which is never sent", range: index..<(index + 1))
             case 0..<0x20, 0x7F:
-                throw Problem(reason: "it holds a control character", range: index..<(index + 1))
+                throw Problem(reason: "it contains a control character", range: index..<(index + 1))
             default:
                 literal.append(bytes[index])
                 index += 1
@@ -53,15 +55,15 @@ package struct PathTemplate: Hashable, Sendable {
         }
         if !literal.isEmpty { pieces.append(.literal(String(decoding: literal, as: UTF8.self))) }
         if let range = Self.dotSegment(bytes) {
-            throw Problem(reason: "it has the segment \"..\" or \".\", which walks out of the base", range: range)
+            throw Problem(reason: "it has the segment \"..\" or \".\", which leaves the base URL", range: range)
         }
         self.pieces = pieces
     }
 
-    /// A text without parameters, whatever it holds.
+    /// Makes a template without parameters, whatever the text contains.
     package init(literal: String) { pieces = [.literal(literal)] }
 
-    /// The names in braces, in order, each once.
+    /// The names in braces, in order, without duplicates.
     package var parameters: [String] {
         var seen: Set<String> = []
         return pieces.compactMap { piece in
@@ -70,7 +72,7 @@ package struct PathTemplate: Hashable, Sendable {
         }
     }
 
-    /// The first segment of the path that is `.` or `..`, also with its dots escaped (RFC 3986 §5.2.4).
+    /// The range of the first segment that is `.` or `..`, also with escaped dots (RFC 3986 §5.2.4).
     package static func dotSegment(_ url: [UInt8]) -> Range<Int>? {
         var start = 0
         while start <= url.count {

@@ -1,8 +1,8 @@
-/// Text of a file inside a message.
+/// Quotes text of a file in a message.
 package enum QuotedText {
     private static let longest = 60
 
-    /// In double quotes, shortened, control characters escaped, a password in a URL hidden.
+    /// The text in double quotes, shortened, with control characters escaped and a password in a URL hidden.
     package static func of(_ text: String) -> String {
         var shown = ""
         for scalar in HTTPAddress.redacted(text).unicodeScalars.prefix(longest) {

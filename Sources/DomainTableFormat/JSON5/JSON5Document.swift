@@ -1,18 +1,16 @@
-/// A text of JSON5 (<https://spec.json5.org>) as a tree that knows its places.
+/// A JSON5 document (<https://spec.json5.org>) as a tree with source positions.
 ///
-/// Comments, trailing commas, single quotes, keys without quotes, hexadecimal numbers, `Infinity` and `NaN`, and lines
-/// continued with a backslash are read as the specification says. Keys that occur twice are kept; who reads the tree
-/// reports them.
+/// It supports comments, trailing commas, single quotes, keys without quotes, hexadecimal numbers, `Infinity` and `NaN`,
+/// and lines continued with a backslash. Duplicate keys are kept; the reader of the tree reports them.
 package struct JSON5Document: Sendable {
-    /// The text.
     package let source: SourceText
-    /// The value, `nil` when the text breaks off or cannot be read any further.
+    /// The top-level value; `nil` when parsing ended with an error.
     package let root: JSON5Node?
-    /// What is wrong with the text. A missing comma is reported and taken as there, so that the rest can be checked;
-    /// everything else ends the reading.
+    /// The errors in the document. After a missing comma parsing continues, so that the rest is checked; every other error
+    /// ends it.
     package let diagnostics: [TableDiagnostic]
 
-    /// Reads a text. Never fails and never traps, whatever the bytes.
+    /// Parses a document. Never traps, whatever the bytes.
     package init(_ bytes: [UInt8], name: String) {
         let source = SourceText(bytes, name: name)
         self.source = source
@@ -21,7 +19,7 @@ package struct JSON5Document: Sendable {
             let code = String(bytes[invalid], radix: 16)
             diagnostics = [
                 TableDiagnostic(
-                    .error, at: invalid..<invalid, of: source, "byte 0x\(code) is no UTF-8; save the file as UTF-8")
+                    .error, at: invalid..<invalid, of: source, "byte 0x\(code) is not UTF-8; save the file as UTF-8")
             ]
             return
         }
@@ -40,7 +38,7 @@ package struct JSON5Document: Sendable {
         }
     }
 
-    /// The first byte that decoding changes.
+    /// The index of the first byte that is not UTF-8.
     private static func firstInvalidByte(_ bytes: [UInt8]) -> Int? {
         guard String(validating: bytes, as: UTF8.self) == nil else { return nil }
         var repaired = String(decoding: bytes, as: UTF8.self).utf8.makeIterator()
@@ -49,7 +47,7 @@ package struct JSON5Document: Sendable {
     }
 }
 
-/// A value of a JSON5 text, and the bytes it was written with.
+/// A value in a JSON5 document, and its range of bytes.
 package struct JSON5Node: Sendable {
     package enum Value: Sendable {
         case null
@@ -57,12 +55,12 @@ package struct JSON5Node: Sendable {
         case number(JSON5Number)
         case string(String)
         case array([JSON5Node])
-        /// In the order of the text, keys that occur twice included.
+        /// The members in document order, including duplicate keys.
         case object([JSON5Member])
     }
 
     package var value: Value
-    /// Brackets and quotes included.
+    /// The bytes of the value, with brackets and quotes.
     package var range: Range<Int>
 
     package init(_ value: Value, at range: Range<Int>) {
@@ -78,24 +76,24 @@ package struct JSON5Member: Sendable {
     package var value: JSON5Node
 }
 
-/// A number, exact when it is an integer of 64 bits.
+/// A number, which is exact if it is a 64-bit integer.
 package struct JSON5Number: Hashable, Sendable {
-    /// The value; infinite or not a number where the text says so.
+    /// The value; it may be infinite or NaN.
     package var double: Double
-    /// The value when the text is an integer that fits.
+    /// The value if it is an integer that fits.
     package var integer: Int64?
-    /// As it was written.
+    /// The number as written.
     package var text: String
 }
 
 extension JSON5Node {
-    /// The value in the words of a message: `the text "abc"`, `the number 60`, `an object`.
+    /// A description of the value for messages: `the string "abc"`, `the number 60`, `an object`.
     package var phrase: String {
         switch value {
         case .null: "null"
         case .bool(let flag): "\(flag)"
         case .number(let number): "the number \(number.text)"
-        case .string(let text): "the text \(QuotedText.of(text))"
+        case .string(let text): "the string \(QuotedText.of(text))"
         case .array: "an array"
         case .object: "an object"
         }

@@ -1,7 +1,7 @@
 extension JSON5Parser {
-    // MARK: Texts
+    // MARK: Strings
 
-    /// A text in single or double quotes, JSON5 §5.
+    /// Parses a string in single or double quotes (JSON5 §5).
     mutating func string() throws(Failure) -> String {
         let start = index
         let quote = bytes[index]
@@ -16,7 +16,7 @@ extension JSON5Parser {
             case 0x0A, 0x0D:
                 throw Failure(
                     range: start..<index,
-                    message: "the text is not closed in its line; expected \(Character(Unicode.Scalar(quote)))")
+                    message: "the string is not closed in its line; expected \(Character(Unicode.Scalar(quote)))")
             default:
                 text.append(byte)
                 index += 1
@@ -24,7 +24,7 @@ extension JSON5Parser {
         }
         throw Failure(
             range: start..<index,
-            message: "the file ends inside the text; expected \(Character(Unicode.Scalar(quote)))")
+            message: "the file ends inside the string; expected \(Character(Unicode.Scalar(quote)))")
     }
 
     private mutating func escape(into text: inout [UInt8]) throws(Failure) {
@@ -33,7 +33,7 @@ extension JSON5Parser {
         guard let byte = current else { return }
         let length = lineEndLength(at: index)
         if length > 0 {
-            // A line that goes on: nothing of the line end is in the text.
+            // A continued line: the line end is not part of the string.
             index += length
             if byte == 0x0D { _ = take(0x0A) }
             return
@@ -52,7 +52,7 @@ extension JSON5Parser {
         case UInt8(ascii: "0")...UInt8(ascii: "9"):
             throw Failure(range: start..<index, message: "a digit cannot be escaped; write \\xHH or \\uHHHH")
         default:
-            // Any other character stands for itself; its further bytes are taken as they come.
+            // Any other character stands for itself. The caller appends its remaining bytes.
             text.append(byte)
         }
     }
@@ -70,10 +70,10 @@ extension JSON5Parser {
         }
         throw Failure(
             range: start..<min(index, bytes.count),
-            message: "half a surrogate pair is no character; write both halves, or the character itself")
+            message: "half a surrogate pair is not a character; write both halves, or the character itself")
     }
 
-    /// So many hexadecimal digits.
+    /// Parses this many hexadecimal digits.
     mutating func hexadecimal(digits: Int, from start: Int) throws(Failure) -> UInt32 {
         var value: UInt32 = 0
         for _ in 0..<digits {
@@ -94,7 +94,7 @@ extension JSON5Parser {
 
     // MARK: Numbers
 
-    /// A number, JSON5 §6.
+    /// Parses a number (JSON5 §6).
     mutating func number() throws(Failure) -> JSON5Node {
         let token = token(at: index)
         let text = source.text(token)
@@ -138,7 +138,8 @@ extension JSON5Parser {
         return JSON5Number(double: isNegative ? -double : double, integer: integer, text: text)
     }
 
-    /// Digits with a point among or around them, and an exponent; no zero in front.
+    /// Parses digits with an optional decimal point, which may come first or last, and an optional exponent. Leading zeros
+    /// are not allowed.
     private static func decimal(_ bytes: [UInt8], _ isNegative: Bool, _ text: String) -> JSON5Number? {
         let mantissa = bytes.prefix { $0.isDigit || $0 == UInt8(ascii: ".") }
         let exponent = bytes.dropFirst(mantissa.count)

@@ -1,6 +1,6 @@
-/// Reads JSON5 by recursive descent, one byte ahead.
+/// A recursive descent parser of JSON5.
 struct JSON5Parser {
-    /// What ends the reading.
+    /// An error that ends parsing.
     struct Failure: Error {
         var range: Range<Int>
         var message: String
@@ -8,7 +8,7 @@ struct JSON5Parser {
         var found: String?
     }
 
-    /// How deep arrays and objects may nest: deeper than any table, shallow enough for any stack.
+    /// The largest depth of arrays and objects: more than any table needs, and safe for any stack.
     static let depthLimit = 64
 
     let source: SourceText
@@ -94,13 +94,13 @@ struct JSON5Parser {
     private mutating func open(_ depth: Int) throws(Failure) -> Int {
         guard depth < Self.depthLimit else {
             throw Failure(
-                range: index..<(index + 1), message: "more than \(Self.depthLimit) brackets are open; nest less deeply")
+                range: index..<(index + 1), message: "more than \(Self.depthLimit) levels of nesting; nest less deeply")
         }
         index += 1
         return index - 1
     }
 
-    /// Refuses the end of the file, and the closing bracket of another kind.
+    /// Throws at the end of the file, and at a closing bracket of the wrong kind.
     private func requireOpen(_ start: Int, closedBy bracket: String) throws(Failure) {
         let kind = bracket == "}" ? "object" : "array"
         guard let byte = current else {
@@ -148,7 +148,7 @@ struct JSON5Parser {
             if scalar == "\\" {
                 index += 1
                 guard take(UInt8(ascii: "u")), let escaped = Unicode.Scalar(try hexadecimal(digits: 4, from: start))
-                else { throw Failure(range: start..<index, message: "a key may hold no escape but \\uXXXX") }
+                else { throw Failure(range: start..<index, message: "the only escape in a bare key is \\uXXXX") }
                 guard name.isEmpty ? escaped.startsIdentifier : escaped.continuesIdentifier else {
                     throw Failure(range: start..<index, message: "this character needs quotes around the key")
                 }
@@ -177,15 +177,15 @@ struct JSON5Parser {
         if text == "Infinity" || text == "NaN" { return try number() }
         guard startsIdentifier else { throw unexpected("a value") }
         let advice =
-            NearestName.of(text, among: values.map(\.0)).map { "did you mean \($0)?" } ?? "texts are written in quotes"
+            NearestName.of(text, among: values.map(\.0)).map { "did you mean \($0)?" } ?? "strings need quotes"
         throw Failure(
             range: token, message: "expected a value, found \(shown(token)); \(advice)", expected: "a value",
             found: shown(token))
     }
 
-    // MARK: Blanks
+    // MARK: White space
 
-    /// White space and comments.
+    /// Skips white space and comments.
     private mutating func skipBlanks() throws(Failure) {
         while let byte = current {
             switch byte {
@@ -220,7 +220,7 @@ struct JSON5Parser {
         }
     }
 
-    // MARK: Small things
+    // MARK: Characters and tokens
 
     var current: UInt8? { index < bytes.count ? bytes[index] : nil }
 
@@ -232,7 +232,7 @@ struct JSON5Parser {
 
     private var startsIdentifier: Bool { scalar(at: index)?.0.startsIdentifier ?? false }
 
-    /// The character that begins at a byte, and how many bytes it has.
+    /// The character that begins at a byte, and its length in bytes.
     func scalar(at index: Int) -> (Unicode.Scalar, Int)? {
         guard index < bytes.count else { return nil }
         if bytes[index] < 0x80 { return (Unicode.Scalar(bytes[index]), 1) }
@@ -242,7 +242,7 @@ struct JSON5Parser {
         return (scalar, UTF8.width(scalar))
     }
 
-    /// The length of LF, CR, LS or PS at a byte, 0 when there is none. CR LF counts one, for its CR.
+    /// The length of LF, CR, LS or PS at a byte; 0 when there is none. For CR LF it is 1, the length of CR.
     func lineEndLength(at index: Int) -> Int {
         switch bytes[index] {
         case 0x0A, 0x0D: return 1
@@ -255,7 +255,7 @@ struct JSON5Parser {
         }
     }
 
-    /// What stands at a byte, as a reader sees it: up to the next blank, bracket, comma or quote; at least one character.
+    /// The token at a byte, for messages: at least one character, up to the next white space, bracket, comma or quote.
     func token(at start: Int) -> Range<Int> {
         var end = start
         while let (scalar, length) = scalar(at: end) {

@@ -1,26 +1,26 @@
-/// What a table file says, row by row, every value with its place.
+/// The rows of a table file. Every value has its source position.
 package struct DomainTableFile: Sendable {
-    /// What the file is called in messages.
+    /// The name of the file in messages.
     package var name: String
     package var defaults = SettingsEntry()
-    /// In the order of the file.
+    /// The domains in file order.
     package var domains: [DomainEntry] = []
-    /// In the order of the file.
+    /// The servers in file order.
     package var servers: [ServerEntry] = []
 
     package init(name: String) { self.name = name }
 
-    /// A file that was read, with all that is wrong with it.
+    /// The result of reading a file.
     package struct Reading: Sendable {
         /// What could be read. Not to be used when there are errors.
         package var file: DomainTableFile
-        /// In the order of the file.
+        /// The diagnostics in file order.
         package var diagnostics: [TableDiagnostic]
 
         package var errors: [TableDiagnostic] { diagnostics.filter { $0.severity == .error } }
     }
 
-    /// Reads and checks a file as a whole.
+    /// Reads and checks a whole file.
     package static func read(_ bytes: [UInt8], name: String) -> Reading {
         let document = JSON5Document(bytes, name: name)
         guard let root = document.root else {
@@ -32,7 +32,8 @@ package struct DomainTableFile: Sendable {
     }
 }
 
-/// Settings that `defaults`, a domain and a server have in common; each row lays its own over those above it.
+/// The settings that `defaults`, domains and servers have in common. A server's settings win over those of its domain,
+/// which win over `defaults`.
 package struct SettingsEntry: Sendable {
     package enum Cache: String, Sendable, CaseIterable {
         case networkOnly, writeOnly, cacheOnly, cacheElseNetwork, cacheThenNetwork, networkElseCache, http
@@ -67,19 +68,19 @@ package struct SettingsEntry: Sendable {
     }
 
     package enum Sealer: Hashable, Sendable {
-        /// `sealer: null`: none, though a row above or the manager has one.
+        /// `sealer: null`: no sealer, even if a row above or the manager has one.
         case none
         case named(String)
     }
 
     package enum Compression: String, Hashable, Sendable, CaseIterable {
         case gzip
-        /// `compressBody: null`: none, though a row above has one.
+        /// `compressBody: null`: no compression, even if a row above has one.
         case none
     }
 
     package enum EnvelopeChoice: Sendable {
-        /// `envelope: null`: no envelope, though a row above has one.
+        /// `envelope: null`: no envelope, even if a row above has one.
         case none
         case envelope(EnvelopeEntry)
     }
@@ -108,7 +109,7 @@ package struct SettingsEntry: Sendable {
     package init() {}
 }
 
-/// Where a response's own verdict stands.
+/// The envelope of responses: the paths of their code, message and data, and the codes that mean success.
 package struct EnvelopeEntry: Sendable {
     package enum Code: Hashable, Sendable {
         case number(JSON5Number)
@@ -126,7 +127,7 @@ package struct EnvelopeEntry: Sendable {
 package struct DomainEntry: Sendable {
     package var name: Located<String>
     package var baseURL: Located<String>?
-    /// For each environment its base URL, then its mirrors.
+    /// The URLs of each environment: its base URL, then its mirrors.
     package var environments: [(name: String, urls: Located<[String]>)] = []
     package var mirrors: Located<[String]>?
     package var pins: Located<[String]>?

@@ -1,9 +1,9 @@
-/// The keys of a table file, and in which kinds of rows each may stand.
+/// The keys of a table file, and the kinds of rows that may contain them.
 enum TableKey {
     enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, simulate
 
-        /// As a message names it.
+        /// The name in messages.
         var phrase: String {
             switch self {
             case .table: "the table"
@@ -35,13 +35,13 @@ enum TableKey {
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 
-    /// What people write who think of another program's word.
+    /// Keys of other programs, and the keys that they mean here.
     private static let otherWords = [
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
     ]
 
-    /// What an unknown key of a place was likely meant to be, as the rest of a sentence, and the key itself.
+    /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.
     static func advice(_ key: String, in place: Place) -> (text: String, suggestion: String?) {
         if let name = NearestName.of(key, among: place.keys) { return ("; did you mean \"\(name)\"?", name) }
         if let name = otherWords[key.lowercased()], place.keys.contains(name) {
@@ -49,7 +49,7 @@ enum TableKey {
         }
         let elsewhere = Place.allCases.filter { $0 != place && $0.keys.contains(key) }
         if !elsewhere.isEmpty {
-            return ("; it belongs into " + elsewhere.map(\.phrase).joined(separator: " or "), nil)
+            return ("; it belongs in " + elsewhere.map(\.phrase).joined(separator: " or "), nil)
         }
         return ("; \(place.phrase) has " + place.keys.filter { $0 != "$schema" }.joined(separator: ", "), nil)
     }

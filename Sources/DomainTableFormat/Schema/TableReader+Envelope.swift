@@ -1,4 +1,4 @@
-/// Envelopes, and what only shows when rows are laid over each other.
+/// The reader of envelopes, and checks of settings that are combined from several rows.
 extension TableReader {
     mutating func envelope(_ node: JSON5Node?) -> Located<SettingsEntry.EnvelopeChoice>? {
         guard let node else { return nil }
@@ -12,26 +12,26 @@ extension TableReader {
         let start = node.range.lowerBound..<(node.range.lowerBound + 1)
         if row["code"] == nil, !mistyped.contains("code") {
             report(
-                start, #"the envelope has no "code"; write where it stands, as code: "status""#, expected: "\"code\"")
+                start, #"the envelope has no "code"; write its path, such as code: "status""#, expected: "\"code\"")
         }
         if let success = row["success"] {
             entry.success = codes(success)
         } else if !mistyped.contains("success") {
             report(
-                start, #"the envelope has no "success"; write the codes that mean success, as success: [0]"#,
+                start, #"the envelope has no "success"; write the codes that mean success, such as success: [0]"#,
                 expected: "\"success\"")
         }
         if let messages = row["messages"] { entry.messages = self.messages(messages) }
         return located(.envelope(entry), node)
     }
 
-    /// `a.b` as `["a", "b"]`.
+    /// Reads a path: `a.b` as `["a", "b"]`.
     private mutating func path(_ node: JSON5Node?, _ key: String) -> [String]? {
         let expected = #"a path such as "status" or "result.code""#
         guard let node, let text = text(node, key, expected) else { return nil }
         let steps = text.value.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard !steps.contains(where: \.isEmpty) else {
-            reportType(node, "\"\(key)\"", expected, advice: "; a step between the dots is empty")
+            reportType(node, "\"\(key)\"", expected, advice: "; a name between the dots is empty")
             return nil
         }
         return steps
@@ -45,11 +45,11 @@ extension TableReader {
             case .string(let text): advice = "; write [\(QuotedText.of(text))]"
             default: break
             }
-            reportType(node, "\"success\"", "an array of numbers and texts", advice: advice)
+            reportType(node, "\"success\"", "an array of numbers and strings", advice: advice)
             return []
         }
         if elements.isEmpty {
-            report(node.range, "\"success\" is empty, so that no reply could succeed", expected: "at least one code")
+            report(node.range, "\"success\" is empty, so no response could succeed", expected: "at least one code")
         }
         var codes: [EnvelopeEntry.Code] = []
         for element in elements {
@@ -58,11 +58,11 @@ extension TableReader {
             case .number(let number) where number.double.isFinite: code = .number(number)
             case .string(let text): code = .text(text)
             default:
-                reportType(element, "an element of \"success\"", "a number or a text")
+                reportType(element, "an element of \"success\"", "a number or a string")
                 continue
             }
             if codes.contains(code) {
-                report(element.range, "\"success\" holds \(element.phrase) twice", severity: .warning)
+                report(element.range, "\"success\" contains \(element.phrase) twice", severity: .warning)
             }
             codes.append(code)
         }
@@ -78,7 +78,8 @@ extension TableReader {
         return messages
     }
 
-    /// `cacheElseNetwork` needs a time to live, and a time to live a policy that looks at it, wherever above they stand.
+    /// Checks that `cacheElseNetwork` has a time to live and that each time to live belongs to a policy, when the rows are
+    /// combined.
     mutating func checkCaching() {
         var reported: Set<Range<Int>> = []
         var used: Set<Range<Int>> = []
@@ -93,13 +94,13 @@ extension TableReader {
             if let ttl { used.insert(ttl.range) }
             let isAboveAll = rows.count == 1 && !file.domains.isEmpty
             if cache.value == .cacheElseNetwork, ttl == nil, !isAboveAll, reported.insert(cache.range).inserted {
-                report(cache.range, "\"cacheElseNetwork\" needs a time to live; write ttl: \"5m\" beside it")
+                report(cache.range, "\"cacheElseNetwork\" needs a time to live; add ttl: \"5m\"")
             }
         }
         for row in [file.defaults] + file.domains.map(\.settings) + file.servers.map(\.settings) {
             guard let ttl = row.ttl else { continue }
             if !used.contains(ttl.range) {
-                report(ttl.range, "\"ttl\" has no \"cache\" to work with; write cache: \"cacheElseNetwork\" beside it")
+                report(ttl.range, "\"ttl\" has no effect without \"cache\"; add cache: \"cacheElseNetwork\"")
             } else if row.cache?.value == .networkOnly {
                 report(
                     ttl.range, "\"ttl\" has no effect with cache: \"networkOnly\"", severity: .warning)

@@ -1,4 +1,4 @@
-/// Rows of `domains` and `servers`.
+/// Readers of the rows of `domains` and `servers`.
 extension TableReader {
     mutating func domain(_ member: JSON5Member) -> DomainEntry {
         var entry = DomainEntry(name: located(member.key, member.keyRange))
@@ -23,7 +23,6 @@ extension TableReader {
         for (member, isFirst) in entries(of: node, called: "\"environments\"", each: "environment") {
             let urls: [String]?
             if case .array(let elements) = member.value.value {
-                // The base URL, then its mirrors.
                 guard let first = elements.first else {
                     reportType(member.value, QuotedText.of(member.key), "a URL, or an array of a URL and its mirrors")
                     continue
@@ -115,7 +114,7 @@ extension TableReader {
         do throws(PathTemplate.Problem) {
             _ = try PathTemplate(path)
         } catch {
-            // Offsets count when the text holds no escape, so that file and value agree byte for byte.
+            // Offsets are valid only without escapes, when the bytes of the file and of the value are the same.
             let isVerbatim = source.text(inside) == path
             let start = node.range.lowerBound + 1 + error.range.lowerBound
             report(
@@ -163,7 +162,7 @@ extension TableReader {
                 expected: "a token of RFC 9110", found: node.phrase, suggestion: suggestion)
         } else if suggestion != nil {
             report(
-                node.range, "the method \(QuotedText.of(method.value)) is not a usual one\(advice)",
+                node.range, "the method \(QuotedText.of(method.value)) is uncommon\(advice)",
                 found: node.phrase, suggestion: suggestion, severity: .warning)
         }
         return method

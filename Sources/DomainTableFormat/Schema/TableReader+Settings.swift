@@ -1,4 +1,4 @@
-/// The settings that all kinds of rows share.
+/// Readers of the settings that all kinds of rows have in common.
 extension TableReader {
     mutating func settings(_ row: [String: JSON5Node]) -> SettingsEntry {
         var entry = SettingsEntry()
@@ -75,7 +75,7 @@ extension TableReader {
             if address.hasUserInformation {
                 report(
                     node.range,
-                    "\"proxy\" carries a user name or password, which everybody who reads the file or a log sees; "
+                    "\"proxy\" contains a user name or password, visible to everyone who reads the file or a log; "
                         + "set configuration.proxy in code", severity: .warning)
             }
         } catch {
@@ -137,7 +137,7 @@ extension TableReader {
             }
             fallthrough
         default:
-            reportType(node, "\"redirects\"", #""automatic", "none" or the most hops, from 0 to 100"#)
+            reportType(node, "\"redirects\"", #""automatic", "none" or a number of hops from 0 to 100"#)
             return nil
         }
     }
@@ -177,7 +177,7 @@ extension TableReader {
                 let line = source.position(of: twin.keyRange.lowerBound).line
                 report(
                     member.keyRange,
-                    "the header \"\(member.key)\" is \"\(twin.key)\" of line \(line) again; case does not matter")
+                    "the header \"\(member.key)\" repeats \"\(twin.key)\" of line \(line); case does not matter")
             }
             seen[lowercased] = seen[lowercased] ?? member
             switch member.value.value {
@@ -186,15 +186,15 @@ extension TableReader {
                 if !HTTPText.isFieldValue(value) {
                     report(
                         member.value.range,
-                        "the header \"\(member.key)\" holds a line break or another control character",
+                        "the header \"\(member.key)\" contains a line break or another control character",
                         expected: "text without control characters")
                 }
                 headers.append((member.key, located(value, member.value)))
             case .number(let number):
                 reportType(
-                    member.value, "the header \"\(member.key)\"", "a text, or null to remove it",
+                    member.value, "the header \"\(member.key)\"", "a string, or null to remove it",
                     advice: "; write \"\(number.text)\"")
-            default: reportType(member.value, "the header \"\(member.key)\"", "a text, or null to remove it")
+            default: reportType(member.value, "the header \"\(member.key)\"", "a string, or null to remove it")
             }
         }
         return headers
@@ -237,11 +237,11 @@ extension TableReader {
         return parameters
     }
 
-    /// JSON5 has numbers that JSON cannot carry.
+    /// Reports infinite numbers and NaN, which JSON5 has and JSON does not.
     private mutating func checkIsJSON(_ node: JSON5Node, of name: String) {
         switch node.value {
         case .number(let number) where !number.double.isFinite:
-            reportType(node, "the parameter \(QuotedText.of(name))", "a value that JSON has")
+            reportType(node, "the parameter \(QuotedText.of(name))", "a JSON value")
         case .array(let elements):
             for element in elements { checkIsJSON(element, of: name) }
         case .object:

@@ -1,10 +1,10 @@
-/// The simple values. Each gives `nil` when it is not there, and when it is wrong, which it reports.
+/// Readers of simple values. They return `nil` for a missing value, and report and return `nil` for an invalid one.
 extension TableReader {
-    mutating func text(_ node: JSON5Node?, _ key: String, _ expected: String = "a text") -> Located<String>? {
+    mutating func text(_ node: JSON5Node?, _ key: String, _ expected: String = "a string") -> Located<String>? {
         guard let node else { return nil }
         guard case .string(let text) = node.value else {
             var advice = ""
-            if case .number(let number) = node.value, expected == "a text" { advice = "; write \"\(number.text)\"" }
+            if case .number(let number) = node.value, expected == "a string" { advice = "; write \"\(number.text)\"" }
             reportType(node, "\"\(key)\"", expected, advice: advice)
             return nil
         }
@@ -63,7 +63,7 @@ extension TableReader {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of several allowed words.
     mutating func choice<Choice: RawRepresentable & CaseIterable>(
         _ node: JSON5Node?, _ key: String, _ type: Choice.Type
     ) -> Located<Choice>? where Choice.RawValue == String {
@@ -94,13 +94,13 @@ extension TableReader {
         return quoted.dropLast().joined(separator: ", ") + " or " + last
     }
 
-    /// The texts of an array, each with its node.
+    /// Reads an array of strings, each with its node.
     mutating func texts(_ node: JSON5Node?, _ key: String, each expected: String) -> [(String, JSON5Node)]? {
         guard let node else { return nil }
         guard case .array(let elements) = node.value else {
             var advice = ""
             if case .string(let text) = node.value { advice = "; write [\(QuotedText.of(text))]" }
-            reportType(node, "\"\(key)\"", "an array of texts", advice: advice)
+            reportType(node, "\"\(key)\"", "an array of strings", advice: advice)
             return nil
         }
         var texts: [(String, JSON5Node)] = []
@@ -116,7 +116,7 @@ extension TableReader {
 
     // MARK: Addresses
 
-    /// A base URL, checked.
+    /// Reads and checks a base URL.
     mutating func address(_ node: JSON5Node?, _ key: String) -> (Located<String>, HTTPAddress)? {
         guard let node, let url = text(node, key, HTTPAddress.expectation) else { return nil }
         do throws(HTTPAddress.Problem) {
@@ -124,7 +124,7 @@ extension TableReader {
             if address.hasUserInformation {
                 report(
                     node.range,
-                    "\"\(key)\" carries a user name or password, which everybody who reads the file or a log sees; "
+                    "\"\(key)\" contains a user name or password, visible to everyone who reads the file or a log; "
                         + "set request.authentication in code", severity: .warning)
             }
             return (url, address)

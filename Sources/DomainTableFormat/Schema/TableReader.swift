@@ -1,11 +1,11 @@
-/// Reads a tree as a table, and notes everything that is wrong on the way.
+/// Reads a JSON5 tree as a table and collects diagnostics.
 struct TableReader {
     let source: SourceText
     var file: DomainTableFile
     private(set) var diagnostics: [TableDiagnostic] = []
-    /// Whether a policy or a time to live could not be read, so that what they come to together cannot be told.
+    /// Whether a cache policy or time to live could not be read, so that their combination cannot be checked.
     var hasBrokenCaching = false
-    /// What the unknown keys of the object read last were likely meant to be, so that these are not called missing too.
+    /// The suggestions for the unknown keys of the object read last. They are not reported as missing too.
     private(set) var mistyped: Set<String> = []
 
     init(_ source: SourceText) {
@@ -38,7 +38,7 @@ struct TableReader {
 
     // MARK: Objects
 
-    /// The values of an object by key. Unknown keys and keys that occur twice are reported; of those the first counts.
+    /// The values of an object by key. Unknown and duplicate keys are reported; the first of duplicate keys counts.
     mutating func fields(
         of node: JSON5Node, in place: TableKey.Place, called name: String
     ) -> [String: JSON5Node]? {
@@ -66,7 +66,7 @@ struct TableReader {
         return fields
     }
 
-    /// The members of an object whose keys are names the user chose, and for each whether it is the first of its name.
+    /// The members of an object whose keys are chosen by the user, and for each whether it is the first of its name.
     mutating func entries(of node: JSON5Node, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
         guard let members = object(node, called: name) else { return [] }
         var seen: [String: Range<Int>] = [:]
@@ -104,7 +104,7 @@ struct TableReader {
                 severity, at: range, of: source, message, expected: expected, found: found, suggestion: suggestion))
     }
 
-    /// A value of the wrong type or form.
+    /// Reports a value of the wrong type or format.
     mutating func reportType(_ node: JSON5Node, _ name: String, _ expected: String, advice: String = "") {
         report(
             node.range, "\(name) must be \(expected), found \(node.phrase)\(advice)", expected: expected,

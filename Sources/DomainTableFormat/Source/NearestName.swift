@@ -1,13 +1,12 @@
-/// Finds what somebody meant who mistyped a name.
+/// Finds the name that was probably meant by a mistyped one.
 package enum NearestName {
-    /// The name with the fewest typing mistakes between, `nil` when all are too far away to be meant. Of equals the
-    /// first.
+    /// The name with the smallest edit distance, the first of equals; `nil` when all are too different.
     package static func of(_ text: String, among names: some Sequence<String>) -> String? {
         let typed = Array(text.lowercased())
         var best: (name: String, distance: Int)?
         for name in names {
             let meant = Array(name.lowercased())
-            // One letter in two is another name, not a mistake.
+            // Short names allow no mistake: one other letter makes another name.
             let limit = meant.count < 3 ? 0 : min(3, meant.count / 3)
             guard abs(meant.count - typed.count) <= limit else { continue }
             let distance = distance(typed, meant)
@@ -16,7 +15,7 @@ package enum NearestName {
         return best?.name
     }
 
-    /// `; did you mean "name"?`, or the names there are when none is near and they are few, or nothing.
+    /// Advice as the rest of a sentence: `; did you mean "name"?`, else the list of names, empty when there are many.
     package static func advice(_ text: String, among names: [String], allCalled plural: String) -> String {
         if let name = of(text, among: names) { return "; did you mean \"\(name)\"?" }
         guard !names.isEmpty else { return "; there are no \(plural)" }
@@ -24,7 +23,7 @@ package enum NearestName {
         return "; the \(plural) are " + names.joined(separator: ", ")
     }
 
-    /// How many letters have to be added, left out, replaced or swapped with their neighbour.
+    /// The edit distance: the number of letters to add, remove, replace or swap with their neighbor.
     package static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)

@@ -1,18 +1,18 @@
 import Glibc
 
-/// Reads a whole file, small as tables are.
+/// Reads whole table files.
 package enum SourceFile {
-    /// Larger than any table that people edit; keeps a mistaken path from filling the memory.
+    /// The largest size of a file in bytes. No table is that large; the limit keeps a wrong path from filling memory.
     package static let limit = 8 << 20
 
-    /// Why a file could not be read, as the end of a sentence that begins with its name.
+    /// The reason why a file could not be read, worded as the end of a sentence that begins with its name.
     package struct Problem: Error {
         package var reason: String
-        /// Whether there is no such file, which during a change may be so for a moment.
+        /// Whether there is no such file. This may be temporary while the file is replaced.
         package var isMissing: Bool
     }
 
-    /// The bytes of a regular file.
+    /// Reads a regular file.
     package static func bytes(of path: String) throws(Problem) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
@@ -38,7 +38,7 @@ package enum SourceFile {
             if count == 0 { return bytes }
             bytes.append(contentsOf: buffer[..<count])
             if bytes.count > limit {
-                throw Problem(reason: "is larger than \(limit >> 20) MiB; that is no table", isMissing: false)
+                throw Problem(reason: "is larger than \(limit >> 20) MiB, too large for a table", isMissing: false)
             }
         }
     }

@@ -1,8 +1,8 @@
-/// The bytes of a file and where its lines begin.
+/// The bytes of a file, and the starts of its lines.
 ///
-/// Lines end at LF, CR LF or CR, as editors and compilers count them.
+/// Lines end at LF, CR LF or CR, as in editors and compilers.
 package struct SourceText: Sendable {
-    /// What the file is called in messages.
+    /// The name of the file in messages.
     package let name: String
     package let bytes: [UInt8]
     private let lineStarts: [Int]
@@ -19,7 +19,7 @@ package struct SourceText: Sendable {
         lineStarts = starts
     }
 
-    /// The place of a byte. One behind the end is the end.
+    /// The position of a byte. An offset beyond the end means the end.
     package func position(of offset: Int) -> SourcePosition {
         let offset = min(max(0, offset), bytes.count)
         let line = lineIndex(of: offset)
@@ -27,12 +27,12 @@ package struct SourceText: Sendable {
         return SourcePosition(file: name, line: line + 1, column: column + 1)
     }
 
-    /// The bytes of a range as text; what is no UTF-8 becomes U+FFFD.
+    /// The bytes of a range as text. Invalid UTF-8 becomes U+FFFD.
     package func text(_ range: Range<Int>) -> String {
         String(decoding: bytes[range.clamped(to: 0..<bytes.count)], as: UTF8.self)
     }
 
-    /// The bytes of the line that holds a byte, without its end.
+    /// The range of the line that contains a byte, without its line end.
     package func line(of offset: Int) -> Range<Int> {
         let index = lineIndex(of: min(max(0, offset), bytes.count))
         var end = index + 1 < lineStarts.count ? lineStarts[index + 1] : bytes.count
@@ -40,7 +40,7 @@ package struct SourceText: Sendable {
         return lineStarts[index]..<end
     }
 
-    /// The last line that begins at or before the byte.
+    /// The index of the line that contains a byte.
     private func lineIndex(of offset: Int) -> Int {
         var low = 0
         var high = lineStarts.count
@@ -52,13 +52,13 @@ package struct SourceText: Sendable {
     }
 }
 
-/// A place in a text file, as editors and compilers name it.
+/// A position in a text file: file, line and column.
 public struct SourcePosition: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The file, as it was named when it was read.
+    /// The name under which the file was read.
     public var file: String
     /// The line, from 1.
     public var line: Int
-    /// The character of the line, from 1. A tab is one character, and so is an emoji.
+    /// The column, counted in characters from 1. A tab is one character, and so is an emoji.
     public var column: Int
 
     /// Makes a position.
@@ -68,23 +68,23 @@ public struct SourcePosition: Hashable, Sendable, Comparable, CustomStringConver
         self.column = column
     }
 
-    /// `file:line`, which is enough for a person to find it.
+    /// The position as `file:line`.
     public var fileAndLine: String { "\(file):\(line)" }
 
-    /// `file:line:column`, as terminals and editors turn into a link.
+    /// The position as `file:line:column`, which terminals and editors turn into a link.
     public var description: String { "\(file):\(line):\(column)" }
 
-    /// By file, then by place.
+    /// Orders positions by file, line and column.
     public static func < (lhs: Self, rhs: Self) -> Bool {
         (lhs.file, lhs.line, lhs.column) < (rhs.file, rhs.line, rhs.column)
     }
 }
 
-/// A value of a file, and where it stands.
+/// A value in a file, with its position.
 package struct Located<Value: Sendable>: Sendable {
     package var value: Value
     package var position: SourcePosition
-    /// The bytes of the file it was written with.
+    /// The bytes of the value in the file.
     package var range: Range<Int>
 
     package init(_ value: Value, at position: SourcePosition, range: Range<Int>) {

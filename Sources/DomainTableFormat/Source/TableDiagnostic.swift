@@ -1,6 +1,6 @@
-/// One thing that is wrong with a table file: where, what, and what to write instead.
+/// An error or warning about a table file: the position, the problem, and what to write instead.
 ///
-/// Printed in the form of compilers, so that terminals and editors link it to the line:
+/// It is printed like a compiler's diagnostic, so that terminals and editors link it to the line:
 ///
 /// ```
 /// Config/domains.json5:12:7: error: unknown key "basURL"; did you mean "baseURL"?
@@ -8,27 +8,27 @@
 ///       ^~~~~~
 /// ```
 public struct TableDiagnostic: Hashable, Sendable, CustomStringConvertible {
-    /// How bad it is.
+    /// The severity of a diagnostic.
     public enum Severity: String, Hashable, Sendable {
         /// The table cannot be used.
         case error
-        /// The table works, though likely not as meant.
+        /// The table works, but probably not as intended.
         case warning
     }
 
-    /// How bad it is.
+    /// The severity.
     public var severity: Severity
-    /// Where it begins.
+    /// The start of the text that the diagnostic is about.
     public var position: SourcePosition
-    /// What is wrong and what to do, in one sentence.
+    /// The problem and the next step, in one sentence.
     public var message: String
-    /// What should stand there, as `a duration such as "60s"`; `nil` when that is not the question.
+    /// What was expected, such as `a duration such as "60s"`; `nil` when that does not apply.
     public var expected: String?
-    /// What stands there, as `the number 60`; `nil` when that is not the question.
+    /// What was found, such as `the number 60`; `nil` when that does not apply.
     public var found: String?
-    /// The name that was likely meant, for a name that is unknown.
+    /// The name that was probably meant by an unknown one; `nil` when none is similar.
     public var suggestion: String?
-    /// The line of the file and the caret under it.
+    /// The line of the file, and a line with a caret under the position.
     public var excerpt: [String]
 
     package init(
@@ -44,24 +44,24 @@ public struct TableDiagnostic: Hashable, Sendable, CustomStringConvertible {
         excerpt = SourceExcerpt.lines(of: source, at: range)
     }
 
-    /// One line: `file:line:column: error: message`.
+    /// The diagnostic in one line: `file:line:column: error: message`.
     public var summary: String { "\(position): \(severity.rawValue): \(message)" }
 
-    /// The summary, the line of the file, and a caret under the place.
+    /// The ``summary`` and the ``excerpt``, one line each.
     public var description: String { ([summary] + excerpt).joined(separator: "\n") }
 }
 
 extension Sequence<TableDiagnostic> {
-    /// In the order of the file, whatever order they were found in.
+    /// The diagnostics sorted by position.
     package var inFileOrder: [TableDiagnostic] {
         enumerated().sorted { ($0.element.position, $0.offset) < ($1.element.position, $1.offset) }.map(\.element)
     }
 }
 
-/// A line of a file with a caret under the place that is meant.
+/// A line of a file with a caret under a range.
 ///
-/// Tabs are repeated under tabs and wide characters count two, so that the caret stands right in a terminal. Of a long
-/// line only the part around the place is shown; control characters and passwords in URLs are not.
+/// Tabs are repeated under tabs, and wide characters count as two columns, so that the caret is aligned in a terminal. Of a
+/// long line only the part around the range is shown. Control characters and passwords in URLs are hidden.
 package enum SourceExcerpt {
     private static let widest = 120
 
@@ -98,7 +98,7 @@ package enum SourceExcerpt {
         return String(line)
     }
 
-    /// The columns a character takes in a terminal.
+    /// The number of columns that a character takes in a terminal.
     private static func width(of character: Character) -> Int {
         guard let scalar = character.unicodeScalars.first else { return 0 }
         if scalar.properties.isEmojiPresentation { return 2 }
@@ -112,7 +112,7 @@ package enum SourceExcerpt {
         }
     }
 
-    /// Stars in place of what stands between `://user:` and `@`, character for character.
+    /// Replaces each character between `://user:` and `@` with an asterisk.
     private static func hidePasswords(
         _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
     ) {

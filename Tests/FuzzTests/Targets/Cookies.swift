@@ -2,13 +2,14 @@ import FoundationEssentials
 
 @testable import CurlTransport
 
-/// A jar sends no control character and no more than it may; what a jar writes it reads as the same.
+/// A cookie store sends no control characters and stays within its size limit. A file that it writes is read as the same
+/// cookies.
 @Sendable func fuzzCookies(_ bytes: [UInt8]) throws {
     try fuzzReceived(text(bytes))
     try fuzzFile(text(bytes))
 }
 
-/// One `Set-Cookie` in each line.
+/// The input has one `Set-Cookie` on each line.
 private func fuzzReceived(_ lines: String) throws {
     let now = Date(timeIntervalSince1970: 1_700_000_000)
     var table = CookieTable()
@@ -18,7 +19,7 @@ private func fuzzReceived(_ lines: String) throws {
         _ = table.receive(cookie, from: place, now: now) { !$0.contains(".") }
     }
     let cookies = table.all(now)
-    try expect(cookies.count == table.count, "\(cookies.count) of \(table.count) cookies")
+    try expect(cookies.count == table.count, "\(cookies.count) cookies, expected \(table.count)")
     for cookie in cookies {
         try expect(
             cookie.domain == "www.example.org" || cookie.domain == "example.org" && cookie.includesSubdomains,
@@ -37,6 +38,6 @@ private func expectSameFile(_ cookies: [Cookie]) throws {
     guard let file = NetscapeCookie.file(cookies) else { return }
     let again = NetscapeCookie.cookies(file)
     let kept = cookies.filter { $0.expires != nil && (try? NetscapeCookie.line($0)) != nil }
-    try expect(again.count == kept.count, "\(again.count) of \(kept.count) cookies in \(file.debugDescription)")
+    try expect(again.count == kept.count, "\(again.count) cookies, expected \(kept.count), in \(file.debugDescription)")
     try expect(NetscapeCookie.file(again) == file, "another file the second time: \(file.debugDescription)")
 }

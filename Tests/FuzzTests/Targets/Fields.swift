@@ -4,7 +4,7 @@ import FoundationEssentials
 @testable import HTTPCore
 @testable import ResponseCache
 
-/// What is read from a field's value and written again is read as the same.
+/// A parsed field value that is written again is parsed as the same value.
 @Sendable func fuzzFields(_ bytes: [UInt8]) throws {
     let value = text(bytes)
     try fuzzDates(value)
@@ -63,10 +63,10 @@ private func fuzzOrigins(_ value: String) throws {
         for line in list.text(now: now).split(separator: "\n") where !line.hasPrefix("#") {
             try expect(again.add(line: line, now: now), "a line that is not read again: \(line)")
         }
-        // The file of libcurl has one name for HTTP/1.1 and for what is called h1.
+        // The file format of libcurl has one name for `http/1.1` and `h1`.
         var services = list.services
         for (origin, list) in services {
-            // What is over at once is not kept.
+            // Services that expire at once are not kept.
             let kept = list.filter { $0.expires > now }
             services[origin] =
                 kept.isEmpty

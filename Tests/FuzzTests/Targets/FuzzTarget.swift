@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// A function that takes any bytes, and throws when they show a fault: a fuzzer looks for such bytes, a test replays those
-/// that are kept in `Corpus`.
+/// A function that takes any bytes and throws when they reveal a fault. A fuzzer searches for such bytes, and a test
+/// replays those in `Corpus`.
 ///
 /// `scripts/fuzz` compiles this folder into a program with libFuzzer.
 struct FuzzTarget: Sendable, CustomStringConvertible {
@@ -24,7 +24,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     ]
 }
 
-/// What is wrong, in words.
+/// A description of a fault.
 struct FuzzFault: Error, CustomStringConvertible {
     let description: String
 }

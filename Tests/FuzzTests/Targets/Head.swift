@@ -4,8 +4,8 @@ import FoundationEssentials
 @testable import HTTPCore
 @testable import LATTesting
 
-/// A head read as a whole and line by line is the same; a field is found by name as it is in the list; a head that is
-/// written again has the same fields. A request is the same whether it comes at once or byte by byte.
+/// A response head is parsed the same as a whole and line by line. Look-up by name agrees with the list of fields, and a
+/// head that is written again has the same fields. A request is parsed the same at once and byte by byte.
 @Sendable func fuzzHead(_ bytes: [UInt8]) throws {
     try fuzzResponseHead(bytes)
     try fuzzRequest(bytes)
@@ -36,7 +36,7 @@ private func expectConsistent(_ headers: HTTPHeaders) throws {
     try expect(headers.count == fields.count, "\(headers.count) and \(fields.count) fields")
     for field in fields {
         try expect(!field.name.isEmpty && field.value != nil, "a field without a name or value")
-        // Bytes that are no UTF-8 have become others in a name.
+        // Invalid UTF-8 in a name was replaced, so the name cannot be looked up.
         guard !field.name.unicodeScalars.contains("\u{FFFD}") else { continue }
         let same = fields.filter { $0.name.equalsIgnoringASCIICase(field.name) }.compactMap(\.value)
         try expect(headers[values: field.name] == same, "other values by name: \(headers[values: field.name]), \(same)")

@@ -3,34 +3,35 @@ import FoundationEssentials
 @testable import DomainTableFormat
 @testable import HTTPCore
 
-/// Both readers of JSON say the same; an error has a place in the text; what is written is read as the same value.
+/// Both JSON parsers agree. An error has a position in the text. A written value parses to the same value.
 @Sendable func fuzzJSON(_ bytes: [UInt8]) throws {
     let data = Data(bytes)
     let value = Result { try JSONValue(parsing: data) }
     let document = Result { try JSONDocument(parsing: data) }
     switch (value, document) {
     case (.success(let value), .success(let document)):
-        try expect(document.value == value, "the readers differ: \(document.value) and \(value)")
+        try expect(document.value == value, "the parsers differ: \(document.value) and \(value)")
         for isPretty in [false, true] {
             let written = try value.data(prettyPrinted: isPretty)
             let again = try JSONValue(parsing: written)
-            try expect(again == value, "\(text(written)) is read as \(again), was \(value)")
+            try expect(again == value, "\(text(written)) is parsed as \(again), was \(value)")
         }
     case (.failure(let one), .failure(let other)):
         guard let one = one as? JSONValue.ParsingError, let other = other as? JSONValue.ParsingError else { throw one }
-        try expect(one == other, "the readers complain differently: \(one) and \(other)")
+        try expect(one == other, "the errors differ: \(one) and \(other)")
         try expectPlace(line: one.line, column: one.column, in: bytes)
     default:
-        throw FuzzFault(description: "one reader fails: \(value), \(document)")
+        throw FuzzFault(description: "only one parser fails: \(value), \(document)")
     }
 }
 
-/// An error has a place in the text; values lie inside those that hold them; what is JSON is read as the same.
+/// An error has a position in the text. The range of a value lies inside that of its parent. JSON is parsed as the same
+/// value.
 @Sendable func fuzzJSON5(_ bytes: [UInt8]) throws {
     let document = JSON5Document(bytes, name: "f")
     for diagnostic in document.diagnostics { try expectPlace(diagnostic, in: bytes) }
     guard let root = document.root else {
-        return try expect(!document.diagnostics.isEmpty, "nothing was read, and nothing is wrong")
+        return try expect(!document.diagnostics.isEmpty, "no value and no error")
     }
     try expectInside(root, 0..<bytes.count)
     guard document.diagnostics.isEmpty, let value = try? JSONValue(parsing: Data(bytes)) else { return }
@@ -47,7 +48,7 @@ private func expectInside(_ node: JSON5Node, _ outer: Range<Int>) throws {
     case .object(let members):
         for member in members {
             let isBefore = member.keyRange.upperBound <= member.value.range.lowerBound
-            try expect(member.keyRange.lowerBound > range.lowerBound && isBefore, "the key \(member.key) is elsewhere")
+            try expect(member.keyRange.lowerBound > range.lowerBound && isBefore, "the key \(member.key) is misplaced")
             try expectInside(member.value, range)
         }
     case .null, .bool, .number, .string: break
@@ -63,7 +64,7 @@ private func isEqual(_ node: JSON5Node, _ value: JSONValue) -> Bool {
     case (.array(let one), .array(let other)):
         return one.count == other.count && zip(one, other).allSatisfy { isEqual($0, $1) }
     case (.object(let members), .object(let other)):
-        // Of a key that is there twice the last counts in JSON.
+        // In JSON the last of duplicate keys counts.
         let last = Dictionary(members.map { ($0.key, $0.value) }) { $1 }
         guard last.count == other.count else { return false }
         return last.allSatisfy { key, node in other[key].map { isEqual(node, $0) } ?? false }
@@ -76,7 +77,7 @@ private func isEqual(_ number: JSON5Number, _ value: JSONValue) -> Bool {
     case .int(let int): return number.integer == int
     case .double(let double): return number.double == double
     case .decimal(let decimal):
-        // It has more digits than the other.
+        // A decimal has more digits than a double.
         let double = Double(decimal.description) ?? .nan
         return abs(number.double - double) <= abs(double) * 1e-15
     default: return false

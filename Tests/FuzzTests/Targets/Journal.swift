@@ -5,8 +5,8 @@ import FoundationEssentials
 @testable import LATNetworking
 @testable import ResponseCache
 
-/// A journal is refused, or its ranges are in order and in the file, and it is read again as the same. The digest is put
-/// before the input here: no fuzzer would find it.
+/// A journal is rejected, or its ranges are in order and inside the file, and it can be written and read again. The target
+/// puts the digest before the input, because no fuzzer would find it.
 @Sendable func fuzzJournal(_ bytes: [UInt8]) throws {
     let digest = MessageDigest.hexadecimal(try MessageDigest.of(bytes, .sha256))
     try expectConsistent(Data("LATNetworking-download-journal 1 sha256:\(digest)\n".utf8) + bytes)
@@ -21,9 +21,9 @@ private func expectConsistent(_ data: Data) throws {
     }
     try expect(done.ranges.allSatisfy { !$0.isEmpty && $0.lowerBound >= 0 }, "ranges \(done.ranges)")
     let total = journal.total ?? done.upperBound
-    try expect(done.upperBound <= max(0, total), "more than the whole is done")
+    try expect(done.upperBound <= max(0, total), "ranges beyond the total size")
     let missing = done.gaps(upTo: total).reduce(0) { $0 + Int64($1.count) }
-    try expect(missing + done.count == max(0, total), "\(missing) are missing, \(done.count) there, of \(total)")
+    try expect(missing + done.count == max(0, total), "\(missing) bytes missing and \(done.count) done, of \(total)")
     let again = try DownloadJournal(decoding: journal.encoded())
     try expect(again == journal, "\(again), was \(journal)")
 }

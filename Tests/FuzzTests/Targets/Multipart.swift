@@ -3,10 +3,10 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 
-/// A form arrives at a server as it was made: as many parts, their names and contents, and no field that a name has smuggled
-/// in. Sent for real, as it is libcurl that writes the parts.
+/// A server receives the same parts as were sent, with their names and contents, and no field injected by a name. The form
+/// is sent over a connection, because libcurl writes the parts.
 ///
-/// Of the input 0xFF ends a part, and 0xFE its name and its file name.
+/// In the input 0xFF ends a part, and 0xFE ends its name and its file name.
 @Sendable func fuzzMultipart(_ bytes: [UInt8]) throws {
     let parts = bytes.split(separator: 0xFF).prefix(8).compactMap { FormPart($0) }
     guard !parts.isEmpty else { return }
@@ -45,7 +45,7 @@ private struct FormPart: Equatable {
         self.init(name: text(fields[0]), fileName: fields[1].isEmpty ? nil : text(fields[1]), content: Data(fields[2]))
     }
 
-    /// With its names as browsers send them (RFC 7578 §2; HTML "escape a multipart form data name").
+    /// The part with its names escaped as in browsers (RFC 7578 §2; HTML "escape a multipart form data name").
     var escaped: FormPart {
         FormPart(name: Self.escaped(name), fileName: fileName.map(Self.escaped), content: content)
     }
@@ -64,7 +64,7 @@ private struct FormPart: Equatable {
     }
 }
 
-/// The parts of a request; `nil` when it is no form, down to the last byte.
+/// The parts of a request; `nil` when its body is not exactly a form.
 private func formParts(of request: RecordedRequest) -> [FormPart]? {
     let type = request.headers["Content-Type"] ?? ""
     guard let start = type.firstRange(of: "boundary=") else { return nil }
@@ -104,7 +104,7 @@ private func formPart(_ bytes: Data) -> FormPart? {
     return FormPart(name: name, fileName: fileName, content: Data(bytes[end.upperBound...]))
 }
 
-/// A server and a manager for the whole run.
+/// A server and a manager, shared by all inputs.
 private final class Peer: Sendable {
     static let shared = try? Peer()
 

@@ -1,8 +1,8 @@
 @testable import DomainTableFormat
 
-/// Expects a place to be in the text, or directly behind it.
+/// Expects a position to be in the text or at its end.
 ///
-/// - Parameter endsAtCR: Whether a CR alone ends a line too.
+/// - Parameter endsAtCR: whether a CR alone ends a line too.
 func expectPlace(line: Int, column: Int, in bytes: [UInt8], endsAtCR: Bool = false) throws {
     var lengths = [0]
     for (index, byte) in bytes.enumerated() {
@@ -14,7 +14,7 @@ func expectPlace(line: Int, column: Int, in bytes: [UInt8], endsAtCR: Bool = fal
     try expect((1...longest).contains(column), "column \(column) in line \(line), which has \(longest - 1) bytes")
 }
 
-/// Expects a diagnostic to have a place in the text, one line of it, and a caret under that.
+/// Expects a diagnostic to have a position in the text, and an excerpt of one line with a caret under it.
 func expectPlace(_ diagnostic: TableDiagnostic, in bytes: [UInt8]) throws {
     let position = diagnostic.position
     try expectPlace(line: position.line, column: position.column, in: bytes, endsAtCR: true)

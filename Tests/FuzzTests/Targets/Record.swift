@@ -1,14 +1,14 @@
 @testable import HTTPCore
 @testable import ResponseCache
 
-/// The record of an entry is refused, or written again as one that gives the same entry, down to the bytes.
+/// The record of a cache entry is rejected, or it can be written and read again as the same entry, in the same bytes.
 @Sendable func fuzzRecord(_ bytes: [UInt8]) throws {
-    // The number of the format need not be found.
+    // The second input spares the fuzzer from finding the number of the format.
     for bytes in [bytes, [2] + bytes] {
         guard let entry = EntryCoding.decode(bytes) else { continue }
         let written = EntryCoding.encode(entry)
         guard let again = EntryCoding.decode(written) else {
-            throw FuzzFault(description: "what was written is not read")
+            throw FuzzFault(description: "a written record cannot be read")
         }
         try expect(EntryCoding.encode(again) == written, "other bytes the second time")
         try expect(again.headers == entry.headers && again.tags == entry.tags, "other fields or tags")

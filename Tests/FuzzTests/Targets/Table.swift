@@ -1,12 +1,12 @@
 @testable import DomainTableFormat
 @testable import LATNetworking
 
-/// Every diagnostic has a place in the file; a table is made of a file exactly when nothing is wrong with it, and has every
-/// row of the file.
+/// Every diagnostic has a position in the file. A table is made exactly when the file has no errors, and has every row of
+/// the file.
 @Sendable func fuzzTable(_ bytes: [UInt8]) throws {
     let reading = DomainTableFile.read(bytes, name: "f")
     for diagnostic in reading.diagnostics { try expectPlace(diagnostic, in: bytes) }
-    try expect(reading.diagnostics == reading.diagnostics.inFileOrder, "not in the order of the file")
+    try expect(reading.diagnostics == reading.diagnostics.inFileOrder, "not in file order")
     do {
         let contents = try TableContents(bytes, name: "f", folder: "/tmp")
         try expect(reading.errors.isEmpty, "a table made of a broken file: \(reading.errors)")
@@ -16,6 +16,6 @@
     } catch let error as FuzzFault {
         throw error
     } catch {
-        try expect(!reading.errors.isEmpty, "no table, and nothing is wrong: \(error)")
+        try expect(!reading.errors.isEmpty, "no table although the file has no errors: \(error)")
     }
 }
