@@ -114,13 +114,13 @@ import Testing
         let text = """
             request     GET http://h/k
             policy      http, of the manager
-            verdict     the server is asked whether what is stored is right: it expired 12 seconds ago
-            stored      200, 1234 bytes, in memory, 72 seconds old, was good for 60 seconds
+            verdict     the stored response is revalidated: it expired 12 seconds ago
+            stored      200, 1234 bytes, in memory, 72 seconds old, was valid for 60 seconds
                         not used: it expired 12 seconds ago
                         Cache-Control: max-age=60
                         ETag: "a"
-            elsewhere   1 of this URL: for the partition alice
-            not stored  an answer 12 seconds ago: the answer says no-store
+            elsewhere   1 of this URL: in the partition alice
+            not stored  a response 12 seconds ago: the response says no-store
             """
         #expect(explanation.description == text)
         #expect(explanation.stored.first?.expiry(at: explanation.time) == start + 60)
