@@ -101,7 +101,7 @@ public struct ValueStore: Sendable {
             let place = DecodingPath(error)
             throw NetworkError(
                 .decoding(path: place.path),
-                message: "the value for \"\(key)\" does not fit \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
+                message: "the value for \"\(key)\" is no \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
                     + "\(place.reason); remove it or get it as the type it was set as", underlying: error)
         }
     }
@@ -187,7 +187,7 @@ public struct ValueStore: Sendable {
         var digest = KeyDigest()
         digest.add("value", key)
         guard let primary = digest.text else {
-            throw NetworkError(.cache, message: "libcrypto does not provide SHA-256, which values need; install one that does")
+            throw NetworkError(.cache, message: "libcrypto has no SHA-256, which values need; install one that does")
         }
         return CacheKey(primary: primary)
     }
@@ -234,7 +234,7 @@ extension CacheSelection {
     /// All responses, but no values.
     package static let responses = CacheSelection.urlPrefix("http")
 
-    /// The selection restricted to responses, except ``storedBefore(_:)``, which stays unchanged.
+    /// The selection restricted to responses; ``storedBefore(_:)`` stays unchanged.
     package var withoutValues: CacheSelection {
         switch self {
         case .all: .responses
