@@ -236,7 +236,7 @@ import Testing
         let error = await #expect(throws: NetworkError.self) {
             try await store.put(Make.entry("x"), Make.body(8 << 20))
         }
-        #expect(error?.kind == .cache && error?.message.contains("free room") == true)
+        #expect(error?.kind == .cache && error?.message.contains("free space") == true)
         #expect(try await store.data("k0") == Make.body(byteCount))
         disk.removeFiller()
         try await store.put(Make.entry("after"), Make.body(byteCount))
