@@ -5,13 +5,13 @@ import Testing
 
 @testable import ResponseCache
 
-/// Entries whose `retainUntil` is over are evicted first, and are found until then.
+/// Entries whose `retainUntil` has passed are evicted first, and are found until then.
 @Suite(.timeLimit(.minutes(2))) struct RetentionTests {
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }
 
-    /// Stores entries of 10,000 bytes whose `retainUntil` in turn is over, lies ahead and is `nil`.
+    /// Stores entries of 10,000 bytes whose `retainUntil` is alternately past, future and `nil`.
     private func fill(_ store: any CacheStore, _ numbers: Range<Int>) async throws {
         for number in numbers {
             var entry = Make.entry("k\(number)")

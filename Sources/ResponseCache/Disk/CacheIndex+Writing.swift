@@ -154,7 +154,6 @@ extension CacheIndex {
         }
     }
 
-    /// Removes the selected entries.
     @discardableResult
     func remove(
         _ selection: CacheSelection, _ effects: inout Effects
@@ -184,7 +183,6 @@ extension CacheIndex {
         return (usage, hasPin)
     }
 
-    /// Removes rows by their numbers.
     @discardableResult
     func remove(rows: [Int64], _ effects: inout Effects) throws -> (usage: CacheUsage, hasPin: Bool) {
         var usage = CacheUsage()
@@ -220,14 +218,14 @@ extension CacheIndex {
     /// The most entries that are evicted together.
     static let victimLimit = 1_000
 
-    /// Removes at most ``victimLimit`` entries whose `retainUntil` is over, and returns how much was removed.
+    /// Removes at most ``victimLimit`` entries whose `retainUntil` has passed, and returns how much was removed.
     func removeEnded(_ effects: inout Effects) throws -> CacheUsage {
         var victims: [(row: Int64, file: String?)] = []
         try collect(.max, Self.ended, &victims)
         return try remove(rows: victims.map { $0.row }, &effects).usage
     }
 
-    /// The entries to evict for a number of bytes: first those whose `retainUntil` is over, then the least recently used.
+    /// The entries to evict for a number of bytes: first those whose `retainUntil` has passed, then the least recently used.
     func victims(_ byteCount: Int64) throws -> [(row: Int64, file: String?)] {
         var victims: [(row: Int64, file: String?)] = []
         let rest = try collect(byteCount, Self.ended, &victims)
@@ -235,7 +233,7 @@ extension CacheIndex {
         return victims
     }
 
-    /// The condition for unpinned entries whose ``CacheEntry/retainUntil`` is over.
+    /// The condition for unpinned entries whose ``CacheEntry/retainUntil`` has passed.
     private static let ended = "retain_until < ?1 AND pinned = 0 ORDER BY retain_until"
 
     /// Adds rows to the victims until they hold a number of bytes.

@@ -16,7 +16,7 @@ extension DiskCore {
         }
     }
 
-    /// Removes entries whose `retainUntil` is over, evicts down to the limits, removes bodies without rows and rows without
+    /// Removes entries whose `retainUntil` has passed, evicts down to the limits, removes bodies without rows and rows without
     /// bodies, and returns free pages to the disk.
     func collectGarbage() async throws -> CacheUsage {
         guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }

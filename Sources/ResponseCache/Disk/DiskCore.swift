@@ -42,7 +42,7 @@ final class DiskCore: Sendable {
         /// The last uses, by primary key.
         var uses: [String: [CacheKey: Use]] = [:]
         var useCount = 0
-        /// The number of uses that were handed to batches, and the number when the last written batch was taken.
+        /// How many uses were added to the tasks, and how many of them are on disk.
         var ticket: UInt64 = 0
         var writtenTicket: UInt64 = 0
 

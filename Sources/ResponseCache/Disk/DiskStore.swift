@@ -27,7 +27,7 @@ public import HTTPCore
 public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
     /// The options of a store.
     public struct Options: Sendable {
-        /// The most bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` is over are evicted first, then the
+        /// The most bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` has passed are evicted first, then the
         /// least recently used ones. Default: 512 MiB.
         public var byteLimit: Int64 = 512 << 20
         /// The bytes to leave free on the disk. Entries are evicted for it, and if that does not suffice nothing is stored.
@@ -196,7 +196,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     /// Returns when everything stored so far would survive a loss of power, including recorded uses.
     public func flush() async throws { try await core.synchronize() }
 
-    /// Removes entries whose ``CacheEntry/retainUntil`` is over, evicts down to the limits, and removes unreferenced bodies.
+    /// Removes entries whose ``CacheEntry/retainUntil`` has passed, evicts down to the limits, and removes unreferenced bodies.
     /// Returns how much was removed.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }

@@ -12,7 +12,7 @@ final class FileBody: ResponseBodySource {
     /// The largest body that the check keeps in memory and that is returned in one piece.
     static let wholeByteCount: Int64 = 1 << 20
     private static let chunkByteCount = 256 << 10
-    /// The bytes that are checked between two looks for a cancelled task.
+    /// The bytes that are checked between two checks for cancellation.
     private static let stepByteCount: Int64 = 8 << 20
 
     private struct Check: ~Copyable {

@@ -86,7 +86,7 @@ final class IndexHandle {
         throw refusal ?? SystemError("opening \(layout.index)", code: EIO)
     }
 
-    /// The file that is being opened, or that was found damaged at that.
+    /// The file being opened. It stays set if opening fails because of damage.
     private(set) var damagedFile: FileIdentity?
 
     /// Closes the index and returns its file, to be set aside as damaged.

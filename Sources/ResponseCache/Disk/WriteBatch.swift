@@ -14,7 +14,7 @@ enum WriteTask: Sendable {
     case touch(Confined<Uses>)
     /// Evicts down to the limits, and at least this many bytes.
     case prune(Int64, CheckedContinuation<CacheUsage, any Error>)
-    /// Removes a portion of the entries whose `retainUntil` is over.
+    /// Removes a portion of the entries whose `retainUntil` has passed.
     case removeEnded(CheckedContinuation<CacheUsage, any Error>)
 
     func finishWithNothing() {

@@ -59,7 +59,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     func lookUp(_ primaryKey: String) -> [CacheEntry] {
         change(primaryKey) { shard, moment in
             let indexes = shard.indexes(of: primaryKey)
-            // Used in order of storing, so that the newest is evicted last.
+            // The uses follow the order of storing, so that the newest entry is evicted last.
             for index in indexes { shard.use(index, at: moment) }
             return indexes.reversed().compactMap { shard.entry($0) }
         }
@@ -141,7 +141,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         CacheUsage(entryCount: count.load(ordering: .relaxed), byteCount: cost.load(ordering: .relaxed))
     }
 
-    /// Removes the entries whose ``CacheEntry/retainUntil`` is over, then evicts down to the limits. Returns how much was
+    /// Removes the entries whose ``CacheEntry/retainUntil`` has passed, then evicts down to the limits. Returns how much was
     /// removed.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage {
@@ -153,14 +153,12 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// What was evicted to make room since the store was made.
     public var evicted: CacheUsage { evictions.usage }
 
-    /// Removes an entry.
     func discard(_ key: CacheKey) {
         change(key.primary) { shard, _ in
             if let index = shard.index(of: key) { shard.remove(index) }
         }
     }
 
-    /// Stores an entry with its body.
     @discardableResult
     func insert(
         _ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement
@@ -220,7 +218,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return done
     }
 
-    /// Removes the unpinned entries whose `retainUntil` is over.
+    /// Removes the unpinned entries whose `retainUntil` has passed.
     private func removeEnded() -> CacheUsage {
         guard let minute = MemoryShard.minute(of: Date()) else { return CacheUsage() }
         return shards.reduce(into: CacheUsage()) { removed, shard in
@@ -235,7 +233,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         count.load(ordering: .relaxed) > entryLimit || cost.load(ordering: .relaxed) > byteLimit
     }
 
-    /// Removes the entries whose `retainUntil` is over, then the least recently used ones, until the limits hold.
+    /// Removes the entries whose `retainUntil` has passed, then the least recently used ones, until the limits hold.
     @discardableResult
     private func makeRoom() -> CacheUsage {
         guard isFull else { return CacheUsage() }

@@ -82,7 +82,7 @@ package struct CacheControl: Hashable, Sendable {
         maxAge = sharedMaxAge ?? maxAge
     }
 
-    /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` stands for `no-cache` (§5.4).
+    /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` counts as `no-cache` (§5.4).
     package init(request headers: HTTPHeaders) {
         self.init(headers)
         guard !headers.contains("Cache-Control") else { return }

@@ -56,7 +56,7 @@ package struct Freshness: Hashable, Sendable {
     }
 }
 
-/// What status codes mean to a cache.
+/// The meaning of status codes to a cache.
 enum StatusRule {
     /// Whether a response with this status may be stored without explicit freshness (RFC 9110 §15.1).
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {

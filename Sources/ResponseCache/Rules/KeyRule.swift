@@ -144,13 +144,11 @@ struct KeyDigest: ~Copyable {
         parts.append(contentsOf: value.utf8)
     }
 
-    /// Adds a number in decimal digits.
     private mutating func add(_ number: Int) {
         if number >= 10 { add(number / 10) }
         parts.append(UInt8(ascii: "0") + UInt8(number % 10))
     }
 
-    /// Adds bytes.
     mutating func add(_ name: String, _ bytes: Data) {
         parts.append(contentsOf: "\(name)\u{3}\(bytes.count)\u{3}".utf8)
         parts.append(contentsOf: bytes)

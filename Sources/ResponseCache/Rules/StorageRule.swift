@@ -135,7 +135,7 @@ package enum StorageRule {
         return stored
     }
 
-    /// RFC 9110 §7.6.1 and RFC 9111 §3.1.
+    /// The fields of a single connection (RFC 9110 §7.6.1, RFC 9111 §3.1).
     static let connectionFields: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "trailer",
         "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",

@@ -34,7 +34,7 @@ package enum ValidationRule {
     package enum Verdict: Hashable, Sendable {
         /// The caller's copy is current: 304.
         case notModified
-        /// The stored response is the answer.
+        /// The stored response answers the request.
         case modified
         /// Only the server can tell.
         case unknown

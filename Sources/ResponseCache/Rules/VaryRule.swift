@@ -4,8 +4,8 @@ package import HTTPCore
 package enum VaryRule {
     /// The element of ``CacheEntry/varyFields`` that stands for `Vary: *`, which no request matches.
     static let any = "*"
-    /// The element of ``CacheEntry/varyFields`` that stands for whether the body of a coded response was stored decoded
-    /// or as received. No field can have this name.
+    /// The element of ``CacheEntry/varyFields`` for the stored form of a coded body: decoded or as received. No field can
+    /// have this name.
     static let coding = ":coding"
 
     /// The fields that select a response, in lower case, sorted, without duplicates; `*` alone for `Vary: *`.

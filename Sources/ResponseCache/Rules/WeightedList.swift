@@ -12,7 +12,6 @@ struct WeightedList {
         static func < (a: Element, b: Element) -> Bool { (a.name, a.weight) < (b.name, b.weight) }
     }
 
-    /// The elements, in the order of the field.
     let elements: [Element]
 
     /// - Returns: `nil` when an element is malformed.

@@ -103,7 +103,7 @@ extension CacheStore {
 ///     private let feeds = CacheInvalidations.Group()
 ///     func invalidations() -> CacheInvalidations { feeds.begin() }
 ///     private func received(_ message: Message) { feeds.send(.primaryKey(message.key)) }
-///     private func connectionIsBack() { feeds.send(.all) }              // what was missed is not known
+///     private func connectionIsBack() { feeds.send(.all) }              // the missed changes are unknown
 /// }
 /// ```
 ///

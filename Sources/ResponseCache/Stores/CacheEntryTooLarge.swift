@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// The error of a store that refuses an entry because it has no room for it, even after evicting all others.
+/// The error of a store that has no room for an entry, even if it evicted all unpinned ones.
 ///
 /// It is no failure of the store. A ``CacheWriter`` throws it as the ``NetworkError/underlying`` error of a
 /// ``NetworkError`` of kind ``NetworkError/Kind/cache``.
@@ -16,7 +16,6 @@ public struct CacheEntryTooLarge: Error, Hashable {
         self.limit = limit
     }
 
-    /// The error that a writer throws.
     var error: NetworkError {
         NetworkError(
             .cache,

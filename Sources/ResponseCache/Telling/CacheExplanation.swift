@@ -5,7 +5,7 @@ public import HTTPCore
 ///
 /// ```swift
 /// let explanation = try await manager.cache.explain("https://api.example.org/cities")
-/// print(explanation)                                   // for a person
+/// print(explanation)                                   // as readable text
 /// if case .fetches(.expired(let seconds)) = explanation.verdict { … }
 /// ```
 ///

@@ -10,7 +10,7 @@ public struct CacheStatistics: Hashable, Sendable {
     public var memoryHits: Int64 = 0
     /// Look-ups that the disk answered.
     public var diskHits: Int64 = 0
-    /// Look-ups that a stale response answered, by permission or in place of an error.
+    /// Look-ups that a stale response answered, because it was allowed or replaced an error.
     public var stale: Int64 = 0
     /// Look-ups whose stored response the server confirmed (304).
     public var revalidated: Int64 = 0

@@ -56,7 +56,7 @@ final class Copies: Sendable {
         if isMemory { await work() } else { Task(operation: work) }
     }
 
-    /// Copies an entry that a look-up found to the upper store, unless its key has changed since.
+    /// Copies a found entry to the upper store, unless its key has changed since the look-up.
     func copy(_ entry: CacheEntry, _ body: Data?) async {
         guard let body, let stamp = entry.origin?.stamp, guards.stamp(of: entry.key.primary) == stamp else { return }
         await insert(entry, body)

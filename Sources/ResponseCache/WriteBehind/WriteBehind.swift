@@ -31,7 +31,7 @@ package final class WriteBehind: EndsWithProcess {
         var isRetrying = false
         var retryDelay = Duration.seconds(1)
 
-        /// The delay before the next try of failed removals; `nil` when there are none or a retry is scheduled.
+        /// The delay before failed removals are retried; `nil` when there are none or a retry is already scheduled.
         mutating func nextRetry() -> Duration? {
             guard pending.isOwing else {
                 retryDelay = .seconds(1)
