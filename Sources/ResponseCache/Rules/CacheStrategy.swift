@@ -98,7 +98,7 @@ package enum CacheStrategy: Sendable {
         self = control.onlyIfCached ? .gatewayTimeout(miss) : .forward(Forward(request: request, miss))
     }
 
-    /// The stored response that matches a request and that RFC 9111 allows to be stored.
+    /// The stored response that matches a request and may be used under RFC 9111, possibly after validation.
     private static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
     ) -> Result<(CacheEntry, CacheControl), CacheMiss> {

@@ -68,7 +68,7 @@ package enum StorageRule {
     }
 
     /// Whether the response to a request with `Authorization` may be used for others (§3.5). A private cache needs no
-    /// such rule: it separates credentials by key.
+    /// such rule, since credentials select the variant.
     private static func allowsAuthorization(
         _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> Bool {

@@ -3,8 +3,8 @@ package import HTTPCore
 
 /// Makes entries from responses, and responses from entries.
 ///
-/// An entry has only header fields for a response's URL, version and redirects. They are stored as fields whose names
-/// begin with a colon, which no field on the wire can have.
+/// An entry has no properties for a response's final URL, version and redirects. They are stored as header fields whose
+/// names begin with a colon, which no field on the wire can have.
 package enum StoredAnswer {
     private static let urlField = ":url"
     private static let versionField = ":version"

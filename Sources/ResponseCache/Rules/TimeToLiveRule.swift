@@ -59,8 +59,8 @@ package enum TimeToLiveRule {
         if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
     }
 
-    /// The newest complete success that matches a request, at any age. Other policies may have stored entries that are
-    /// neither; they are skipped.
+    /// The newest complete success that matches a request, at any age. Other entries, which ``CachePolicy/http`` may have
+    /// stored, are skipped.
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
     ) -> CacheEntry? {

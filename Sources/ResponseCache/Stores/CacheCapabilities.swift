@@ -36,8 +36,8 @@ public protocol CacheLeasing: CacheStore {
 public final class CacheLease: Sendable {
     /// A number that rises with each lease of the same name.
     ///
-    /// Once a store has given a lease to another caller after the duration of ``CacheLeasing/lease(_:for:)``, a commit under
-    /// the older lease (``CacheEntry/lease``) is ``CacheCommit/superseded``.
+    /// After the duration of ``CacheLeasing/lease(_:for:)``, a store may give the lease to another caller. A commit under the
+    /// older lease (``CacheEntry/lease``) is then ``CacheCommit/superseded``.
     public let number: UInt64
     private let release: Mutex<(@Sendable () -> Void)?>
 

@@ -31,7 +31,7 @@ public protocol CacheStore: Sendable {
 
     /// Replaces everything in an entry except its body: fields after a 304, the expiry mark, the pin, the retention time.
     ///
-    /// Nothing changes if the stored entry has another ``CacheEntry/version``. An entry without a version updates any.
+    /// Nothing changes if the stored entry has another ``CacheEntry/version``. Without a version, any stored one is updated.
     ///
     /// - Returns: whether the entry was found.
     @discardableResult
@@ -41,7 +41,7 @@ public protocol CacheStore: Sendable {
     func touch(_ key: CacheKey, at time: Date) async throws
 
     /// Removes the selected entries, pinned ones too, and returns how much was removed. A store that does not count returns
-    /// ``CacheUsage/init()``.
+    /// ``CacheUsage/init()``, but must no longer return the selected entries.
     @discardableResult
     func remove(_ selection: CacheSelection) async throws -> CacheUsage
 

@@ -9,8 +9,8 @@ public import HTTPCore
 /// if case .fetches(.expired(let seconds)) = explanation.verdict { … }
 /// ```
 ///
-/// It comes from the rules that decide when a request is sent. It reads no bodies, so it does not notice a damaged one,
-/// which is a miss when the request is sent.
+/// The rules are the same as for a request that is sent. Bodies are not read, so a damaged one goes unnoticed here but is a
+/// miss when the request is sent.
 public struct CacheExplanation: Sendable {
     /// What the cache would do.
     public enum Verdict: Hashable, Sendable {

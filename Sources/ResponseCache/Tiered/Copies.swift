@@ -34,7 +34,7 @@ final class Copies: Sendable {
     /// Whether an entry exists only in the upper store, because the lower one did not take it.
     static func isOwn(_ entry: CacheEntry) -> Bool { entry.origin?.version == nil }
 
-    /// Whether copies are all entries under their primary key.
+    /// Whether these copies are all the entries under their primary key.
     private func isComplete(_ entries: [CacheEntry]) -> Bool {
         !entries.isEmpty
             && entries.indices.allSatisfy { index in
@@ -84,7 +84,7 @@ final class Copies: Sendable {
         }
     }
 
-    /// Copies an entry that was just stored to the upper store.
+    /// Copies a newly stored entry to the upper store.
     func insert(_ stored: CacheEntry, _ body: Data?, variantCount: Int?) async {
         var entry = stored
         entry.origin = CacheOrigin(version: stored.version, variantCount: variantCount ?? 0, epoch: epoch)
@@ -105,7 +105,7 @@ final class Copies: Sendable {
         }
     }
 
-    /// Removes the copies that others have changed in the lower store.
+    /// Removes the copies of entries that others have changed in the lower store.
     func change(_ selection: CacheSelection) async {
         let begun = guards.begin(selection)
         await forget(selection)

@@ -15,7 +15,7 @@ public import HTTPCore
 /// responses. The cache's partition and version do not apply to values.
 ///
 /// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
-/// again once it was found expired, and a value with an expiry that was stored in the future counts as expired.
+/// again once it was found expired, and a value with an expiry whose time of storing lies in the future counts as expired.
 ///
 /// A value that does not fit the requested type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored, since
 /// another version of the program may read it. A damaged value counts as absent.

@@ -18,7 +18,7 @@ struct PendingChanges {
         let time: Date
         /// Whether it is in the queue.
         var isQueued = true
-        /// Whether the store has failed to remove. Until it succeeds, entries from before ``time`` count as absent.
+        /// Whether the store has failed to do it. Until it succeeds, entries from before ``time`` count as absent.
         var isOwed = false
 
         func hides(_ entry: CacheEntry) -> Bool {

@@ -155,7 +155,7 @@ package final class WriteBehind: EndsWithProcess {
         StreamKeeper(entry, replacing, self)
     }
 
-    /// Demands the preparation before the next write.
+    /// Requires the preparation before the next write.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
 
     /// Changes the queue and starts to write it.

@@ -3,7 +3,7 @@ import Glibc
 import HTTPCore
 import ResponseCache
 
-// Writes to a cache until it is killed, and prints each key once its commit has returned.
+// Writes to a cache until it is killed or reaches LIMIT entries, and prints each key once its commit has returned.
 // Called by the tests: CacheWriterProcess DIRECTORY FIRST-NUMBER KEY-COUNT LIMIT
 //                  or: CacheWriterProcess DIRECTORY PHASE, which stops itself in that phase
 let arguments = CommandLine.arguments
