@@ -7,7 +7,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// What others change on the disk, and what a tier does about it.
+/// The feed of changes by others on disk, and how a tier follows it.
 @Suite(.timeLimit(.minutes(5))) struct ChangeFeedTests {
     private let directory: TemporaryDirectory
 
@@ -21,7 +21,7 @@ import Testing
         TieredStore(memory: MemoryStore(), disk: try disk(key: key))
     }
 
-    /// The primary keys that memory has copies of.
+    /// The primary keys of the copies in memory.
     private func copies(_ store: TieredStore) async throws -> Set<String> {
         Set(try await store.upper.inspected().entries(.all).map(\.key.primary))
     }
@@ -34,17 +34,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [nil, 7] as [UInt8?]) func othersChangeTakesOneKey(_ key: UInt8?) async throws {
+    @Test(arguments: [nil, 7] as [UInt8?]) func changeByOthersRemovesOneCopy(_ key: UInt8?) async throws {
         let (one, two) = (try tiers(key: key), try tiers(key: key))
         try await fill(one, ["a", "b", "c", "d"])
         for key in ["a", "b", "c", "d"] { _ = try await two.data(key) }
         #expect(try await copies(two) == ["a", "b", "c", "d"])
         try await one.put(Make.entry("a"), Data("new".utf8))
-        // At once, however many ask.
+        // The change is seen by the very next look-up.
         #expect(try await two.data("a") == Data("new".utf8))
         while try await two.first("b")?.tier != .memory { try await Task.sleep(for: .milliseconds(2)) }
         #expect(try await copies(two).isSuperset(of: ["b", "c", "d"]))
-        // By a tag, and by a row.
+        // Removals by tag and by server row.
         try await one.remove(.tag("tag-b"))
         #expect(try await two.first("b") == nil)
         try await one.remove(.server("c"))
@@ -53,7 +53,7 @@ import Testing
         #expect(try await copies(two).contains("d"))
     }
 
-    @Test func everyLookUpSeesWhatWasCommittedBefore() async throws {
+    @Test func lookUpSeesEarlierCommits() async throws {
         let (one, two) = (try tiers(), try tiers())
         for number in 0..<60 {
             try await one.put(Make.entry("a"), Data("\(number)".utf8))
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func ownChangesAreNoNews() async throws {
+    @Test func feedOmitsOwnChanges() async throws {
         let store = try disk()
         let feed = store.invalidations()
         for number in 0..<20 { try await store.put(Make.entry("k\(number)")) }
@@ -73,7 +73,7 @@ import Testing
         #expect(await iterator.next() == nil)
     }
 
-    @Test func feedGivesWhatOthersChanged() async throws {
+    @Test func feedReportsChangesByOthers() async throws {
         let (one, two) = (try disk(), try disk())
         try await one.put(Make.entry("first"))
         #expect(try await two.has("first"))
@@ -86,13 +86,13 @@ import Testing
         var iterator = feed.makeAsyncIterator()
         #expect(await iterator.next() == .primaryKey("a"))
         #expect(await iterator.next() == .urlPrefix("http://h/first"))
-        // The last one counts as dealt with once the next is asked for.
+        // The last element counts as handled once the next is asked for.
         #expect(!feed.isQuiet)
         feed.finish()
         #expect(await iterator.next() == nil)
     }
 
-    @Test func whoIsFarBehindTakesAllForChanged() async throws {
+    @Test func feedFarBehindReportsAll() async throws {
         let (one, two) = (try disk(), try disk())
         try await one.put(Make.entry("first"))
         #expect(try await two.has("first"))
@@ -106,7 +106,7 @@ import Testing
         #expect(await iterator.next() == .all)
     }
 
-    @Test func logOfChangesStaysBounded() async throws {
+    @Test func changeLogStaysBounded() async throws {
         let store = try disk()
         try await store.put(Make.entry("a"))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -120,7 +120,7 @@ import Testing
         #expect(try index.number("SELECT max(id) FROM changes") == 6_001)
     }
 
-    @Test func sealedLogTellsNothing() async throws {
+    @Test func sealedChangeLogHasNoPlaintext() async throws {
         let store = try disk(key: 7)
         try await store.put(Make.entry("needle-in-clear"))
         try await store.remove(.url("http://h/needle-in-clear"))
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func strangersWithAnotherKeyAreHeardWhenTheyRemoveAll() async throws {
+    @Test func removalOfAllReachesOtherKeys() async throws {
         let (one, two) = (try disk(key: 1), try tiers(key: 2))
         try await fill(two, ["a"])
         #expect(try await two.first("a")?.tier == .memory)
@@ -148,30 +148,30 @@ import Testing
         far.feeds.send(.primaryKey("a"))
         _ = try await store.first("a")
         #expect(far.lookUpCount == 1)
-        // Only that one went.
+        // Only the copy of "a" was removed.
         #expect(try await !store.upper.entries(for: "b").isEmpty)
         #expect(store.inspecting == nil && store.invalidating != nil)
         await #expect(throws: NetworkError.self) { try await store.usage() }
     }
 
-    @Test func copiesOfAnEarlierTierAreNotTrusted() async throws {
+    @Test func copiesOfAnEarlierTierAreIgnored() async throws {
         let near = try disk()
         let far = MemoryStore()
         try await TieredStore(near, over: far).put(Make.entry("a"), Data("old".utf8))
         #expect(try await near.has("a"))
-        // Nobody follows what is changed now.
+        // No tier follows this change.
         try await far.put(Make.entry("a"), Data("new".utf8))
         #expect(try await TieredStore(near, over: far).data("a") == Data("new".utf8))
     }
 
-    @Test func variantBeyondMemoryIsFoundBesideAnother() async throws {
+    @Test func largeVariantIsFoundBesideSmallOne() async throws {
         let store = TieredStore(MemoryStore(), over: MemoryStore(), copyLimit: 1_000)
         try await store.put(Make.entry("a", variant: "en"))
         try await store.put(Make.entry("a", variant: "de"), Make.body(5_000))
         #expect(Set(try await store.entries(for: "a").map(\.key.variant)) == ["en", "de"])
     }
 
-    @Test func brokenUpperStoreIsPassedOver() async throws {
+    @Test func failingUpperStoreIsBypassed() async throws {
         let store = TieredStore(FaultyCacheStore(MemoryStore(), .throwing(.cache)), over: MemoryStore())
         try await fill(store, ["a"])
         #expect(try await store.has("a"))
@@ -179,8 +179,8 @@ import Testing
         #expect(try await store.first("a") == nil)
     }
 
-    /// Readers copy while writers store: what is found in the end is what was stored last.
-    @Test func copiesAreRightAfterARace() async throws {
+    /// Readers copy while writers store; in the end the newest entry must be found.
+    @Test func copiesAreCurrentAfterARace() async throws {
         let lower = MemoryStore()
         for round in 0..<40 {
             let store = TieredStore(MemoryStore(), over: lower)
@@ -203,7 +203,7 @@ import Testing
     }
 }
 
-/// A store on another machine, as far as a tier can see: it tells of changes by others, and lists nothing.
+/// A store like a remote one: it reports changes by others but cannot list its entries.
 private final class FeedStore: CacheStore, CacheInvalidating {
     let feeds = CacheInvalidations.Group()
     private let store = MemoryStore()

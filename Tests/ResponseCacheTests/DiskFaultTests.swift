@@ -7,7 +7,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// What happens to a folder, and how the store mends it.
+/// Damage to a cache folder, and how the store recovers.
 @Suite(.timeLimit(.minutes(3))) struct DiskFaultTests {
     private let directory: TemporaryDirectory
 
@@ -20,7 +20,7 @@ import Testing
 
     private var bodyFiles: [String] { directory.bodyFiles("cache") }
 
-    /// Changes a file as another program would, without the locks of this process on it being lost.
+    /// Changes files in another process, so that this process keeps its locks on them.
     private func run(_ script: String) throws {
         let process = try ChildProcess(["/bin/sh", "-c", script], environment: ["INDEX": index, "CACHE": folder])
         try #require(process.wait() == 0)
@@ -28,7 +28,7 @@ import Testing
 
     // MARK: The folder
 
-    @Test func nothingIsMadeBeforeTheFirstWrite() async throws {
+    @Test func nothingIsCreatedBeforeTheFirstWrite() async throws {
         let store = try store()
         #expect(try await store.entries(for: "a").isEmpty)
         #expect(try await store.usage() == CacheUsage())
@@ -47,12 +47,12 @@ import Testing
         }
     }
 
-    @Test func aKeyOfTheWrongLengthIsRefused() throws {
+    @Test func wrongKeyLengthIsRefused() throws {
         let error = #expect(throws: NetworkError.self) { try self.store(Data(count: 16)) }
         #expect(error?.kind == .cache && error?.message.contains("32") == true)
     }
 
-    @Test func aRemovedFolderIsMadeAgain() async throws {
+    @Test func removedFolderIsRecreated() async throws {
         let store = try store()
         try await store.put(Make.entry("a"), Make.body(50_000))
         let held = try #require(try await store.first("a"))
@@ -62,7 +62,7 @@ import Testing
         #expect(try await store.usage() == CacheUsage())
         for name in ["a", "b"] { try await store.put(Make.entry(name), Make.body(50_000)) }
         #expect(try await store.data("a") == Make.body(50_000))
-        // And between the beginning and the end of a write.
+        // The folder is also removed during a write.
         let writer = try await store.writer(for: Make.entry("c"))
         try await writer.append(Make.body(300_000))
         try FileManager.default.removeItem(atPath: folder)
@@ -76,7 +76,7 @@ import Testing
     // MARK: Bodies
 
     @Test(arguments: ["flip", "truncate", "lengthen", "delete", "empty"], [false, true])
-    func aDamagedBodyIsAMissAndRemoved(_ damage: String, _ isSealed: Bool) async throws {
+    func damagedBodyIsAMissAndRemoved(_ damage: String, _ isSealed: Bool) async throws {
         let store = try store(isSealed ? Data(repeating: 1, count: 32) : nil)
         for byteCount in [100_000, 3_000_000] {
             try await store.put(Make.entry("good"), Make.body(byteCount, seed: 9))
@@ -98,7 +98,7 @@ import Testing
             }
             let entry = try #require(try await store.first("bad"))
             #expect(try await store.body(of: entry) == nil)
-            // Asking a second time waits for the first removal: both go through one queue.
+            // This removal waits for the removal of the damaged row, since both use one queue.
             try await store.remove(.key(CacheKey(primary: "nothing")))
             #expect(try await store.first("bad") == nil)
             #expect(try await store.data("good") == Make.body(byteCount, seed: 9))
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true]) func aDamagedRowIsAMissAndRemoved(_ isSealed: Bool) async throws {
+    @Test(arguments: [false, true]) func damagedRowIsAMissAndRemoved(_ isSealed: Bool) async throws {
         let store = try store(isSealed ? Data(repeating: 1, count: 32) : nil)
         for column in ["head", "body"] {
             try await store.put(Make.entry("a", headers: ["X": "y"]), Make.body(1_000))
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func aBodyIsReadToItsEndThoughItsEntryGoes() async throws {
+    @Test func openBodyOutlivesItsEntry() async throws {
         let store = try store()
         try await store.put(Make.entry("a"), Make.body(3_000_000))
         let entry = try #require(try await store.first("a"))
@@ -141,13 +141,13 @@ import Testing
         "head -c 4096 /dev/urandom | dd of=$INDEX bs=4096 seek=2 conv=notrunc 2>&1",
         "for i in 1 2 3 4 5 6 7 8 9; do head -c 4096 /dev/urandom | dd of=$INDEX bs=4096 seek=$i conv=notrunc 2>&1; done",
     ])
-    func aBrokenIndexIsBegunAnew(_ script: String) async throws {
+    func damagedIndexIsReplaced(_ script: String) async throws {
         for isOpen in [true, false] {
             var store = try store()
             for number in 0..<200 {
                 try await store.put(Make.entry("k\(number)"), Make.body(number == 0 ? 50_000 : 1_000))
             }
-            // The log goes into the file first, so that the damage is where the rows are.
+            // Garbage collection checkpoints the log, so that the damage hits the rows.
             try await store.collectGarbage()
             try run(script)
             if !isOpen { store = try self.store() }
@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    @Test func anIndexOfAnotherVersionIsSetAside() async throws {
+    @Test func indexOfAnotherVersionIsSetAside() async throws {
         try await store().put(Make.entry("a"))
         do {
             let connection = try SQLiteConnection(path: index, mode: .creating, busyTimeout: .seconds(5))
@@ -184,7 +184,7 @@ import Testing
     @Test(
         .enabled(if: SmallDisk.isPermitted, SmallDisk.reason),
         arguments: ["a log in use", "a log left behind", "no log"])
-    func aReadOnlyFolderIsReadAndNotWritten(_ state: String) async throws {
+    func readOnlyFolderIsReadAndNotWritten(_ state: String) async throws {
         let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         var writing: DiskStore? = try DiskStore.plain(disk.path + "/cache")
         try await writing?.put(Make.entry("small"))
@@ -208,7 +208,7 @@ import Testing
         }
         await #expect(throws: NetworkError.self) { try await store.remove(.all) }
         #expect(try await store.has("small"))
-        // Memory serves what the disk does not take.
+        // Memory holds what the disk does not take.
         let tiered = TieredStore(memory: MemoryStore(), disk: store)
         await #expect(throws: NetworkError.self) { try await tiered.put(Make.entry("new"), Make.body(300_000)) }
         #expect(try await tiered.data("new") == Make.body(300_000))
@@ -218,32 +218,32 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason), arguments: [1_000, 100_000])
-    func aFullDiskFailsTheWriteAndNothingElse(_ byteCount: Int) async throws {
+    func fullDiskFailsOnlyTheWrite(_ byteCount: Int) async throws {
         let disk = try #require(try SmallDisk(byteCount: 6 << 20))
         let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
         for number in 0..<10 { try await store.put(Make.entry("k\(number)"), Make.body(byteCount)) }
         var pinned = try #require(try await store.first("k0"))
         pinned.isPinned = true
         try await store.update(pinned)
-        // Room is made for what comes: the disk holds sixty, two hundred go through.
+        // Eviction makes room: the disk holds about sixty bodies, and two hundred are stored.
         for number in 10..<200 where byteCount > 50_000 {
             try await store.put(Make.entry("k\(number)"), Make.body(byteCount))
             #expect(try await store.data("k\(number)") == Make.body(byteCount))
         }
         #expect(try await store.data("k0") == Make.body(byteCount))
-        // Where there is none to be made, the write fails and the rest can be read.
+        // If no room can be made, the write fails and the rest stays readable.
         disk.fill()
         let error = await #expect(throws: NetworkError.self) {
             try await store.put(Make.entry("x"), Make.body(8 << 20))
         }
-        #expect(error?.kind == .cache && error?.message.contains("free room") == true)
+        #expect(error?.kind == .cache && error?.message.contains("free space") == true)
         #expect(try await store.data("k0") == Make.body(byteCount))
         disk.removeFiller()
         try await store.put(Make.entry("after"), Make.body(byteCount))
         #expect(try await store.data("after") == Make.body(byteCount))
     }
 
-    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func theFloorIsLeftFree() async throws {
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func minimumFreeBytesStayFree() async throws {
         let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         var options = DiskStore.Options()
         options.minimumFreeBytes = 4 << 20
@@ -259,13 +259,13 @@ import Testing
 
     // MARK: Garbage
 
-    @Test func whatNobodyRefersToIsClearedAway() async throws {
+    @Test func unreferencedBodiesAreRemoved() async throws {
         let store = try store()
         for number in 0..<3 { try await store.put(Make.entry("k\(number)"), Make.body(50_000)) }
         let kept = bodyFiles
         try directory.write(Make.body(700), to: "cache/bodies-4/0123")
         try directory.write(Make.body(70), to: "cache/bodies-4/4567.part")
-        // What is being written is somebody's, here by another store on the folder.
+        // A body that another store on the folder is writing must stay.
         let other = try self.store()
         let writer = try await other.writer(for: Make.entry("k3"))
         for _ in 0..<5 { try await writer.append(Make.body(100_000)) }
@@ -274,14 +274,14 @@ import Testing
         try await store.collectGarbage()
         #expect(bodyFiles.count == 4 && Set(bodyFiles).isSuperset(of: kept))
         #expect(try await store.data("k3")?.count == 500_000)
-        // A row without its body goes too.
+        // A row without its body is removed too.
         unlink(directory.path(of: kept[0]))
         try await store.collectGarbage()
         try await store.remove(.key(CacheKey(primary: "nothing")))
         #expect(try await store.usage().entryCount == 3)
     }
 
-    @Test func theIndexShrinksAgain() async throws {
+    @Test func indexFileShrinksAfterRemoval() async throws {
         let store = try store()
         for number in 0..<300 { try await store.put(Make.entry("k\(number)"), Make.body(10_000)) }
         try await store.collectGarbage()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Who may read a folder of the cache, and whose files lie in it.
+/// Access to the files of a cache folder, and their confidentiality.
 @Suite(.timeLimit(.minutes(3))) struct DiskPrivacyTests {
     private let directory: TemporaryDirectory
     private var folder: String { directory.path(of: "cache") }
@@ -24,8 +24,8 @@ import Testing
         try #require(process.wait() == 0)
     }
 
-    /// The folder may have been made by an administrator, for everybody to look into.
-    @Test(arguments: [false, true]) func filesAreTheOwnersAlone(wasThere: Bool) async throws {
+    /// An administrator may have created the folder with access for everybody.
+    @Test(arguments: [false, true]) func filesAreReadableByOwnerOnly(wasThere: Bool) async throws {
         if wasThere {
             try run("umask 0; mkdir -p $CACHE; : > $CACHE/index-4.sqlite; chmod 666 $CACHE/index-4.sqlite")
         }
@@ -39,8 +39,8 @@ import Testing
         for file in directory.bodyFiles("cache") { #expect(mode(String(file.dropFirst("cache/".count))) == 0o600) }
     }
 
-    /// Two releases share a folder during a deploy.
-    @Test func otherVersionIsLeftAloneForAWeek() async throws {
+    /// Two releases share a folder during a deployment.
+    @Test func otherFormatVersionIsKeptForAWeek() async throws {
         try run(
             """
             mkdir -p $CACHE/bodies $CACHE/bodies-9; for f in index.sqlite index-9.sqlite bodies/a bodies-9/a; do
@@ -55,7 +55,7 @@ import Testing
         #expect(try await store.first("a") != nil)
     }
 
-    /// What is sealed opens in its own row only, and while it is found by its own columns.
+    /// A sealed entry opens only in its own row with its own columns.
     @Test(arguments: ["url", "key", "partition", "domain"])
     func sealedEntryIsBoundToItsColumns(column: String) async throws {
         let key = Data(repeating: 7, count: 32)
@@ -67,14 +67,14 @@ import Testing
         first = nil
         let connection = try SQLiteConnection(
             path: folder + "/index-4.sqlite", mode: .creating, busyTimeout: .seconds(5))
-        // `b` is made to be found by what belongs to `a`.
+        // A column of `b` no longer matches its sealed entry.
         try connection.execute("DELETE FROM entries WHERE id = 1")
         try connection.execute("UPDATE entries SET \(column) = x'0102' WHERE id = 2")
         let second = try DiskStore.plain(folder, key: key)
         #expect(try await second.entries(.all).isEmpty)
     }
 
-    @Test func flushedEntryIsInTheIndexItself() async throws {
+    @Test func flushedEntryIsInTheMainFile() async throws {
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"), Make.body(50))
         try await store.flush()

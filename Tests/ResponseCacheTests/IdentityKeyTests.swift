@@ -5,19 +5,19 @@ import Testing
 
 @testable import ResponseCache
 
-/// The secret that tells senders apart: all processes on a folder have the same.
+/// The key that distinguishes senders, which all processes on a folder share.
 @Suite(.timeLimit(.minutes(5))) struct IdentityKeyTests {
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }
 
-    @Test func processesThatSaveAtOnceAgree() async throws {
+    @Test func concurrentProcessesAgreeOnOneKey() async throws {
         for round in 0..<40 {
             let folder = directory.path(of: "cache\(round)")
             let processes = try (0..<4).map { number in
                 try ChildProcess.cacheWriter(folder, "identityKey", output: directory.path(of: "\(round)-\(number)"))
             }
-            // Each has a secret of its own, as there is none yet.
+            // None is saved yet, so each process has generated its own key.
             for process in processes { try #require(process.waitUntilStopped()) }
             #expect(Glibc.access(folder, F_OK) != 0)
             for process in processes { process.resume() }
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func damagedSecretIsReplaced() throws {
+    @Test func damagedKeyIsReplaced() throws {
         let folder = directory.path(of: "cache")
         try directory.write(Data("half".utf8), to: "cache/identity.key")
         let key = IdentityKey(directory: folder)
@@ -38,7 +38,7 @@ import Testing
         #expect(key.bytes == own && IdentityKey(directory: folder).bytes == own)
     }
 
-    @Test func secretOfTheFirstCountsForTheSecond() throws {
+    @Test func firstSavedKeyWins() throws {
         let folder = directory.path(of: "cache")
         let keys = (0..<2).map { _ in IdentityKey(directory: folder) }
         #expect(keys[0].bytes != keys[1].bytes)

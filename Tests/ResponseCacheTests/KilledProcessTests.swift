@@ -6,7 +6,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Processes that share a folder, and are killed at any instant.
+/// Processes that share a folder and are killed at any time.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct KilledProcessTests {
     private let directory: TemporaryDirectory
 
@@ -14,7 +14,7 @@ import Testing
 
     private var folder: String { directory.path(of: "cache") }
 
-    /// A line of the child: which key it stored, with which number and size.
+    /// A line of the child's output: the key, number and size of a committed entry.
     private struct Acknowledgement {
         let key: String
         let number: Int
@@ -34,20 +34,20 @@ import Testing
             folder, "\(first)", "\(keyCount)", "\(limit)", output: directory.path(of: "out\(first)"))
     }
 
-    /// Every entry is whole; gives the numbers that are there.
+    /// Checks that every entry is complete, and returns the number stored under each key.
     private func checkedNumbers(_ store: DiskStore) async throws -> [String: Int] {
         var numbers: [String: Int] = [:]
         for entry in try await store.entries(.all) {
             let number = try #require(Int(entry.headers["X-Number"] ?? ""))
             let byteCount = [100, 5_000, 40_000, 300_000][(number / 4) % 4] + number % 97
             let body = try #require(try await store.body(of: entry)?.collect(upTo: .max), "number \(number) is damaged")
-            #expect(body == Data(repeating: UInt8(number % 251), count: byteCount), "number \(number) is not whole")
+            #expect(body == Data(repeating: UInt8(number % 251), count: byteCount), "number \(number) is incomplete")
             numbers[entry.key.primary] = number
         }
         return numbers
     }
 
-    @Test func whatWasAcknowledgedIsThereAfterAKill() async throws {
+    @Test func acknowledgedEntriesSurviveAKill() async throws {
         let rounds = ProcessInfo.processInfo.environment["LAT_KILL_ROUNDS"].flatMap { Int($0) } ?? 25
         let keyCount = 40
         var first = 0
@@ -56,10 +56,10 @@ import Testing
         var roundsWithEntries = 0
         for round in 0..<rounds {
             let process = try start(first: first, keyCount: keyCount)
-            // From before the index is there to some hundred commits.
+            // Anywhere between before the index exists and some hundred commits.
             usleep(UInt32.random(in: 5_000...250_000))
             process.kill()
-            // Ended by the signal, and by nothing before it.
+            // The signal ended it, not an earlier failure.
             #expect(process.wait() & 0x7F == SIGKILL)
             let lines = process.lines.compactMap(Acknowledgement.init)
             acknowledgedCount += lines.count
@@ -69,22 +69,22 @@ import Testing
             let store = try DiskStore.plain(folder, limit: 1 << 40)
             let found = try await checkedNumbers(store)
             for (key, number) in last {
-                // A later one may have been committed and not be acknowledged yet.
+                // A later entry may be committed but not acknowledged yet.
                 #expect(found[key] ?? -1 >= number, "round \(round): \(key) has \(found[key] ?? -1), not \(number)")
             }
-            // What is there is of this child, or of one before it.
+            // The next child continues after the highest number found.
             first = max(first, (found.values.max() ?? 0) + 1)
             first += (4 - first % 4) % 4
             try await store.collectGarbage()
             let rows = try await store.entries(.all).count {
                 ($0.note as? StoredBody)?.file != nil
             }
-            #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows stay")
+            #expect(directory.bodyFiles("cache").count == rows, "round \(round): bodies without rows are left")
             #expect(!directory.contents.contains("cache/index-4.sqlite.damaged"))
         }
         print(
             "kill -9: \(rounds) rounds, \(acknowledgedCount) acknowledged entries, none lost or damaged;",
-            "\(roundsWithEntries) rounds got as far as a commit")
+            "\(roundsWithEntries) rounds reached a commit")
         #expect(acknowledgedCount > 0)
     }
 
@@ -92,7 +92,7 @@ import Testing
         let store = TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(folder, limit: 1 << 30))
         let one = try start(first: 0, keyCount: 20, limit: 200)
         let two = try start(first: 100_000, keyCount: 20, limit: 200)
-        // Meanwhile this one reads: whole entries only.
+        // This process reads at the same time and finds only complete entries.
         for _ in 0..<50 {
             for key in 0..<20 {
                 guard let entry = try await store.first("k\(key)") else { continue }
@@ -107,11 +107,11 @@ import Testing
         #expect(written.count == 400)
         let found = try await checkedNumbers(try #require(store.lower as? DiskStore))
         #expect(found.count == 20)
-        // The last of one of the two.
+        // Each entry is one that a process wrote.
         let lastNumbers = Set(written.map(\.number))
         #expect(found.values.allSatisfy(lastNumbers.contains))
         #expect(try await store.usage().entryCount == 20)
-        // What memory says is what the disk says.
+        // Memory and disk agree.
         for (key, number) in found { #expect(try await store.first(key)?.headers["X-Number"] == "\(number)") }
         try await store.collectGarbage()
         let rows = try await store.inspected().entries(.all).count {

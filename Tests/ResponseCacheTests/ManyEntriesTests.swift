@@ -4,12 +4,12 @@ import Testing
 
 @testable import ResponseCache
 
-/// A hundred thousand entries below a thousand prefixes.
+/// A hundred thousand entries under a thousand URL prefixes.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ManyEntriesTests {
-    @Test func prefixesAreCompleteAmongManyEntries() async throws {
+    @Test func prefixSelectsExactlyItsEntries() async throws {
         let directory = try TemporaryDirectory()
         let store = try DiskStore.plain(directory.path(of: "cache"), limit: 1 << 32)
-        // Those that wait at the same time share a transaction.
+        // Entries that wait at the same time share a transaction.
         for round in 0..<10 {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in round * 10_000..<(round + 1) * 10_000 {
@@ -22,14 +22,14 @@ import Testing
             }
         }
         #expect(try await store.usage().entryCount == 100_000)
-        // "/7/" is no prefix of "/70/" or "/77/…".
+        // "/7/" is not a prefix of "/70/" or "/77/…".
         let listed = try await store.entries(.urlPrefix("http://h/7/"))
         #expect(Set(listed.map(\.url)) == Set((0..<100).map { "http://h/7/\($0 * 1_000 + 7)" }))
         #expect(try await store.remove(.urlPrefix("http://h/7/")).entryCount == 100)
         #expect(try await store.entries(.urlPrefix("http://h/7/")).isEmpty)
         #expect(try await store.usage().entryCount == 99_900)
         #expect(try await store.data("k70") == Data("70".utf8))
-        // All that begin with 9: of a thousand prefixes, 111.
+        // 111 of the thousand prefixes begin with 9.
         #expect(try await store.remove(.urlPrefix("http://h/9")).entryCount == 11_100)
         #expect(try await store.usage().entryCount == 88_800)
         #expect(try await store.remove(.all).entryCount == 88_800)

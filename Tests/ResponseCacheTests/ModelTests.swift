@@ -5,13 +5,13 @@ import Testing
 
 @testable import ResponseCache
 
-/// Random operations on a store and on a model of a few lines: the answers are the same.
+/// Random operations on a store and on a simple model, which must have the same results.
 @Suite struct ModelTests {
-    /// What is stored, the one used last at the end.
+    /// The model: the stored entries, most recently used last.
     private struct Model {
         let limit: Int64
         var entries: [(entry: CacheEntry, body: Data)] = []
-        /// What had to make room: memory may still have a copy of it.
+        /// The keys of evicted entries, of which memory may still have a copy.
         var evicted: Set<CacheKey> = []
         var storings: UInt64 = 0
 
@@ -43,7 +43,7 @@ import Testing
             }
         }
 
-        /// A look-up of memory counts as a use of all that is found, the one stored last as the last one.
+        /// A look-up in memory counts as a use of all found entries, the newest last.
         mutating func lookUp(_ primaryKey: String) {
             let found = entries.filter { $0.entry.key.primary == primaryKey }.sorted {
                 $0.entry.version?.number ?? 0 < $1.entry.version?.number ?? 0
@@ -61,14 +61,14 @@ import Testing
 
         mutating func remove(_ selection: CacheSelection) {
             entries.removeAll { selection.selects($0.entry) }
-            // Nothing that was removed comes back, wherever a copy was.
+            // A removal also removes the copies of evicted entries.
             if case .primaryKey(let key) = selection { evicted = evicted.filter { $0.primary != key } }
             if case .key(let key) = selection { evicted.remove(key) }
         }
     }
 
     @Test(arguments: [Kind.memory, .disk, .sealedDisk, .tiered], [1, 2, 3] as [UInt64])
-    func theStoreDoesWhatTheModelDoes(_ kind: Kind, _ seed: UInt64) async throws {
+    func storeBehavesLikeTheModel(_ kind: Kind, _ seed: UInt64) async throws {
         let directory = try TemporaryDirectory()
         let store = try kind.make(in: directory, limit: 120_000)
         var model = Model(limit: 120_000)
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func theFloorAndTheLimitSayHowMuchMayBeStored() {
+    @Test func freeFloorAndLimitBoundTheStore() {
         let rule = PruneRule(byteLimit: 100, freeFloor: 50)
         #expect(rule.limit(used: 0, freeByteCount: 1_000) == 100)
         #expect(rule.limit(used: 80, freeByteCount: 60) == 90)

@@ -5,13 +5,13 @@ import Testing
 
 @testable import ResponseCache
 
-/// What nobody has a use for any more goes before all else, and is found until it goes.
+/// Entries whose `retainUntil` has passed are evicted first, and are found until then.
 @Suite(.timeLimit(.minutes(2))) struct RetentionTests {
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }
 
-    /// Stores entries of 10,000 bytes: one that has ended, one that ends later, one that never does, and so on.
+    /// Stores entries of 10,000 bytes whose `retainUntil` is alternately past, future and `nil`.
     private func fill(_ store: any CacheStore, _ numbers: Range<Int>) async throws {
         for number in numbers {
             var entry = Make.entry("k\(number)")
@@ -30,16 +30,16 @@ import Testing
         Set(try await store.entries(.all).compactMap { Int($0.key.primary.dropFirst()) })
     }
 
-    @Test(arguments: Kind.allCases) func endedEntriesMakeRoomFirst(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func endedEntriesAreEvictedFirst(_ kind: Kind) async throws {
         let store = try kind.make(in: directory, limit: 100_000)
         try await fill(store, 0..<9)
         try await pin("k0", in: store)
-        // Those that have ended were used last.
+        // The ended entries are the most recently used ones.
         for number in [0, 3, 6] { try await store.touch(CacheKey(primary: "k\(number)"), at: Date()) }
         #expect(try await numbers(store) == Set(0..<9))
         for number in 10..<12 { try await store.put(Make.entry("k\(number)"), Make.body(10_000)) }
         #expect(try await numbers(store) == [0, 1, 2, 4, 5, 7, 8, 10, 11])
-        // When nothing has ended, what was not used for the longest time goes.
+        // Without ended entries, the least recently used one is evicted.
         try await store.put(Make.entry("k12"), Make.body(10_000))
         #expect(try await numbers(store) == [0, 2, 4, 5, 7, 8, 10, 11, 12])
     }
@@ -48,7 +48,7 @@ import Testing
         let store = try kind.make(in: directory)
         try await fill(store, 0..<9)
         try await pin("k0", in: store)
-        // An update says anew how long there is a use for an entry.
+        // An update replaces the retention time.
         var updated = try #require(try await store.first("k3"))
         updated.retainUntil = nil
         try await store.update(updated)
@@ -66,7 +66,7 @@ import Testing
         #expect(try await store.collectGarbage() == CacheUsage())
     }
 
-    @Test func manyEndedEntriesGoWithTheirFiles() async throws {
+    @Test func manyEndedEntriesLoseTheirFiles() async throws {
         let folder = directory.path(of: "cache")
         let store = try DiskStore.plain(folder)
         let count = CacheIndex.victimLimit + 100
@@ -87,7 +87,7 @@ import Testing
         #expect(try await store.usage().entryCount == 1)
     }
 
-    @Test func diskCollectsByItself() async throws {
+    @Test func diskCollectsGarbageByItself() async throws {
         var options = DiskStore.Options()
         options.minimumFreeBytes = 0
         options.collectionInterval = .milliseconds(20)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// A neighbour that was stopped in the midst of what it does, and holds what it holds there. Requests go on.
+/// Requests continue while another process is stopped and holds its locks.
 @Suite(.timeLimit(.minutes(5))) struct StoppedProcessTests {
     enum Phase: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case writeLock, transaction, folderLock, checkpoint, recovery, body
@@ -29,7 +29,7 @@ import Testing
         TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(folder))
     }
 
-    /// What came while the neighbour was stopped. The locks are waited for by seconds, the budget is milliseconds.
+    /// Checks that work does not wait for a lock: those waits take at least 5 seconds, a look-up only milliseconds.
     private func unhindered<Value>(_ work: () async throws -> Value) async throws -> Value {
         let start = ContinuousClock.now
         let value = try await work()
@@ -37,7 +37,7 @@ import Testing
         return value
     }
 
-    @Test(arguments: Phase.allCases) func requestsGoOnBesideAStoppedWriter(_ phase: Phase) async throws {
+    @Test(arguments: Phase.allCases) func requestsContinueBesideStoppedWriter(_ phase: Phase) async throws {
         let first = try tiered()
         for name in ["old", "wrong"] { try await first.put(Make.entry(name)) }
         try await first.flush()
@@ -47,7 +47,7 @@ import Testing
         let fresh = behind(try tiered())
         for behind in [opened, fresh] {
             try await unhindered {
-                // Found, or a miss, but not waited for.
+                // Either a hit or a miss, but without a long wait.
                 _ = await behind.entries(for: "old")
                 _ = await behind.entries(for: "none")
             }
@@ -60,7 +60,7 @@ import Testing
         }
         neighbour.kill()
         neighbour.wait()
-        // What could not be removed then is removed now.
+        // The pending removals now succeed.
         for behind in [opened, fresh] {
             await behind.settle()
             #expect(await behind.entries(for: "wrong").isEmpty)
@@ -70,37 +70,37 @@ import Testing
         #expect(try await other.data("old") == Data("hello".utf8))
     }
 
-    @Test func aLeaseEndsWithItsProcess() async throws {
+    @Test func leaseEndsWithItsProcess() async throws {
         let store = try tiered()
         try await store.put(Make.entry("a"))
         let neighbour = try ChildProcess.cacheWriter(folder, "lease")
         try #require(neighbour.waitUntilStopped())
         guard case .others = await behind(store).lead("k", for: .seconds(60)) else {
-            Issue.record("a stopped process has no lease any more")
+            Issue.record("a stopped process lost its lease")
             return
         }
-        // A machine under load is not what is tested.
+        // A long timeout, since a loaded machine must not fail the test.
         var settings = WriteBehind.Settings()
         settings.lookUpTimeout = .seconds(30)
         let behind = behind(store, settings)
         guard case .own(.some) = await behind.lead("other", for: .seconds(60)) else {
-            Issue.record("another name has no lease of its own")
+            Issue.record("another name got no lease")
             return
         }
         neighbour.kill()
         neighbour.wait()
         guard case .own(.some) = await behind.lead("k", for: .seconds(60)) else {
-            Issue.record("the lease of a process that is no more is not given")
+            Issue.record("the lease of an ended process was not released")
             return
         }
     }
 
-    @Test func aBusyIndexCostsABatchOneWait() async throws {
+    @Test func batchWaitsOnceForBusyIndex() async throws {
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"))
         let neighbour = try ChildProcess.cacheWriter(folder, Phase.writeLock.rawValue)
         try #require(neighbour.waitUntilStopped())
-        // Ten that wait for each other's turn would take fifty seconds.
+        // Ten waits one after another would take fifty seconds.
         let failures = await withTaskGroup(of: Bool.self) { group in
             for number in 0..<10 {
                 group.addTask {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Every store of this module keeps the contract, and the kit names what a bad store does.
+/// Every store of this module conforms to the contract, and the conformance kit reports faulty stores.
 @Suite struct StoreContractTests {
     private let directory: TemporaryDirectory
 
@@ -20,7 +20,7 @@ import Testing
         #expect(kind == .memory || directory.contents.allSatisfy { !$0.hasSuffix(".part") })
     }
 
-    @Test(arguments: [Kind.memory, .disk, .sealedDisk]) func tenThousandKeysAreKeptApart(_ kind: Kind) async throws {
+    @Test(arguments: [Kind.memory, .disk, .sealedDisk]) func tenThousandKeysStayDistinct(_ kind: Kind) async throws {
         let store = try kind.make(in: directory, limit: 1 << 30)
         let path = String(repeating: "x", count: 10_000)
         let count = 10_000
@@ -53,27 +53,27 @@ import Testing
         return Dictionary(faults.map { ($0.rule, $0.message) }) { first, _ in first }
     }
 
-    @Test func kitNamesASlowStore() async {
+    @Test func kitReportsASlowStore() async {
         let broken = await broken(.slow(.milliseconds(30)), [.speed, .touch, .versions])
         #expect(Set(broken.keys) == [.speed])
         #expect(broken[.speed]?.contains("the budget is 0.02 seconds") == true)
     }
 
-    @Test func kitNamesAHangingStore() async {
+    @Test func kitReportsAHangingStore() async {
         let faults = await CacheStoreConformance.check([.touch], timeout: .milliseconds(50)) { _ in
             FaultyCacheStore(MemoryStore(), .slow(.seconds(3_600)))
         }
         #expect(faults.map(\.message) == ["not done after 0.05 seconds"])
     }
 
-    @Test func kitNamesAThrowingStore() async {
+    @Test func kitReportsAThrowingStore() async {
         let broken = await broken(.throwing(.cache))
-        // What it lists is not asked for, as it lists nothing.
+        // These rules need capabilities that the store lacks.
         #expect(Set(broken.keys) == Set(CacheStoreConformance.Rule.allCases).subtracting([.inspection, .leases]))
         #expect(broken.values.allSatisfy { $0.hasPrefix("the store threw") || $0.contains("CacheEntryTooLarge") })
     }
 
-    @Test(arguments: FaultyCacheStore.Lie.allCases) func kitNamesALie(_ lie: FaultyCacheStore.Lie) async {
+    @Test(arguments: FaultyCacheStore.Lie.allCases) func kitReportsAFaultyStore(_ lie: FaultyCacheStore.Lie) async {
         let broken = await broken(.lying(lie))
         let (rule, word): (CacheStoreConformance.Rule, String) =
             switch lie {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Memory before disk.
+/// Memory over disk.
 @Suite struct TieredStoreTests {
     private let directory: TemporaryDirectory
 
@@ -15,7 +15,7 @@ import Testing
         TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(directory.path(of: "cache")))
     }
 
-    @Test func aHitMovesFromDiskToMemory() async throws {
+    @Test func hitIsCopiedFromDiskToMemory() async throws {
         try await store().put(Make.entry("a"), Make.body(50_000))
         let store = try store()
         let first = try #require(try await store.first("a"))
@@ -27,20 +27,20 @@ import Testing
         #expect(second.headers == first.headers && second.bodyByteCount == 50_000)
     }
 
-    @Test func aLargeBodyStaysOnDisk() async throws {
+    @Test func largeBodyStaysOnDisk() async throws {
         let store = try store()
         try await store.put(Make.entry("a"), Make.body(3_000_000))
         for _ in 0..<2 {
             #expect(try await store.first("a")?.tier == .disk)
             #expect(try await store.data("a") == Make.body(3_000_000))
         }
-        // A large one takes the place of a small one in both.
+        // A large body replaces a small one in both stores.
         try await store.put(Make.entry("b"), Make.body(10))
         try await store.put(Make.entry("b"), Make.body(3_000_000))
         #expect(try await store.data("b") == Make.body(3_000_000))
     }
 
-    @Test func changesOfOthersAreSeen() async throws {
+    @Test func changesByOthersAreSeen() async throws {
         let (one, two) = (try store(), try store())
         try await one.put(Make.entry("a"), Data("1".utf8))
         for _ in 0..<3 { #expect(try await two.data("a") == Data("1".utf8)) }
@@ -65,26 +65,26 @@ import Testing
         }
     }
 
-    @Test func variantsThatMemoryDoesNotHoldAreFound() async throws {
+    @Test func variantsOnlyOnDiskAreFound() async throws {
         try await store().put(Make.entry("a", variant: "en"))
         let store = try store()
         try await store.put(Make.entry("a", variant: "de"))
         #expect(Set(try await store.entries(for: "a").map(\.key.variant)) == ["en", "de"])
     }
 
-    @Test(.timeLimit(.minutes(1))) func aRemovedFolderLeavesNothingBehind() async throws {
+    @Test(.timeLimit(.minutes(1))) func removedFolderInvalidatesMemory() async throws {
         let store = try store()
         try await store.put(Make.entry("a"))
         #expect(try await store.has("a"))
         try FileManager.default.removeItem(atPath: directory.path(of: "cache"))
-        // It is looked for ten times a second.
+        // The watch checks the file every 100 ms.
         while try await store.first("a") != nil { try await Task.sleep(for: .milliseconds(5)) }
         try await store.put(Make.entry("b"))
         #expect(try await store.has("b"))
     }
 }
 
-/// What lies on disk when a key is given.
+/// Stores with an encryption key.
 @Suite struct SealedStoreTests {
     private let directory: TemporaryDirectory
 
@@ -94,7 +94,7 @@ import Testing
         try .plain(directory.path(of: "cache"), key: byte.map { Data(repeating: $0, count: 32) })
     }
 
-    @Test func nothingOfAnEntryIsInClear() async throws {
+    @Test func noPlaintextOfAnEntryIsOnDisk() async throws {
         let secret = "needle-in-clear"
         for byteCount in [0, 50_000] {
             let entry = Make.entry(
@@ -110,7 +110,7 @@ import Testing
         #expect(try await store(1).entries(.urlPrefix("http://h/needle")).count == 2)
     }
 
-    @Test func anotherKeyFindsNothingAndHarmsNothing() async throws {
+    @Test func otherKeyFindsAndDamagesNothing() async throws {
         for byteCount in [100, 100_000] { try await store(1).put(Make.entry("a\(byteCount)"), Make.body(byteCount)) }
         for other in [try store(2), try store(nil)] {
             for byteCount in [100, 100_000] { #expect(try await other.first("a\(byteCount)") == nil) }
@@ -123,8 +123,8 @@ import Testing
         #expect(try await store(2).remove(.all).entryCount == 2)
     }
 
-    /// The tag fails where the checksum was mended along with the bytes.
-    @Test func chunksCannotBeLeftOutOrSwapped() throws {
+    /// The tags detect changes even if the checksum was changed to match.
+    @Test func chunksCannotBeOmittedOrSwapped() throws {
         let sealer = try EntrySealer(key: Data(repeating: 1, count: 32))
         let cipher = try #require(try sealer.bodyCipher(salt: [1, 2, 3]))
         let chunks = try [0, 1, 2].map { number in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Uses: exact in this process, written down from time to time.
+/// Recorded uses, which are exact within the process and written to disk now and then.
 @Suite(.timeLimit(.minutes(2))) struct TouchTests {
     private let directory: TemporaryDirectory
 
@@ -15,12 +15,12 @@ import Testing
 
     /// The last use as another process sees it.
     private func written(_ store: DiskStore) async throws -> Date? {
-        // What was noted is written before this.
+        // This removal is queued behind the recorded uses.
         try await store.remove(.key(CacheKey(primary: "none")))
         return try await disk().first("a")?.lastUse
     }
 
-    @Test func usesAreWrittenAtMostOnceAnInterval() async throws {
+    @Test func usesAreWrittenOncePerInterval() async throws {
         let store = try disk()
         try await store.put(Make.entry("a"))
         for (seconds, onDisk) in [(10.0, 0.0), (599, 0), (600, 600), (900, 600), (1_200, 1_200)] {
@@ -33,7 +33,7 @@ import Testing
         #expect(try await written(store) == Make.start + 1_300)
     }
 
-    @Test func aClockThatIsPutBackAndForthIsFollowed() async throws {
+    @Test func useFollowsAChangedClock() async throws {
         let disk = try disk()
         let store = TieredStore(memory: MemoryStore(), disk: disk)
         try await store.put(Make.entry("a"))
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerStoredAnewForgetsTheUsesBefore() async throws {
+    @Test func newEntryDropsEarlierUses() async throws {
         let store = try disk()
         try await store.put(Make.entry("a"))
         _ = store.quickTouch(try #require(try await store.first("a")), at: Make.start + 700, interval: 600)
@@ -52,7 +52,7 @@ import Testing
         #expect(try await store.first("a")?.lastUse == Make.start + 50)
     }
 
-    @Test func aSlidingLifeIsWrittenByTenths() {
+    @Test func touchIntervalIsATenthOfSlidingTime() {
         #expect(TimeToLiveRule.touchInterval(.sliding(.seconds(60))) == 6)
         #expect(TimeToLiveRule.touchInterval(.sliding(.seconds(86_400))) == 600)
         #expect(TimeToLiveRule.touchInterval(.fixed(.seconds(60))) == 600)

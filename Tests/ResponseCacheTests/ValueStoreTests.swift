@@ -6,7 +6,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Values under names, on every store.
+/// Named values in every kind of store.
 @Suite(.timeLimit(.minutes(2))) struct ValueStoreTests {
     private struct Profile: Codable, Hashable, Sendable {
         var name: String
@@ -23,7 +23,7 @@ import Testing
         ValueStore(now: { clock.now }) { store }
     }
 
-    @Test(arguments: Kind.allCases) func whatIsSetIsGotBack(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func setValuesAreReadBack(kind: Kind) async throws {
         let directory = try TemporaryDirectory()
         let values = values(try kind.make(in: directory))
         #expect(try await values.get(Profile.self, for: "profile") == nil)
@@ -52,7 +52,7 @@ import Testing
         #expect(try await values.keys().isEmpty)
     }
 
-    @Test(arguments: Kind.allCases) func expiredValuesAreNotThere(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func expiredValuesAreAbsent(kind: Kind) async throws {
         let directory = try TemporaryDirectory()
         let clock = Clock()
         let values = values(try kind.make(in: directory), clock)
@@ -68,7 +68,7 @@ import Testing
         #expect(try await values.get(Int.self, for: "a") == nil)
         #expect(try await values.contains("b") == false)
         #expect(try await values.keys() == ["c"])
-        // Put back, the clock makes nothing good again that was found expired.
+        // Setting the clock back does not revive values that were found expired.
         clock.advance(by: -30)
         #expect(try await values.get(Int.self, for: "a") == nil)
         #expect(try await values.get(Int.self, for: "b") == nil)
@@ -77,17 +77,17 @@ import Testing
         try await values.set(4, for: "a", expiresAfter: .seconds(1))
         #expect(try await values.get(Int.self, for: "a") == 4)
         clock.advance(by: -1)
-        // Stored at a time that is still to come.
+        // The value was stored in the future.
         #expect(try await values.get(Int.self, for: "a") == nil)
     }
 
-    @Test func valuesThatDoNotFitAreErrors() async throws {
+    @Test func mismatchedTypeIsAnError() async throws {
         let values = values(MemoryStore())
         try await values.set(["name": 7], for: "profile")
         let error = await #expect(throws: NetworkError.self) { try await values.get(Profile.self, for: "profile") }
         #expect(error?.kind == .decoding(path: "name"))
         #expect(error?.message.contains("\"profile\"") == true)
-        // It stays: another version of the program may know it.
+        // The value stays stored, since another version of the program may read it.
         #expect(try await values.get([String: Int].self, for: "profile") == ["name": 7])
         let nameless = await #expect(throws: NetworkError.self) { try await values.set(1, for: "") }
         #expect(nameless?.kind == .invalidRequest)
@@ -96,7 +96,7 @@ import Testing
         #expect(endless?.underlying is EncodingError)
     }
 
-    @Test func whatIsTooLargeIsRefused() async throws {
+    @Test func tooLargeValueIsRefused() async throws {
         let values = values(MemoryStore(byteLimit: 1_000))
         try await values.set(1, for: "a")
         let error = await #expect(throws: NetworkError.self) { try await values.set(Make.body(2_000), for: "a") }
@@ -105,7 +105,7 @@ import Testing
         #expect(try await values.get(Int.self, for: "a") == 1)
     }
 
-    @Test(arguments: Kind.allCases) func writersLeaveOneWholeValue(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func concurrentWritersLeaveOneWholeValue(kind: Kind) async throws {
         let directory = try TemporaryDirectory()
         let values = values(try kind.make(in: directory))
         try await withThrowingTaskGroup(of: Void.self) { group in

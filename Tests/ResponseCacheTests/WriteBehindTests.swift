@@ -6,7 +6,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Changes of a store that are made behind: found at once, never waited for, never reordered.
+/// Changes that are written in the background: they are found at once, block nobody and keep their order.
 @Suite(.timeLimit(.minutes(2))) struct WriteBehindTests {
     private func behind(
         _ store: any CacheStore, _ change: (inout WriteBehind.Settings) -> Void = { _ in },
@@ -18,7 +18,7 @@ import Testing
         return WriteBehind(store, settings, now: { Make.start + 10 }, prepare: {}, report: report)
     }
 
-    @Test func whatWaitsIsFound() async throws {
+    @Test func waitingEntryIsFound() async throws {
         let store = HeldStore()
         let behind = behind(store)
         #expect(await behind.store(Make.entry("a"), Data("one".utf8)))
@@ -30,11 +30,11 @@ import Testing
         await behind.settle()
         #expect(behind.counts.waitingByteCount == 0)
         #expect(try await store.memory.data("a") == Data("one".utf8))
-        // The body that came with the look-up is good still.
+        // The body from the look-up is still valid.
         #expect(await behind.body(of: entry)?.data == Data("one".utf8))
     }
 
-    @Test func theLastChangeOfAKeyCounts() async throws {
+    @Test func lastChangeOfAKeyWins() async throws {
         let store = HeldStore()
         let behind = behind(store)
         for text in ["one", "two", "three"] { _ = await behind.store(Make.entry("a"), Data(text.utf8)) }
@@ -57,7 +57,7 @@ import Testing
         store.release()
     }
 
-    @Test func whatDoesNotFitIsSkippedAndCounted() async throws {
+    @Test func fullQueueSkipsAndCountsWrites() async throws {
         let store = HeldStore()
         let behind = behind(store) { $0.queueByteLimit = 10_000 }
         #expect(await behind.store(Make.entry("a"), Make.body(9_000)))
@@ -71,7 +71,7 @@ import Testing
         #expect(try await store.memory.has("b"))
     }
 
-    @Test func aRemovalHidesAtOnceAndKeepsItsPlace() async throws {
+    @Test func removalHidesAtOnceAndKeepsOrder() async throws {
         let store = HeldStore()
         let behind = behind(store)
         try await store.memory.put(Make.entry("a"))
@@ -88,7 +88,7 @@ import Testing
         #expect(try await store.memory.data("b") == Data("later".utf8))
     }
 
-    @Test func aRemovalThatFailsIsNotForgotten() async throws {
+    @Test func failedRemovalIsRetried() async throws {
         let store = HeldStore(isHeld: false)
         let reports = Reports()
         let behind = behind(store, report: { reports.add($1) })
@@ -99,7 +99,7 @@ import Testing
         #expect(await behind.entries(for: "a").isEmpty)
         #expect(try await store.memory.has("a"))
         #expect(reports.operations.contains("write"))
-        // A later answer is found all the same.
+        // A later response is found nevertheless.
         _ = await behind.store(Make.entry("a", at: Make.start + 20), Data("new".utf8))
         #expect(await behind.entries(for: "a").count == 1)
         try await store.memory.put(Make.entry("b"))
@@ -110,19 +110,19 @@ import Testing
         #expect(try await !store.memory.has("b"))
     }
 
-    @Test func aLookUpThatHangsIsAMiss() async throws {
+    @Test func hangingLookUpIsAMiss() async throws {
         let store = HeldStore(holdsReading: true)
         let reports = Reports()
         let behind = behind(store, { $0.lookUpTimeout = .milliseconds(5) }, report: { reports.add($1) })
         for number in 0..<20 { #expect(await behind.entries(for: "k\(number)").isEmpty) }
         #expect(behind.counts.lateLookUps == 20)
         #expect(Set(reports.operations) == ["look up in time"])
-        // Only a few of them are under way.
+        // Only a few look-ups are running.
         #expect(store.lookUpCount.load(ordering: .relaxed) <= 8)
         store.release()
     }
 
-    @Test func aStreamIsFoundWhenItWasReadToItsEnd() async throws {
+    @Test func completedStreamIsFound() async throws {
         let store = HeldStore(isHeld: false)
         let behind = behind(store)
         let keeper = behind.stream(Make.entry("s"))
@@ -133,7 +133,7 @@ import Testing
         #expect(behind.counts.waitingByteCount == 0)
     }
 
-    @Test func aStreamThatEndsEarlyIsNotStored() async throws {
+    @Test func incompleteStreamIsNotStored() async throws {
         let store = HeldStore(isHeld: false)
         let behind = behind(store)
         let keeper = behind.stream(Make.entry("s"))
@@ -144,7 +144,7 @@ import Testing
         #expect(await behind.entries(for: "s").isEmpty)
     }
 
-    @Test func aStreamThatDoesNotFitIsSkipped() async throws {
+    @Test func streamBeyondTheQueueIsSkipped() async throws {
         let store = HeldStore()
         let behind = behind(store) { $0.queueByteLimit = 100_000 }
         let keeper = behind.stream(Make.entry("s"))
@@ -157,7 +157,7 @@ import Testing
         #expect(behind.counts.waitingByteCount == 0)
     }
 
-    @Test func aUseCountsWhileItsAnswerWaits() async throws {
+    @Test func useOfWaitingEntryIsRecorded() async throws {
         let store = HeldStore()
         let behind = behind(store)
         _ = await behind.store(Make.entry("a"), Data("a".utf8))
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason))
-    func whatAReadOnlyDiskCannotRemoveIsHidden() async throws {
+    func removalOnReadOnlyDiskHidesEntry() async throws {
         let disk = try #require(try SmallDisk(byteCount: 8 << 20))
         try await DiskStore.plain(disk.path + "/cache").put(Make.entry("a"))
         let view = try #require(try disk.readOnlyView())
@@ -182,11 +182,11 @@ import Testing
         #expect(behind.counts.failedWrites >= 2)
         #expect(await behind.entries(for: "a").isEmpty)
         #expect(try await store.has("a"))
-        // Memory serves what the disk does not take.
+        // Memory holds what the disk does not take.
         #expect(await behind.entries(for: "new").first?.attachedBody == Data("new".utf8))
     }
 
-    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func aFullDiskFailsNoRequest() async throws {
+    @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func fullDiskFailsNoRequest() async throws {
         let disk = try #require(try SmallDisk(byteCount: 6 << 20))
         let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
         let behind = behind(TieredStore(memory: MemoryStore(), disk: store))
@@ -230,7 +230,7 @@ import Testing
     }
 }
 
-/// What a store could not do.
+/// The reported failures of a store.
 private final class Reports: Sendable {
     private let storage = Mutex<[String]>([])
 
@@ -239,7 +239,7 @@ private final class Reports: Sendable {
     func add(_ operation: String) { storage.withLock { $0.append(operation) } }
 }
 
-/// A store in memory whose changes wait until they are let through.
+/// A store in memory whose changes, and optionally look-ups, wait until ``release()``.
 final class HeldStore: CacheInspecting {
     let memory = MemoryStore()
     let failsToRemove = Mutex(false)

@@ -2,9 +2,9 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// A body on its way to disk: a file with a lock on it, removed again unless it is kept.
+/// A file for a body that is being stored: locked, and removed at the end unless ``keep()`` is called.
 ///
-/// `@unchecked Sendable`: it has one owner at a time, the writer of the body, then the batch that stores it.
+/// `@unchecked Sendable`: it has one owner at a time, first the writer of the body, then the batch that stores it.
 final class BodyFile: @unchecked Sendable {
     let layout: DiskLayout
     let name: String
@@ -18,13 +18,13 @@ final class BodyFile: @unchecked Sendable {
         self.descriptor = descriptor
     }
 
-    /// Makes the file under a name nobody can foretell, and locks it.
+    /// Creates the file with the suffix of a partial body and locks it.
     static func make(_ layout: DiskLayout, name: String) throws -> BodyFile {
         try layout.makeFolders()
         let path = layout.path(ofBody: name) + DiskLayout.partSuffix
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw SystemError("making \(path)") }
-        // Until here somebody may take it for left behind; then there is no name to it any more.
+        // Until the lock is taken, garbage collection may remove the file as an orphan. It then has no link any more.
         var facts = stat()
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0, fstat(descriptor, &facts) == 0, facts.st_nlink > 0 else {
             let error = SystemError("locking \(path)")
@@ -42,7 +42,7 @@ final class BodyFile: @unchecked Sendable {
         close(descriptor)
     }
 
-    /// Writes bytes, and takes from them what was written, also when it throws.
+    /// Writes bytes and removes the written ones from `bytes`, even when it throws.
     func write(_ bytes: inout Data) throws {
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
@@ -54,7 +54,7 @@ final class BodyFile: @unchecked Sendable {
         }
     }
 
-    /// Gives it the name the index will know. Whether all of it was on disk after a loss of power, its checksum tells.
+    /// Renames the file to its final name. It is not synced; after a loss of power the checksum detects missing bytes.
     func publish() throws {
         guard !isPublished else { return }
         let path = layout.path(ofBody: name)
@@ -62,6 +62,6 @@ final class BodyFile: @unchecked Sendable {
         isPublished = true
     }
 
-    /// Keeps it: the index knows it.
+    /// Keeps the file, because the index now has its row.
     func keep() { isKept = true }
 }

@@ -6,25 +6,25 @@ import Platform
 import SQLite
 
 extension SQLiteError {
-    /// Whether the file is not what was written into it. The statements are the same each time: when one of them finds
-    /// no table, or breaks a constraint, the tables are not those that were made.
+    /// Whether the file is damaged. The statements never change, so a missing table or a violated constraint means that the
+    /// tables are not the ones that were created.
     var isDamage: Bool {
         [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(primaryCode)
     }
 
-    /// Whether the disk has no room left.
+    /// Whether the disk is full.
     var isFull: Bool { primaryCode == SQLITE_FULL || (primaryCode == SQLITE_IOERR && message.contains("full")) }
 
-    /// Whether the file, or the folder it lies in, cannot be opened or written.
+    /// Whether the file or its folder cannot be opened or written.
     var isRefusal: Bool {
         [SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH].contains(primaryCode)
     }
 
-    /// Whether reading or writing the file failed below SQLite, as it does when the folder was removed.
+    /// Whether I/O of the file failed, as it does after the folder was removed.
     var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 }
 
-/// Makes of what went wrong below an error for those above: with the folder and the next step.
+/// Turns errors of SQLite and the system into a ``NetworkError`` with the folder and the next step.
 enum CacheFault {
     static func error(_ error: any Error, in directory: String) -> any Error {
         if error is NetworkError || error is CancellationError { return error }
@@ -43,12 +43,12 @@ enum CacheFault {
         case let error as SystemError where error.isBusy: busy
         case let error as SystemError where [EMFILE, ENFILE].contains(error.code):
             "raise the limit of open files (ulimit -n)"
-        default: "requests go on without it; see whether the disk is in order, or name another folder"
+        default: "requests continue without it; check the disk, or use another folder"
         }
     }
 
     private static let busy =
         "another process holds its index for long; end it, or give this one a folder of its own"
-    private static let full = "free room on that disk, or name a folder on another; what is stored can still be read"
-    private static let refused = "make the folder writable for this user, or name another as cacheDirectory"
+    private static let full = "free space on that disk, or use a folder on another; stored entries can still be read"
+    private static let refused = "make the folder writable for this user, or set another as cacheDirectory"
 }

@@ -2,11 +2,11 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// A response that is ready to be stored.
+/// An entry that is ready to be stored.
 struct PreparedEntry: Sendable {
     var entry: CacheEntry
     var replacing = CacheReplacement.anything
-    /// The bytes as they are to lie on disk; empty when they are in a file already.
+    /// The stored bytes of an inline body; empty when the body is in a file.
     var inline: Data
     var file: BodyFile?
     var storedByteCount: Int64
@@ -14,23 +14,23 @@ struct PreparedEntry: Sendable {
     var salt: [UInt8]
 }
 
-/// What changes of the index. All of it within a transaction that others began.
+/// Changes of the index. They run within a transaction that the caller began.
 extension CacheIndex {
-    /// What is to be done once the transaction is on disk.
+    /// What remains to be done at the end of a transaction or after it.
     struct Effects {
-        /// Bodies that nobody refers to any more.
+        /// The files of bodies without a row, to be removed after the commit.
         var unusedFiles: [String] = []
-        /// What was stored, updated or removed.
+        /// The stored, updated and removed entries, for the change log.
         var changes: [CacheSelection] = []
-        /// Whether there may be more than fits.
+        /// Whether the limits may be exceeded.
         var isGrown = false
-        /// The next moment of use, once it was asked for.
+        /// The counter of uses, once it was read.
         fileprivate var clock: Int64?
     }
 
-    /// Puts an entry in place of any under its key. A pin outlives that.
+    /// Inserts an entry, or replaces the one under its key and keeps its pin.
     ///
-    /// - Returns: The entry as it is stored; `nil` when there is one that it may not replace.
+    /// - Returns: The stored entry; `nil` when it may not replace the existing one.
     func insert(_ prepared: PreparedEntry, _ effects: inout Effects) throws -> CacheEntry? {
         var entry = prepared.entry
         if prepared.replacing != .anything, try !prepared.replacing.allows(version(of: entry.key)) { return nil }
@@ -87,9 +87,9 @@ extension CacheIndex {
         }
     }
 
-    /// Replaces what is kept of an entry besides its body.
+    /// Replaces everything in an entry except its body.
     ///
-    /// - Returns: Whether it is there still.
+    /// - Returns: Whether its version still exists.
     func update(_ entry: CacheEntry, _ effects: inout Effects) throws -> Bool {
         let found = try connection.statement(
             "SELECT id, version, salt, body_size FROM entries "
@@ -106,7 +106,7 @@ extension CacheIndex {
         var entry = entry
         entry.bodyByteCount = found.integer(3)
         found.reset()
-        // One that is pinned or unpinned counts as used now.
+        // Pinning and unpinning count as a use.
         let statement = try connection.statement(
             """
             UPDATE entries SET version = ?2, used = CASE WHEN pinned = ?6 THEN used ELSE ?3 END, used_at = ?4,
@@ -139,7 +139,7 @@ extension CacheIndex {
         if let partition = entry.partition { statement.bind(index + 3, try sealer.column("partition", partition)) }
     }
 
-    /// Notes uses. The order of use is counted, not told from the clock, which may be put back.
+    /// Records uses. A counter gives their order, since the clock may be set back.
     func touch(_ uses: [(key: CacheKey, time: Date)], _ effects: inout Effects) throws {
         for (key, time) in uses {
             let statement = try connection.statement(
@@ -154,7 +154,6 @@ extension CacheIndex {
         }
     }
 
-    /// Removes what is selected.
     @discardableResult
     func remove(
         _ selection: CacheSelection, _ effects: inout Effects
@@ -184,7 +183,6 @@ extension CacheIndex {
         return (usage, hasPin)
     }
 
-    /// Removes rows by their numbers.
     @discardableResult
     func remove(rows: [Int64], _ effects: inout Effects) throws -> (usage: CacheUsage, hasPin: Bool) {
         var usage = CacheUsage()
@@ -205,7 +203,7 @@ extension CacheIndex {
         return (usage, hasPin)
     }
 
-    /// Removes what is not pinned until no more than a limit is left, in the order of ``victims(_:)``.
+    /// Evicts unpinned entries down to a limit, in the order of ``victims(_:)``.
     func prune(to limit: Int64, _ effects: inout Effects) throws -> CacheUsage {
         var removed = CacheUsage()
         while true {
@@ -217,18 +215,17 @@ extension CacheIndex {
         }
     }
 
-    /// So many entries go together at most.
+    /// The most entries that are evicted together.
     static let victimLimit = 1_000
 
-    /// Removes some of what nobody has a use for any more; says how much that was, and nothing when all of it is gone.
+    /// Removes at most ``victimLimit`` entries whose `retainUntil` has passed, and returns how much was removed.
     func removeEnded(_ effects: inout Effects) throws -> CacheUsage {
         var victims: [(row: Int64, file: String?)] = []
         try collect(.max, Self.ended, &victims)
         return try remove(rows: victims.map { $0.row }, &effects).usage
     }
 
-    /// The first to go: as many as hold so many bytes. What nobody has a use for any more goes before what was not used for
-    /// the longest time.
+    /// The entries to evict for a number of bytes: first those whose `retainUntil` has passed, then the least recently used.
     func victims(_ byteCount: Int64) throws -> [(row: Int64, file: String?)] {
         var victims: [(row: Int64, file: String?)] = []
         let rest = try collect(byteCount, Self.ended, &victims)
@@ -236,12 +233,12 @@ extension CacheIndex {
         return victims
     }
 
-    /// What nobody has a use for any more (``CacheEntry/retainUntil``).
+    /// The condition for unpinned entries whose ``CacheEntry/retainUntil`` has passed.
     private static let ended = "retain_until < ?1 AND pinned = 0 ORDER BY retain_until"
 
-    /// Collects rows with so many bytes.
+    /// Adds rows to the victims until they hold a number of bytes.
     ///
-    /// - Returns: how many bytes are missing.
+    /// - Returns: how many bytes are still missing.
     @discardableResult
     private func collect(
         _ byteCount: Int64, _ condition: String, _ victims: inout [(row: Int64, file: String?)]
@@ -258,7 +255,7 @@ extension CacheIndex {
         return rest
     }
 
-    /// Brings the log into the file and cuts it off, as far as the disk, readers and other processes allow.
+    /// Checkpoints and truncates the log, as far as the disk, readers and other processes allow.
     func emptyLog() {
         connection.waiting(atMost: .milliseconds(100)) {
             _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -267,7 +264,7 @@ extension CacheIndex {
 
     // MARK: Bookkeeping
 
-    /// Writes down what the effects counted, as the last thing of a transaction.
+    /// Writes the counter of uses and the changes, at the end of a transaction.
     func finish(_ effects: Effects, writer: Int64) throws {
         if let clock = effects.clock {
             let statement = try connection.statement("UPDATE state SET clock = ?1")

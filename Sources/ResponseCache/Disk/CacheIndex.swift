@@ -3,12 +3,12 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// The index on disk: what is stored, in one SQLite database. Used from one queue at a time.
+/// The index of a store on disk, an SQLite database. Used from one queue at a time.
 ///
-/// Each row is a storing. Its number is never used again, so whoever holds one can tell whether it is still there.
-/// What is counted (entries, bytes) is counted by triggers, so that it is right whoever writes.
+/// Each row is one version of an entry. Its number is never reused, so it tells whether that version still exists. Triggers
+/// count entries and bytes, so that the counts are right whichever process writes.
 final class CacheIndex {
-    /// `PRAGMA user_version`, and part of the file's name.
+    /// `PRAGMA user_version`, also part of the file's name.
     static let schemaVersion: Int64 = 4
     /// `PRAGMA application_id`: "LATc".
     static let applicationID: Int64 = 0x4C41_5463
@@ -24,14 +24,14 @@ final class CacheIndex {
 
     // MARK: Opening
 
-    /// Makes the tables, if the file is new, and sets how it is written.
+    /// Creates the tables if the file is new, and configures the connection for writing.
     func prepareForWriting() throws {
         if try connection.number("PRAGMA user_version") == 0 {
-            // Three bodies of 4 KiB share a page, and no body needs many.
+            // Three bodies of 4 KiB share a page, and no inline body needs many pages.
             try connection.execute("PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
         }
         _ = try connection.number("PRAGMA journal_mode = WAL")
-        // A loss of power may cost the last commits, never what is whole: what is kept can be fetched again.
+        // A loss of power may lose the last commits but never corrupts the index, and responses can be fetched again.
         try connection.execute(
             "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 256; "
                 + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY")
@@ -46,7 +46,9 @@ final class CacheIndex {
         try checkVersion()
     }
 
-    /// - Returns: `false` when the tables are not there yet.
+    /// Configures the connection for reading.
+    ///
+    /// - Returns: `false` when the tables do not exist yet.
     func prepareForReading() throws -> Bool {
         try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -16384")
         if try connection.number("PRAGMA user_version") == 0 { return false }
@@ -59,7 +61,7 @@ final class CacheIndex {
         let application = try connection.number("PRAGMA application_id")
         guard version == Self.schemaVersion, application == Self.applicationID else {
             throw SQLiteError(
-                code: SQLITE_NOTADB, message: "the index is of another kind or version", attempt: "opening the index")
+                code: SQLITE_NOTADB, message: "the index has another format or version", attempt: "opening the index")
         }
     }
 
@@ -109,7 +111,7 @@ final class CacheIndex {
 
     // MARK: Reading
 
-    /// Bodies in the index that are read along with their row.
+    /// The most bytes of inline bodies that a look-up reads.
     private static let attachedByteCount: Int64 = 64 << 10
 
     private static let columns = """
@@ -117,18 +119,18 @@ final class CacheIndex {
           e.head, e.sealer, e.key, e.variant, e.url, e.domain, e.server, e.partition
         """
 
-    /// A row, and what became of it.
+    /// A row and its decoded entry.
     struct Row {
         var id: Int64
-        /// `nil` when it is damaged, or a stranger's.
+        /// `nil` when the row is damaged or sealed with another key.
         var entry: CacheEntry?
-        /// Where its body lies.
+        /// The location of its body.
         var body: StoredBody
-        /// The body as it lies there, when it was read along.
+        /// The stored bytes of an inline body, if they were read.
         var attached: Data?
     }
 
-    /// The rows under a primary key, the one stored last first, with bodies that lie in the index.
+    /// The rows under a primary key, newest first, with their inline bodies.
     func rows(primaryKey: String) throws -> [Row] {
         let statement = try connection.statement(
             "\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
@@ -152,7 +154,7 @@ final class CacheIndex {
         return rows
     }
 
-    /// A body that lies in the index.
+    /// The stored bytes of an inline body.
     func inlineBody(_ row: Int64) throws -> Data? {
         let statement = try connection.statement("SELECT bytes FROM bodies WHERE id = ?1")
         defer { statement.reset() }
@@ -160,7 +162,7 @@ final class CacheIndex {
         return try statement.step() ? statement.data(0) : nil
     }
 
-    /// The rows that are selected. With a key, a prefix is looked for in every row.
+    /// The selected rows. With an encryption key, a selection by URL prefix decrypts every row.
     func rows(_ selection: CacheSelection) throws -> [Row] {
         let condition = try condition(selection)
         let statement = try connection.statement("\(Self.columns) FROM entries e WHERE \(condition.sql)")
@@ -198,11 +200,11 @@ final class CacheIndex {
         return row
     }
 
-    /// All that is counted.
+    /// The counts of entries and bytes.
     func totals() throws -> (usage: CacheUsage, pinnedByteCount: Int64) {
         let statement = try connection.statement("SELECT entries, bytes, pinned_bytes FROM state")
         defer { statement.reset() }
-        guard try statement.step() else { throw Self.damage("there is no count of what is stored") }
+        guard try statement.step() else { throw Self.damage("the counts of entries and bytes are missing") }
         return (
             CacheUsage(entryCount: Int(statement.integer(0)), byteCount: statement.integer(1)), statement.integer(2)
         )
@@ -215,7 +217,7 @@ final class CacheIndex {
         return try statement.step()
     }
 
-    /// The rows with a file of their own.
+    /// The rows whose body is in a file.
     func files() throws -> [(row: Int64, name: String)] {
         let statement = try connection.statement("SELECT id, file FROM entries WHERE file IS NOT NULL")
         defer { statement.reset() }
@@ -231,7 +233,7 @@ final class CacheIndex {
     struct Condition {
         var sql: String
         var bind: (SQLiteStatement) -> Void = { _ in }
-        /// Whether every row it finds is meant.
+        /// Whether the selection includes every row that the condition finds.
         var isExact = true
     }
 
@@ -271,7 +273,7 @@ final class CacheIndex {
                 return Condition(sql: "sealer = ?1", bind: { $0.bind(1, number) }, isExact: false)
             }
             let lower = Array(prefix.utf8)
-            // The first text behind all that begin so: bytes of UTF-8 are never 255.
+            // The least text after all with this prefix. UTF-8 has no byte 255, so the last byte can be incremented.
             let upper = lower.last.map { lower.dropLast() + [$0 + 1] } ?? []
             return Condition(
                 sql: "url >= ?1 AND sealer = 0" + (upper.isEmpty ? "" : " AND url < ?2"),
@@ -291,14 +293,14 @@ final class CacheIndex {
         }
     }
 
-    /// What a key is looked for by: a number, so that the index of all keys is small and stays in memory. Keys that share
-    /// one are told apart by their rows.
+    /// A 64-bit hash by which keys are looked up, so that their SQL index is small and stays in memory. Rows are then
+    /// compared by their full key.
     static func slot(_ key: [UInt8]) -> Int64 {
-        // FNV-1a over all bytes: the keys of an app's own may begin alike.
+        // FNV-1a over all bytes, since an app's own keys may share a prefix.
         Int64(bitPattern: key.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
     }
 
-    /// Which storing is under a key; `nil` for none of ours.
+    /// The stored version under a key; `nil` when there is none.
     func version(of key: CacheKey) throws -> StoredVersion? {
         let condition = try condition(.key(key))
         let statement = try connection.statement("SELECT id FROM entries WHERE \(condition.sql)")
@@ -320,15 +322,15 @@ final class CacheIndex {
     }
 }
 
-/// Where the body of a row lies, and what it must be.
+/// The location and checksum of a row's body.
 struct StoredBody: Sendable {
     var row: Int64
-    /// The name of its file; `nil` when it lies in the index.
+    /// The name of its file; `nil` for an inline body.
     var file: String?
-    /// The bytes as they lie there: with tags where they are sealed.
+    /// The number of stored bytes, including the tags of sealed chunks.
     var storedByteCount: Int64
-    /// The SHA-256 digest of the bytes as they lie there.
+    /// The SHA-256 digest of the stored bytes.
     var checksum: [UInt8]
-    /// From what the keys of the entry are derived; empty when nothing is sealed.
+    /// The salt from which the entry's keys are derived; empty without encryption.
     var salt: [UInt8]
 }

@@ -1,24 +1,24 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What was changed in the index, for those who hold copies: one row for each change, the newest few thousand of them.
+/// The log of changes in the index, for processes that hold copies: one row for each of the newest few thousand changes.
 ///
-/// A change is kept as the selection of what is no more what it was. With a key it is sealed, as a primary key that is not
-/// keyed would let a guess be confirmed. What strangers with another key change is theirs alone, but for what touches
-/// everybody's rows.
+/// A change is stored as the selection of the entries that it affects. With an encryption key it is sealed, since a plain
+/// primary key would let a guess be confirmed. A process ignores changes under another key, except those that affect rows
+/// of every key.
 extension CacheIndex {
-    /// How many changes are kept. Who has seen none for longer takes everything for changed.
+    /// How many changes are kept. A reader that is further behind treats everything as changed.
     static let changeLimit: Int64 = 4_096
 
-    /// What others have changed.
+    /// Changes by others.
     struct Changes: Sendable {
-        /// The last change that there is.
+        /// The number of the last change.
         var last: Int64
-        /// What is no more what it was.
+        /// The affected entries.
         var selections: [CacheSelection] = []
     }
 
-    /// Writes changes down, within the transaction that makes them.
+    /// Logs changes, within the transaction that makes them.
     func note(_ changes: [CacheSelection], writer: Int64) throws {
         for change in changes {
             let statement = try connection.statement("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)")
@@ -28,17 +28,17 @@ extension CacheIndex {
             statement.bind(3, Self.isEverybodys(change) ? bytes : try sealer.sealChange(bytes))
             try statement.run()
         }
-        // Not each time: what is a few rows too long does no harm.
+        // The log is trimmed only now and then, since a few extra rows do no harm.
         guard connection.lastInsertedRow % 256 < Int64(changes.count) else { return }
         let statement = try connection.statement("DELETE FROM changes WHERE id <= ?1")
         statement.bind(1, connection.lastInsertedRow - Self.changeLimit)
         try statement.run()
     }
 
-    /// The last change that there is; 0 before the first.
+    /// The number of the last change; 0 before the first.
     func lastChange() throws -> Int64 { try connection.number("SELECT max(id) FROM changes") ?? 0 }
 
-    /// What others have changed since.
+    /// The changes that other writers made after `last`.
     func changes(since last: Int64, exceptBy writer: Int64) throws -> Changes {
         let statement = try connection.statement(
             "SELECT id, writer, sealer, what FROM changes WHERE id > ?1 ORDER BY id LIMIT 1000")
@@ -48,7 +48,7 @@ extension CacheIndex {
         var count = 0
         while try statement.step() {
             let id = statement.integer(0)
-            // Some are gone already: there is no telling what they were.
+            // Some changes were trimmed, so it is unknown what they affected.
             if id != changes.last + 1 { return Changes(last: try lastChange(), selections: [.all]) }
             changes.last = id
             count += 1
@@ -57,13 +57,13 @@ extension CacheIndex {
             if statement.integer(2) != 0 { bytes = bytes.flatMap(sealer.openChange) }
             changes.selections.append(bytes.flatMap(Self.decode) ?? .all)
         }
-        // Far behind: to take everything for changed costs less.
+        // This far behind, it costs less to treat everything as changed.
         if count == 1_000 { return Changes(last: try lastChange(), selections: [.all]) }
         if count == 0, try lastChange() < last { return Changes(last: try lastChange(), selections: [.all]) }
         return changes
     }
 
-    /// Whether a change touches rows of every key, and tells nothing of what is stored.
+    /// Whether a change affects rows of every encryption key and reveals nothing about them.
     private static func isEverybodys(_ change: CacheSelection) -> Bool {
         switch change {
         case .all, .storedBefore: true
@@ -77,7 +77,7 @@ extension CacheIndex {
         switch selection {
         case .all: [0]
         case .primaryKey(let text): [1] + text.utf8
-        // Rare, and a copy of all variants does no harm when it goes.
+        // Changes of one variant are rare, so all variants are affected for simplicity.
         case .key(let key): [1] + key.primary.utf8
         case .tag(let text): [2] + text.utf8
         case .url(let text): [3] + text.utf8

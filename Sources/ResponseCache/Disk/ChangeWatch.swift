@@ -4,26 +4,26 @@ import Platform
 import SQLite
 import Synchronization
 
-/// Tells what somebody else changed on the disk: another process, or another store on the same folder.
+/// Detects what others change on disk: another process, or another store on the same folder.
 ///
-/// SQLite keeps the header of its log in shared memory, which every commit writes anew with a checksum of it. To look whether
-/// there was a commit is to read that number: no system call, no lock, a few nanoseconds. Only when it is another one
-/// the log of changes is read. Where there is no shared memory (a file system that takes no writes), that is done every
-/// 100 ms at most. As often it is looked whether the file still stands in its place.
+/// SQLite keeps the header of its log in shared memory, and every commit rewrites it with a checksum. Reading the checksum
+/// shows whether there was a commit, in a few nanoseconds without a system call or a lock. Only after a commit is the change
+/// log read. Without shared memory (on a read-only file system) it is read at most every 100 ms. As often, the watch checks
+/// that the index is still the same file.
 final class ChangeWatch: Sendable {
     private struct State {
-        /// Behind the lock that holds this state.
+        /// Used only under the lock of this state.
         var index: Confined<CacheIndex>?
         var file: FileIdentity?
-        /// The last change that was told of.
+        /// The number of the last change that was sent to the feeds.
         var last: Int64 = 0
-        /// Indexes that were replaced. Somebody may still read their shared memory, so they are closed with the watch.
+        /// Replaced indexes. Another thread may still read their shared memory, so they stay open as long as the watch.
         var retired: [Confined<CacheIndex>] = []
     }
 
     private static let interval: UInt64 = 100
 
-    /// Who is told.
+    /// The feeds that receive the changes.
     let feeds = CacheInvalidations.Group()
 
     private let layout: DiskLayout
@@ -31,13 +31,13 @@ final class ChangeWatch: Sendable {
     private let writer: Int64
     private let state = Mutex(State())
     private let isOpen = Atomic(false)
-    /// Whether something was read that no watch has been kept over.
+    /// Whether an index was read while it was not watched.
     private let hasUnwatchedReader = Atomic(false)
-    /// Where the shared memory is; 0 when there is none.
+    /// The address of the shared memory; 0 when there is none.
     private let header = Atomic<UInt>(0)
-    /// The checksum of the header when the changes were read.
+    /// The header's checksum when the change log was last read.
     private let seen = Atomic<UInt64>(0)
-    /// When the file was looked at, in milliseconds.
+    /// When the file was last checked, in milliseconds.
     private let lookedAt = Atomic<UInt64>(0)
 
     init(_ layout: DiskLayout, _ sealer: EntrySealer, writer: Int64) {
@@ -46,7 +46,7 @@ final class ChangeWatch: Sendable {
         self.writer = writer
     }
 
-    /// Opens the index for it, if that is to be done, before something is read or written. Not for the threads of tasks.
+    /// Opens the watch's index if it is not open, before a read or write. It blocks, so do not call it on a task's thread.
     func prepare() {
         if isOpen.load(ordering: .acquiring) { return }
         state.withLock { state in
@@ -59,16 +59,16 @@ final class ChangeWatch: Sendable {
             state.file = handle.file
             state.last = last
             header.store(UInt(bitPattern: index.connection.sharedHeader), ordering: .relaxed)
-            // None that a header has: the first look reads.
+            // No header has checksum 0, so the first look reads the change log.
             seen.store(0, ordering: .relaxed)
             isOpen.store(true, ordering: .releasing)
         }
         if isOpen.load(ordering: .relaxed), hasUnwatchedReader.exchange(false, ordering: .relaxed) { feeds.send(.all) }
     }
 
-    /// Looks whether others changed something, and tells.
+    /// Checks for changes by others and sends them to the feeds.
     ///
-    /// - Returns: `false` when that cannot be known before the index was read again.
+    /// - Returns: `false` when changes are unknown until the index is opened again.
     func look() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds
@@ -86,7 +86,7 @@ final class ChangeWatch: Sendable {
                 guard FileIdentity(layout.index) == state.file else {
                     throw SystemError("looking at the index", code: ENOENT)
                 }
-                // Before the changes are: what comes in between is seen the next time.
+                // Read before the change log, so that the next look sees a commit in between.
                 let address = header.load(ordering: .relaxed)
                 let current = address == 0 ? 0 : checksum(address)
                 if address == 0 || current != seen.load(ordering: .relaxed) {
@@ -98,7 +98,7 @@ final class ChangeWatch: Sendable {
                 lookedAt.store(now, ordering: .relaxed)
                 return true
             } catch {
-                // Another file stands there, or none, or it cannot be read: nothing is known.
+                // The file was replaced or removed, or cannot be read, so any entry may have changed.
                 state.retired.append(Confined(index))
                 state.index = nil
                 isOpen.store(false, ordering: .relaxed)
@@ -112,7 +112,7 @@ final class ChangeWatch: Sendable {
         SQLiteConnection.checksum(ofHeader: UnsafeRawPointer(bitPattern: address))
     }
 
-    /// Read without a system call.
+    /// The monotonic time, read without a system call.
     private static var milliseconds: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC_COARSE, &time)

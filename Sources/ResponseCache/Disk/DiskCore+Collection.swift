@@ -4,26 +4,26 @@ import Glibc
 import HTTPCore
 
 extension DiskCore {
-    /// Collects garbage from time to time, for as long as somebody uses the store.
+    /// Collects garbage repeatedly while the store exists.
     func scheduleCollection(after delay: Duration, then interval: Duration) {
         bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay / .milliseconds(1)))) { [weak self] in
             guard let self else { return }
             Task {
-                // What is wrong shows where it is in the way, at the next call of the store.
+                // A failure shows at the next call of the store if it matters.
                 _ = try? await self.collectGarbage()
                 self.scheduleCollection(after: interval, then: interval)
             }
         }
     }
 
-    /// Removes what nobody has a use for any more, prunes, removes bodies without rows and rows without bodies, and gives free
-    /// pages back to the disk.
+    /// Removes entries whose `retainUntil` has passed, evicts down to the limits, removes bodies without rows and rows without
+    /// bodies, and returns free pages to the disk.
     func collectGarbage() async throws -> CacheUsage {
         guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }
         var removed = CacheUsage()
         var ended: CacheUsage
         repeat {
-            // Some at a time: others may write in between.
+            // In portions, so that other writes can run in between.
             ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
             removed += ended
         } while ended.entryCount == CacheIndex.victimLimit

@@ -7,7 +7,7 @@ import HTTPCore
 import SQLite
 import Synchronization
 
-/// What ``DiskStore`` and its writers share: the folder, the queues and what waits to be written.
+/// The state that ``DiskStore`` shares with its writers: the folder, the queues and the waiting writes.
 final class DiskCore: Sendable {
     let layout: DiskLayout
     let sealer: EntrySealer
@@ -15,34 +15,34 @@ final class DiskCore: Sendable {
     let watch: ChangeWatch
     let evictions = EvictionCounter()
     let leases: LeaseFile
-    /// Tells our changes of the index from others'.
+    /// Identifies the changes of this store in the change log.
     let writer: Int64
 
-    /// Looks entries up.
+    /// The queue of look-ups.
     let lookups = Lane("lookups")
-    /// Reads many entries, for reports, so that look-ups need not wait.
+    /// The queue of reports, which read many entries, so that look-ups need not wait for them.
     let scans = Lane("scans")
-    /// Reads and writes bodies.
+    /// The queue that reads and writes bodies.
     let bodies = Lane("bodies", concurrent: true)
-    /// Changes the index: the only queue that does.
+    /// The only queue that changes the index.
     let writes = Lane("writes")
 
-    /// Only on ``lookups``.
+    /// Used only on ``lookups``.
     let lookupIndex: Confined<IndexHandle>
-    /// Only on ``scans``.
+    /// Used only on ``scans``.
     let scanIndex: Confined<IndexHandle>
-    /// Only on ``writes``.
+    /// Used only on ``writes``.
     let writeIndex: Confined<IndexHandle>
 
     private struct Pending {
         var tasks: [WriteTask] = []
-        /// Whether a batch is on its way to the queue.
+        /// Whether the queue has a block that will write the tasks.
         var isScheduled = false
         var isTouchScheduled = false
         /// The last uses, by primary key.
         var uses: [String: [CacheKey: Use]] = [:]
         var useCount = 0
-        /// How many uses were given out to be written, and how many of them are.
+        /// How many uses were added to the tasks, and how many of them are on disk.
         var ticket: UInt64 = 0
         var writtenTicket: UInt64 = 0
 
@@ -52,7 +52,7 @@ final class DiskCore: Sendable {
             if uses[key.primary]?.isEmpty == true { uses[key.primary] = nil }
         }
 
-        /// Has a use written.
+        /// Adds a use to the tasks.
         mutating func write(_ use: inout Use, of key: CacheKey) {
             ticket += 1
             use.ticket = ticket
@@ -67,14 +67,14 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// The last use of an entry, and the last one that was written, or is on its way.
+    /// The last use of an entry, and the last one that was written or is being written.
     private struct Use {
         var time: Date
         var written: Date
         var ticket: UInt64
     }
 
-    /// So many uses are remembered. Beyond, those that are not on disk are forgotten.
+    /// The most uses that are remembered. At the limit all are dropped, including those not yet on disk.
     private static let useLimit = 20_000
 
     private let pending = Mutex(Pending())
@@ -93,22 +93,22 @@ final class DiskCore: Sendable {
 
     // MARK: Reading
 
-    /// Reads from the index. Where there is none, or it is damaged and was set aside, the answer is `nil`.
+    /// Reads from the index. Returns `nil` when there is none, or when it was damaged and is now set aside.
     func read<Result: Sendable>(
         _ lane: Lane, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
     ) async throws -> Result? {
         try await lane.run { [self] in try readNow(handle, body) }
     }
 
-    /// ``read(_:_:_:)``, on the queue of the handle.
+    /// Reads like ``read(_:_:_:)``. Call it on the queue of the handle.
     func readNow<Result>(_ handle: Confined<IndexHandle>, _ body: (CacheIndex) throws -> Result) throws -> Result? {
-        // Who only reads wants to see the changes of others too.
+        // A store that only reads must also see the changes of others.
         watch.prepare()
         do {
             do {
                 return try handle.value.index().map(body)
             } catch let error as SQLiteError where error.isInputOutput {
-                // The file went away under it, as when the folder was removed.
+                // The file was removed while open, for example with its folder.
                 handle.value.close()
                 return try handle.value.index().map(body)
             } catch let error as SQLiteError where error.isDamage {
@@ -122,11 +122,11 @@ final class DiskCore: Sendable {
 
     // MARK: Writing
 
-    /// Has something written with the next batch.
+    /// Adds a task to the next batch.
     func write(_ task: WriteTask) {
         let isFirst = pending.withLock { pending in
             pending.tasks.append(task)
-            // It brings the last use along.
+            // A stored or updated entry carries its last use.
             switch task {
             case .store(let prepared, _): pending.forgetUse(of: prepared.entry.key)
             case .update(let entry, _): pending.forgetUse(of: entry.key)
@@ -138,10 +138,10 @@ final class DiskCore: Sendable {
         if isFirst { writes.queue.async { self.writeBatch() } }
     }
 
-    /// Notes a use. It is written with the next batch, or after a second, unless the one that was written last is younger
-    /// than an interval.
+    /// Records a use. It is written with the next batch or after a second, unless the last written one is younger than
+    /// `interval`.
     ///
-    /// - Parameter known: the last use as the disk has it.
+    /// - Parameter known: the last use on disk.
     func touch(_ key: CacheKey, at time: Date, since known: Date = .distantPast, interval: TimeInterval = 0) {
         let isFirst = pending.withLock { pending in
             if pending.useCount >= Self.useLimit {
@@ -165,7 +165,7 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// Has all uses written with the next batch.
+    /// Adds all unwritten uses to the next batch.
     private func collectUses() {
         pending.withLock { pending in
             for (primary, uses) in pending.uses {
@@ -178,7 +178,7 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// Writes what waits, at the latest when nobody uses the store any more.
+    /// Writes all waiting tasks, without waiting for the end. Called at the latest when the store is released.
     func flush() {
         writes.queue.async {
             self.collectUses()
@@ -186,7 +186,7 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// Writes what waits, and returns when the disk has it: the log, the index and the bodies.
+    /// Writes all waiting tasks, and returns when the log, the index and the bodies are on the physical disk.
     func synchronize() async throws {
         do {
             try await writes.run { [self] in
@@ -195,7 +195,7 @@ final class DiskCore: Sendable {
                 guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
                 let descriptor = open(layout.bodies, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                 if descriptor >= 0 {
-                    // Bodies are not synchronised one by one.
+                    // One call for the file system instead of one for each body.
                     _ = lat_syncfs(descriptor)
                     close(descriptor)
                 }
@@ -206,13 +206,13 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// How many uses are on disk. Asked for before the disk is read.
+    /// The number of uses that are on disk. Read it before the disk is read.
     var writtenTicket: UInt64 { pending.withLock(\.writtenTicket) }
 
-    /// An entry as the disk had it after a ticket, with its last use.
+    /// An entry that was read from disk after `ticket`, with its last use.
     func withUse(_ entry: CacheEntry, since ticket: UInt64) -> CacheEntry {
         let use = pending.withLock { $0.useCount == 0 ? nil : $0.uses[entry.key.primary]?[entry.key] }
-        // Where another process has used it since, that counts.
+        // A later use by another process takes precedence.
         guard let use, use.ticket > ticket || use.time >= entry.lastUse || use.written == entry.lastUse else {
             return entry
         }
@@ -221,7 +221,7 @@ final class DiskCore: Sendable {
         return entry
     }
 
-    /// Only on ``writes``.
+    /// Call only on ``writes``.
     private func writeBatch() {
         let (tasks, ticket) = pending.withLock { pending in
             defer {
@@ -233,26 +233,26 @@ final class DiskCore: Sendable {
         guard !tasks.isEmpty else { return }
         WriteBatch(self, tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
-        // Here rather than on the way of the next hit.
+        // Looking here saves the next hit from reading the change log.
         _ = watch.look()
     }
 
-    /// The most bytes of entries as things are.
+    /// The most bytes of entries, given the current free space.
     func limit(_ totals: CacheUsage) -> Int64 {
         rule.limit(used: totals.byteCount, freeByteCount: layout.freeBytes)
     }
 }
 
-/// Uses that are written together: of each key the last.
+/// Uses to write together, the last one of each key.
 ///
-/// Used behind the lock of what waits, then by the batch alone.
+/// Guarded by the lock of the waiting tasks, then used by one batch alone.
 final class Uses {
     private var uses: [CacheKey: (time: Date, order: Int)] = [:]
     private var next = 0
 
     var count: Int { uses.count }
 
-    /// In the order in which they came.
+    /// The uses in the order in which they were added.
     var list: [(key: CacheKey, time: Date)] {
         uses.sorted { $0.value.order < $1.value.order }.map { ($0.key, $0.value.time) }
     }

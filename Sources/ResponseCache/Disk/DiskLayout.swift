@@ -2,12 +2,12 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// Where the files of a cache lie, and what is done with them.
+/// The files of a cache's folder, and the operations on them.
 ///
-/// `index-4.sqlite` with its `-wal` and `-shm`, `lock`, `leases-4`, and `bodies-4/`, in which a body that is being
-/// written is called `….part`. Whoever writes a body holds a lock on its file until the index knows it, so that nobody
-/// clears it away. The number is that of the format, so that two releases of a program share a folder during a deploy.
-/// All is the owner's alone, whatever the process's mask.
+/// The folder holds `index-4.sqlite` with its `-wal` and `-shm`, `lock`, `leases-4`, and `bodies-4/`, where the name of a
+/// body being written ends in `.part`. The writer of a body locks its file until the index has its row, so that it is not
+/// removed as an orphan. The number is the format version, so that two releases of a program can share a folder during a
+/// deployment. Only the owner has access, whatever the umask.
 struct DiskLayout: Sendable {
     let directory: String
     let index: String
@@ -23,7 +23,7 @@ struct DiskLayout: Sendable {
         leases = directory + "/leases-\(CacheIndex.schemaVersion)"
     }
 
-    /// Makes the folders, for the owner only, if they are not there.
+    /// Creates missing folders, for the owner only.
     func makeFolders() throws {
         guard access(bodies, F_OK) != 0 else { return }
         var made: [String] = []
@@ -39,7 +39,7 @@ struct DiskLayout: Sendable {
         }
     }
 
-    /// Takes the rights of others from the files of the index that are there.
+    /// Removes the permissions of others from the existing files of the index.
     func makeIndexPrivate() {
         for path in [index, index + "-wal", index + "-shm"] {
             var facts = stat()
@@ -49,7 +49,7 @@ struct DiskLayout: Sendable {
         }
     }
 
-    /// Removes what other versions of the format have left, once nobody has used it for a week.
+    /// Removes the files of other format versions that were not used for a week.
     func removeOldVersions(now: time_t = time(nil)) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index
@@ -71,16 +71,16 @@ struct DiskLayout: Sendable {
 
     func path(ofBody name: String) -> String { bodies + "/" + name }
 
-    /// Bytes that are free for this user; `nil` when the system does not say.
+    /// The free bytes for this user; `nil` when the system does not say.
     var freeBytes: Int64? { diskFacts.map { Self.product($0.f_bavail, $0.f_frsize) } }
 
-    /// Bytes of the disk; `nil` when the system does not say.
+    /// The size of the disk in bytes; `nil` when the system does not say.
     var diskBytes: Int64? { diskFacts.map { Self.product($0.f_blocks, $0.f_frsize) } }
 
     private var diskFacts: statvfs? {
         var facts = statvfs()
         var path = directory
-        // The folder need not be there yet.
+        // The folder may not exist yet.
         while statvfs(path, &facts) != 0 {
             guard path.count > 1, let slash = path.lastIndex(of: "/") else { return nil }
             path = slash == path.startIndex ? "/" : String(path[..<slash])
@@ -95,9 +95,9 @@ struct DiskLayout: Sendable {
 
     // MARK: The lock of the folder
 
-    /// Does something while no other process opens, makes or sets aside the index. Without a lock where none can be had.
+    /// Runs work while no other process opens, creates or sets aside the index. Without a lock if the file cannot be locked.
     ///
-    /// - Throws: a ``SystemError`` with `EBUSY` when another process holds it for longer than the limit.
+    /// - Throws: a ``SystemError`` with `EBUSY` when another process holds the lock for longer than the limit.
     func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
         let descriptor = open(directory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return try body() }
@@ -105,7 +105,7 @@ struct DiskLayout: Sendable {
         let end = ContinuousClock.now + limit
         var pause: useconds_t = 500
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            // A file system without such locks has none to wait for.
+            // Any other error means that the file system has no such locks.
             guard errno == EWOULDBLOCK || errno == EINTR else { break }
             guard ContinuousClock.now < end else {
                 throw SystemError("waiting for another process that opens the cache in \(directory)", code: EBUSY)
@@ -118,10 +118,10 @@ struct DiskLayout: Sendable {
 
     // MARK: Bodies
 
-    /// Removes bodies that no row of the index names and nobody is writing.
+    /// Removes bodies that have no row in the index and are not being written.
     ///
-    /// - Parameter isKnown: asks the index, after the body is locked.
-    /// - Returns: The bytes that went.
+    /// - Parameter isKnown: whether the index has a row for a body; called again once the body is locked.
+    /// - Returns: The number of removed bytes.
     func removeOrphans(_ isKnown: (_ name: String) throws -> Bool) throws -> Int64 {
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: bodies) else { return 0 }
         var byteCount: Int64 = 0
@@ -131,7 +131,7 @@ struct DiskLayout: Sendable {
             let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
             guard descriptor >= 0 else { continue }
             defer { close(descriptor) }
-            // Held: somebody writes it. Free: the writer is dead, or the row is there by now.
+            // A locked body is being written. Otherwise its writer has died, or its row exists by now.
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { continue }
             if try !name.hasSuffix(Self.partSuffix) && isKnown(name) { continue }
             var facts = stat()
@@ -143,16 +143,16 @@ struct DiskLayout: Sendable {
     static let partSuffix = ".part"
 }
 
-/// Which file a name stands for.
+/// The identity of the file that a path refers to.
 struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
-    /// Whether there is nothing in it, as when somebody has emptied it under those who have it open.
+    /// Whether the file is empty, as after a truncation while it is open.
     let isEmpty: Bool
 
-    /// The file of a path; `nil` when there is none.
+    /// The file at a path; `nil` when there is none.
     ///
-    /// By name only: to open and close an index beside SQLite would take SQLite's locks away.
+    /// It does not open the file: closing any descriptor of the index would release SQLite's locks on it.
     init?(_ path: String) {
         var facts = stat()
         guard stat(path, &facts) == 0 else { return nil }

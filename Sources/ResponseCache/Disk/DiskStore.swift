@@ -4,7 +4,7 @@ public import FoundationEssentials
 import Glibc
 public import HTTPCore
 
-/// Responses in a folder: an SQLite index in WAL mode, and a file for each body over 16 KiB.
+/// A store in a folder: an SQLite index in WAL mode, and a file for each body over 16 KiB.
 ///
 /// ```swift
 /// var options = DiskStore.Options()
@@ -15,32 +15,32 @@ public import HTTPCore
 /// try await writer.commit()                  // outlives the process when this returns
 /// ```
 ///
-/// The folder is made at the first write, for its owner only. Several processes, and several stores in one process,
-/// may share it. A process that is killed leaves every entry that was acknowledged, and of the others nothing but a
-/// file that is cleared away. Whatever else happens to the folder is mended: a damaged index is set aside as
-/// `index-4.sqlite.damaged` and begun anew, a removed folder is made again, a damaged body is a miss.
+/// The folder is created at the first write, for its owner only. Several processes, and several stores in one process, may
+/// share it. When a process is killed, every committed entry stays; of an uncommitted one at most a file is left, which is
+/// removed later. The store repairs damage: it sets a damaged index aside as `index-4.sqlite.damaged` and starts a new one,
+/// recreates a removed folder, and treats a damaged body as a miss.
 ///
-/// With ``Options-swift.struct/encryptionKey`` nothing of an entry is in clear but sizes, times and flags; see there.
+/// With ``Options-swift.struct/encryptionKey``, only sizes, times and flags of an entry are readable.
 ///
-/// SQLite and the file system are called on queues of the store's own: one that writes, one that looks up, one for
-/// reports, and one for bodies.
+/// The store calls SQLite and the file system on queues of its own: one each for writes, look-ups and reports, and a
+/// concurrent one for bodies.
 public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
-    /// How a folder is used.
+    /// The options of a store.
     public struct Options: Sendable {
-        /// The most bytes of bodies and headers. What nobody has a use for any more goes first
-        /// (``CacheEntry/retainUntil``), then what was not used for the longest time. Default: 512 MiB.
+        /// The most bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` has passed are evicted first, then the
+        /// least recently used ones. Default: 512 MiB.
         public var byteLimit: Int64 = 512 << 20
-        /// The bytes that are left free on the disk: entries go for it, and when none are left nothing is stored.
+        /// The bytes to leave free on the disk. Entries are evicted for it, and if that does not suffice nothing is stored.
         /// Default: `nil`, a twentieth of the disk, at most 1 GiB.
         public var minimumFreeBytes: Int64?
-        /// 32 bytes to seal what is stored with AES-256-GCM; default: `nil`, for nothing.
+        /// A key of 32 bytes that encrypts the store with AES-256-GCM. Default: `nil`, no encryption.
         ///
-        /// Bodies, headers and URLs are sealed; columns to search by equality hold HMAC-SHA256 of the text. Whoever asks
-        /// for ``CacheSelection/urlPrefix(_:)`` makes the store decrypt one entry after the other. With another key
-        /// entries are not found; they go when room is needed.
+        /// It encrypts bodies, headers and URLs; columns that are searched by equality hold HMAC-SHA256 of the text.
+        /// Selecting by ``CacheSelection/urlPrefix(_:)`` decrypts every entry. A store with another key does not find the
+        /// entries, but evicts them when it needs room.
         public var encryptionKey: Data?
-        /// How often ``DiskStore/collectGarbage()`` is done by itself; `nil` for never. Default: 10 minutes, and for the
-        /// first time after one.
+        /// How often the store calls ``DiskStore/collectGarbage()`` itself; `nil` for never. Default: every 10 minutes, the
+        /// first time after one minute.
         public var collectionInterval: Duration? = .seconds(600)
 
         /// The defaults.
@@ -52,9 +52,9 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     let core: DiskCore
 
-    /// A store in a folder, which need not be there.
+    /// A store in a folder, which need not exist yet.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the key has not 32 bytes.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the key does not have 32 bytes.
     public init(directory: String, options: Options = Options()) throws {
         let disk = DiskLayout(directory).diskBytes ?? .max
         let floor = options.minimumFreeBytes ?? min(1 << 30, disk / 20)
@@ -68,10 +68,10 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     deinit { core.flush() }
 
-    /// Whether somebody has stored something in a folder, so that there may be entries.
+    /// Whether a folder has an index, so that it may have entries.
     package static func hasEntries(_ directory: String) -> Bool { access(DiskLayout(directory).index, F_OK) == 0 }
 
-    /// The entries under a primary key, one for each variant, the one stored last first.
+    /// The entries under a primary key, one for each variant, newest first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         try await core.lookups.run { [self] in try entriesNow(primaryKey) }
     }
@@ -80,7 +80,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         core.lookups.queue.async { [self] in done(Result { try entriesNow(primaryKey) }) }
     }
 
-    /// Only on the queue of the look-ups.
+    /// Call only on the queue of look-ups.
     private func entriesNow(_ primaryKey: String) throws -> [CacheEntry] {
         let ticket = core.writtenTicket
         let rows = try core.readNow(core.lookupIndex) { try $0.rows(primaryKey: primaryKey) } ?? []
@@ -103,11 +103,11 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         return entries
     }
 
-    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
+    /// The body of an entry, checked against damage; `nil` when it was removed, replaced or damaged.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         guard let stored = entry.note as? StoredBody else {
-            // Not from here: what is stored under the key is meant, or that storing of it.
+            // The entry is not from this store: it stands for the entry under its key, or for its version.
             let found = try await entries(for: entry.key.primary).first {
                 $0.key == entry.key && (entry.version == nil || $0.version == entry.version)
             }
@@ -137,7 +137,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         return try? cipher.open(bytes)
     }
 
-    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    /// A writer that stores an entry; see ``CacheStore/writer(for:replacing:)``.
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         do {
             return try DiskWriter(entry, replacing, core)
@@ -146,16 +146,16 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         }
     }
 
-    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
+    /// Replaces everything in an entry except its body; see ``CacheStore/update(_:)``.
     @discardableResult
     public func update(_ entry: CacheEntry) async throws -> Bool {
         try await withCheckedThrowingContinuation { core.write(.update(entry, $0)) }
     }
 
-    /// Notes that an entry was used. Written with the next batch, after a second at the latest.
+    /// Records the use of an entry. It is written with the next batch, within a second.
     public func touch(_ key: CacheKey, at time: Date) async throws { core.touch(key, at: time) }
 
-    /// Removes what is selected, pinned entries too, and says how much that was.
+    /// Removes the selected entries, pinned ones too, and returns how much was removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
@@ -165,39 +165,39 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         return removed
     }
 
-    /// The entries that are selected, without an order.
+    /// The selected entries, in any order and without bodies.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         let rows = try await core.read(core.scans, core.scanIndex) { try $0.rows(selection) } ?? []
         return rows.compactMap { $0.entry }
     }
 
-    /// What other processes, and other stores on the same folder, change from now on.
+    /// A feed of what other processes, and other stores on the same folder, change from now on.
     ///
-    /// It is known at the next ``CacheInvalidations/isQuiet``: what each commit writes into the shared memory of SQLite's log
-    /// is looked at, which costs some nanoseconds.
+    /// ``CacheInvalidations/isQuiet`` detects new commits by reading the shared memory of SQLite's log, which costs some
+    /// nanoseconds.
     public func invalidations() -> CacheInvalidations {
         core.watch.feeds.begin { [watch = core.watch] in watch.look() }
     }
 
-    /// Asks to be the one of all processes on this folder that fetches. A lease ends at the latest with its process, so that
-    /// none lasts too long, whatever `duration` says. Where no folder is yet, nobody shares it.
+    /// Requests a lease among all processes on this folder. A lease ends with its process at the latest, so `duration` is
+    /// ignored. Without a folder every caller gets a lease.
     public func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
         core.leases.lease(name)
     }
 
-    /// How much is stored.
+    /// How much the folder holds.
     public func usage() async throws -> CacheUsage {
         try await core.read(core.lookups, core.lookupIndex) { try $0.totals().usage } ?? CacheUsage()
     }
 
-    /// What this store let go to make room; other stores on the same folder count their own.
+    /// What this store evicted since it was made. Other stores on the same folder count their own evictions.
     public var evicted: CacheUsage { core.evictions.usage }
 
-    /// Returns when all that was stored would survive a loss of power, uses included.
+    /// Returns when everything stored so far would survive a loss of power, including recorded uses.
     public func flush() async throws { try await core.synchronize() }
 
-    /// Removes what nobody has a use for (``CacheEntry/retainUntil``), makes room down to the limits, and clears away bodies
-    /// that nobody refers to; says how much went.
+    /// Removes entries whose ``CacheEntry/retainUntil`` has passed, evicts down to the limits, and removes unreferenced bodies.
+    /// Returns how much was removed.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }
 }

@@ -5,19 +5,19 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Takes a body for ``DiskStore``: in memory as long as it is small, then in a file.
+/// The writer of ``DiskStore``, which collects a small body in memory and writes a larger one to a file.
 ///
-/// It holds some hundred kilobytes at most, however large the body is.
+/// It holds at most some hundred kilobytes, however large the body is.
 final class DiskWriter: CacheWriter {
-    /// Larger bodies lie in files of their own.
+    /// The largest body that is stored in the index rather than in a file.
     static let inlineByteCount: Int64 = 16 << 10
-    /// So much is collected before the disk is asked.
+    /// The number of collected bytes beyond which they are written.
     private static let bufferByteCount = 128 << 10
 
     private struct State: ~Copyable {
-        /// As it was appended.
+        /// The appended bytes.
         var plain = Data()
-        /// As it is to lie on disk, and does not yet.
+        /// The bytes, sealed if there is a key, that are not written yet.
         var stored = Data()
         var digest: MessageDigest? = MessageDigest(.sha256)
         var chunkNumber: UInt64 = 0
@@ -61,7 +61,7 @@ final class DiskWriter: CacheWriter {
             guard !state.isOver else { throw Self.isOverError }
             return state.byteCount <= Self.inlineByteCount
         }
-        // A small body needs neither a file nor another thread.
+        // A small body needs no file and no switch of threads.
         if isSmall { try translate(isLast: true) } else { try await work(isLast: true) }
         do {
             let prepared = try finish()
@@ -81,12 +81,12 @@ final class DiskWriter: CacheWriter {
     }
 
     private static var isOverError: NetworkError {
-        NetworkError(.cache, message: "a cache writer takes nothing after commit or discard; make another")
+        NetworkError(.cache, message: "the cache writer was already committed or discarded; make another one")
     }
 
     // MARK: Work
 
-    /// Brings what was collected to disk. When that is full, room is made once.
+    /// Writes the collected bytes to disk. If the disk is full, it makes room and retries once.
     private func work(isLast: Bool) async throws {
         do {
             do {
@@ -102,7 +102,7 @@ final class DiskWriter: CacheWriter {
         }
     }
 
-    /// Seals and digests what was appended.
+    /// Seals and digests the appended bytes.
     private func translate(isLast: Bool) throws {
         try state.withLock { state in try translate(&state, isLast: isLast) }
     }
@@ -110,7 +110,7 @@ final class DiskWriter: CacheWriter {
     private func translate(_ state: inout State, isLast: Bool) throws {
         var translated = Data()
         if let cipher {
-            // A whole chunk is held back: it may be the last one.
+            // A full chunk is held back, since it may be the last one.
             while state.plain.count > BodyCipher.chunkByteCount {
                 let chunk = Data(state.plain.prefix(BodyCipher.chunkByteCount))
                 translated.append(contentsOf: try cipher.seal(chunk, number: state.chunkNumber, isLast: false))
@@ -132,12 +132,12 @@ final class DiskWriter: CacheWriter {
 
     private func spill(isLast: Bool) throws {
         try state.withLock { state in
-            // The second attempt finds all translated.
+            // At the second attempt everything is translated already.
             if !(isLast && state.isOver) { try translate(&state, isLast: isLast) }
             let layout = core.layout
             if let free = layout.freeBytes, free - Int64(state.stored.count) < core.rule.freeFloor {
                 throw SystemError(
-                    "writing a body into \(layout.bodies), the room to be left free considered", code: ENOSPC)
+                    "writing a body to \(layout.bodies) and leaving the minimum free", code: ENOSPC)
             }
             if state.file == nil {
                 state.file = try BodyFile.make(layout, name: MessageDigest.hexadecimal(randomBytes(16)))

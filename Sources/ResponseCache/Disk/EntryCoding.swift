@@ -1,9 +1,9 @@
 import FoundationEssentials
 import HTTPCore
 
-/// An entry as bytes and back: all of it but what has a column of its own in the index.
+/// Encodes entries as bytes and back, without what has a column of its own in the index.
 ///
-/// A format number, then numbers as LEB128 and texts with their length before them.
+/// The format is a format number, then integers as LEB128 and strings with a length prefix.
 enum EntryCoding {
     private static let format: UInt8 = 2
 
@@ -47,7 +47,7 @@ enum EntryCoding {
         return bytes
     }
 
-    /// `nil` when the bytes are no entry.
+    /// The entry of encoded bytes; `nil` when they are malformed.
     static func decode(_ bytes: [UInt8]) -> CacheEntry? {
         var reader = Reader(bytes: bytes[...])
         guard reader.byte() == format, let primary = reader.text(), let variant = reader.text(),

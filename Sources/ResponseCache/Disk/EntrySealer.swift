@@ -2,23 +2,23 @@ import Cryptography
 import FoundationEssentials
 import HTTPCore
 
-/// Makes of texts what stands in the columns of the index, and of entries what stands in its rows.
+/// Encodes texts for the columns of the index and entries for its rows, encrypted if there is a key.
 ///
-/// Without a key: texts as their bytes, entries with their SHA-256 digest behind them. With a key nothing of an entry
-/// is in clear but its size, its times and its flags:
-/// - columns that are looked up by equality hold HMAC-SHA256 of the text, so that a guess cannot be confirmed without
-///   the key. Order and prefixes are gone with that: those who ask for a prefix decrypt one row after the other;
-/// - the entry is sealed with AES-256-GCM, and the columns that it is found by are its associated data: moved to another
-///   row, or found by another column, it does not open;
-/// - the body is sealed in chunks (``BodyCipher``).
+/// Without a key, texts are stored as their bytes, and entries are followed by their SHA-256 digest. With a key, only the
+/// size, times and flags of an entry are readable:
+/// - Columns that are searched by equality hold HMAC-SHA256 of the text, so that a guess cannot be confirmed without the
+///   key. Order and prefixes are lost, so a search by prefix decrypts every row.
+/// - The entry is sealed with AES-256-GCM, and its searched columns are the associated data. It does not open in another
+///   row or with other columns.
+/// - The body is sealed in chunks (``BodyCipher``).
 ///
-/// Each storing has keys of its own, derived from a random salt, so that nonces never meet.
+/// Each stored version has keys derived from its own random salt, so that no nonce repeats under a key.
 struct EntrySealer: Sendable {
-    /// Who sealed: 0 for nobody, else a number from the key. Rows of another key are strangers' rows.
+    /// Identifies the key of a row: 0 without a key, else a number derived from it. Rows with other keys cannot be read.
     let keyNumber: Int64
     private let keys: (columns: [UInt8], entries: [UInt8], changes: [UInt8])?
 
-    /// - Parameter key: 32 bytes; `nil` seals nothing.
+    /// - Parameter key: 32 bytes; `nil` for no encryption.
     init(key: Data?) throws {
         guard let key else {
             keyNumber = 0
@@ -28,7 +28,7 @@ struct EntrySealer: Sendable {
         guard key.count == AuthenticatedCipher.keyByteCount else {
             throw NetworkError(
                 .cache,
-                message: "the cache's encryption key has \(key.count) bytes; give \(AuthenticatedCipher.keyByteCount)"
+                message: "the cache's encryption key has \(key.count) bytes; use \(AuthenticatedCipher.keyByteCount)"
             )
         }
         keys = (
@@ -42,13 +42,13 @@ struct EntrySealer: Sendable {
 
     var isSealing: Bool { keys != nil }
 
-    /// What stands in a column for a text.
+    /// The value of a column for a text.
     func column(_ name: String, _ text: String) throws -> [UInt8] {
         guard let keys else { return Self.digest(text) ?? Array(text.utf8) }
         return try MessageDigest.hmac(Array((name + "\0" + text).utf8), key: keys.columns)
     }
 
-    /// The bytes of a SHA-256 digest in lower-case hexadecimal digits: half as long. `nil` for all else.
+    /// The bytes of 64 lower-case hexadecimal digits, which are half as long; `nil` for any other text.
     private static func digest(_ text: String) -> [UInt8]? {
         guard text.utf8.count == 64 else { return nil }
         var bytes: [UInt8] = []
@@ -71,7 +71,7 @@ struct EntrySealer: Sendable {
         return bytes
     }
 
-    /// What stands in the log of changes for one of them; as it is without a key.
+    /// A change for the change log, unchanged without a key.
     func sealChange(_ bytes: [UInt8]) throws -> [UInt8] {
         guard let keys else { return bytes }
         let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
@@ -79,7 +79,7 @@ struct EntrySealer: Sendable {
             + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: keys.changes, nonce: nonce))
     }
 
-    /// A change as it was; `nil` when it is none of ours.
+    /// A change from the change log; `nil` when it was not sealed with this key.
     func openChange(_ sealed: [UInt8]) -> [UInt8]? {
         guard let keys, sealed.count > AuthenticatedCipher.nonceByteCount else { return nil }
         return try? AuthenticatedCipher.aes256GCM.open(
@@ -87,16 +87,16 @@ struct EntrySealer: Sendable {
             nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)))
     }
 
-    /// A salt for one storing; empty when nothing is sealed.
+    /// A salt for one version of an entry; empty without encryption.
     func salt() throws -> [UInt8] { isSealing ? try randomBytes(16) : [] }
 
-    /// The cipher of the body of one storing; `nil` when nothing is sealed.
+    /// The cipher for the body of one version; `nil` without encryption.
     func bodyCipher(salt: [UInt8]) throws -> BodyCipher? {
         guard let keys else { return nil }
         return BodyCipher(key: try MessageDigest.hmac(Array("body".utf8) + salt, key: keys.entries))
     }
 
-    /// What stands in the columns that an entry is found by: key, variant, url, domain, server, partition.
+    /// The values of the searched columns: key, variant, url, domain, server, partition.
     func columns(of entry: CacheEntry) throws -> [[UInt8]?] {
         let texts: [(String, String?)] = [
             ("key", entry.key.primary), ("variant", entry.key.variant), ("url", entry.url), ("domain", entry.domain),
@@ -108,7 +108,7 @@ struct EntrySealer: Sendable {
     private static func associated(_ columns: [[UInt8]?]) -> [UInt8] {
         var bytes: [UInt8] = []
         for column in columns {
-            // No column differs from an empty one.
+            // A missing column differs from an empty one.
             bytes.append(column == nil ? 0 : 1)
             withUnsafeBytes(of: UInt32(column?.count ?? 0).bigEndian) { bytes.append(contentsOf: $0) }
             bytes.append(contentsOf: column ?? [])
@@ -116,7 +116,7 @@ struct EntrySealer: Sendable {
         return bytes
     }
 
-    /// An entry for its row.
+    /// The encoded entry for its row.
     func seal(_ entry: CacheEntry, salt: [UInt8]) throws -> [UInt8] {
         let bytes = EntryCoding.encode(entry)
         guard let keys else { return bytes + (try MessageDigest.of(bytes, .sha256)) }
@@ -127,9 +127,9 @@ struct EntrySealer: Sendable {
                 bytes, key: key, nonce: nonce, associated: Self.associated(columns(of: entry))))
     }
 
-    /// An entry from its row; `nil` when it is not what was stored there, or sealed with another key.
+    /// The entry of a row; `nil` when the row is damaged or sealed with another key.
     ///
-    /// - Parameter columns: what stands in the columns of ``columns(of:)``.
+    /// - Parameter columns: the values of the row's searched columns, as in ``columns(of:)``.
     func open(_ sealed: [UInt8], salt: [UInt8], columns: () -> [[UInt8]?]) -> CacheEntry? {
         guard let keys else {
             guard sealed.count > 32 else { return nil }
@@ -149,14 +149,14 @@ struct EntrySealer: Sendable {
     }
 }
 
-/// Seals a body in chunks, so that it can be read as it was written: one chunk in memory at a time.
+/// Seals a body in chunks, so that it is written and read with one chunk in memory at a time.
 ///
-/// Each chunk has AES-256-GCM's tag, its number in the nonce, and whether it is the last one: none can be left out,
-/// added or moved (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár).
+/// Each chunk has the tag of AES-256-GCM. Its nonce holds its number and whether it is the last one, so that no chunk can be
+/// omitted, added or moved (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár).
 struct BodyCipher: Sendable {
-    /// The bytes of a chunk before it is sealed; the last one may have fewer.
+    /// The bytes of a chunk before sealing; the last one may have fewer.
     static let chunkByteCount = 64 << 10
-    /// The bytes of a whole chunk when it is sealed.
+    /// The bytes of a full chunk after sealing.
     static let sealedChunkByteCount = chunkByteCount + AuthenticatedCipher.tagByteCount
 
     fileprivate let key: [UInt8]
@@ -169,7 +169,7 @@ struct BodyCipher: Sendable {
         try AuthenticatedCipher.aes256GCM.open(chunk, key: key, nonce: Self.nonce(number, isLast))
     }
 
-    /// All chunks of a whole body.
+    /// Opens all chunks of a complete body.
     func open(_ body: Data) throws -> Data {
         var plain = Data(capacity: body.count)
         var rest = body[...]

@@ -5,14 +5,14 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// A body in a file: checked whole, then read in chunks.
+/// A body in a file, which is checked completely and then read in chunks.
 ///
-/// The file stays open, so what removes the entry meanwhile does not disturb the reader.
+/// The file stays open, so removing the entry does not disturb the reader.
 final class FileBody: ResponseBodySource {
-    /// Bodies up to here are kept from the check and given in one piece.
+    /// The largest body that the check keeps in memory and that is returned in one piece.
     static let wholeByteCount: Int64 = 1 << 20
     private static let chunkByteCount = 256 << 10
-    /// So much is checked before a cancelled task is noticed.
+    /// The bytes that are checked between two checks for cancellation.
     private static let stepByteCount: Int64 = 8 << 20
 
     private struct Check: ~Copyable {
@@ -44,9 +44,9 @@ final class FileBody: ResponseBodySource {
 
     deinit { close(descriptor) }
 
-    /// Opens a body and checks it.
+    /// Opens a body and checks it against damage.
     ///
-    /// - Returns: `nil` when it is gone, or is not what was stored.
+    /// - Returns: `nil` when it is missing or damaged.
     static func open(_ name: String, _ stored: StoredBody, _ core: DiskCore) async throws -> ResponseBody? {
         let body = try await core.bodies.run { () -> FileBody? in
             let path = core.layout.path(ofBody: name)
@@ -72,7 +72,7 @@ final class FileBody: ResponseBodySource {
         return try body.checked()
     }
 
-    /// The next part of the check.
+    /// Checks the next part of the body.
     private func checkStep() throws {
         try check.withLock { check in
             let end = min(check.offset + Self.stepByteCount, stored.storedByteCount)

@@ -4,8 +4,8 @@ import Glibc
 import Platform
 import Synchronization
 
-/// The secret that ``RequestIdentity`` digests credentials with. It lies in the store's folder, for its owner only, so that
-/// what was stored for somebody is found again by the next process.
+/// The secret key with which ``RequestIdentity`` digests credentials. It is in the store's folder, readable by the owner
+/// only, so that the next process finds the entries that were stored for a sender.
 package final class IdentityKey: Sendable {
     private struct State {
         var key: Data?
@@ -16,14 +16,14 @@ package final class IdentityKey: Sendable {
     private let state = Mutex(State())
     private static let byteCount = 32
 
-    /// - Parameter directory: the folder of the store; `nil` for one that does not outlive the process.
+    /// - Parameter directory: the folder of the store; `nil` for a store in memory.
     package init(directory: String?) { path = directory.map { $0 + "/identity.key" } }
 
-    /// The secret, read from the folder or made.
+    /// The key, read from the folder or generated.
     package var bytes: Data {
         state.withLock { state in
             if let key = state.key, state.isSaved { return key }
-            // As long as no entry of this process depends on its own, that of another process counts.
+            // While no entry depends on this process's key, the key that another process saved is used.
             if let saved = path.flatMap(Self.read) {
                 state.key = saved
                 state.isSaved = true
@@ -36,15 +36,15 @@ package final class IdentityKey: Sendable {
         }
     }
 
-    /// Puts the secret into the folder, before the first entry that depends on it. Where another process was first, its
-    /// secret counts from now on. Without a word where nothing can be written: the entries are not found again then.
+    /// Saves the key in the folder, before the first entry that depends on it. If another process was first, its key is used
+    /// from now on. A failure is ignored: the next process then does not find these entries.
     package func save() {
         guard let path, let own = state.withLock({ $0.isSaved ? nil : $0.key }) else { return }
         try? DiskLayout(PathParts(path).folder).makeFolders()
-        // Of those who save at the same time one puts it there, whole, and the others find it.
+        // If several processes save at the same time, one writes the complete file and the others find it.
         try? AtomicFile.write(own, to: path, isShared: true, replaces: false)
         let saved = Self.read(path)
-        // What is there and is no secret was damaged.
+        // An existing file that is no key is damaged.
         if saved == nil { try? AtomicFile.write(own, to: path, isShared: true) }
         state.withLock { state in
             state.key = saved ?? own

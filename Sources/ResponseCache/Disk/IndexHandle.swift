@@ -3,14 +3,14 @@ import Glibc
 import Platform
 import SQLite
 
-/// An index that is opened when it is needed, and again when another file stands in its place.
+/// Opens an index on demand, and again when its file was replaced.
 ///
-/// Used from one queue at a time, or behind one lock.
+/// Used from one queue at a time, or under one lock.
 final class IndexHandle {
     enum Purpose: Sendable {
-        /// Makes what is missing.
+        /// Creates the folder, the file and the tables.
         case writing
-        /// Makes nothing.
+        /// Creates nothing.
         case reading
     }
 
@@ -27,12 +27,12 @@ final class IndexHandle {
         self.busyTimeout = busyTimeout
     }
 
-    /// The file that the index was last read from.
+    /// The file of the open index.
     var file: FileIdentity? { open?.file }
 
     func close() { open = nil }
 
-    /// The index as it is on disk now; for reading `nil` when there is none.
+    /// The current index on disk; `nil` for reading when there is none.
     func index() throws -> CacheIndex? {
         var file = FileIdentity(layout.index)
         if let open {
@@ -57,7 +57,7 @@ final class IndexHandle {
         layout.makeIndexPrivate()
         let connection = try SQLiteConnection(path: layout.index, mode: .creating, busyTimeout: busyTimeout)
         let index = CacheIndex(connection, sealer)
-        // Known before the tables are looked at: should they be damaged, it is this file.
+        // Recorded before the tables are read, so that a damaged file can be set aside.
         guard let file = FileIdentity(layout.index) else { throw SystemError("opening \(layout.index)", code: ENOENT) }
         damagedFile = file
         try index.prepareForWriting()
@@ -68,7 +68,7 @@ final class IndexHandle {
 
     private func openForReading() throws -> CacheIndex? {
         var refusal: (any Error)?
-        // On a file system that takes no writes SQLite needs to be told; there the last two help.
+        // The last two modes are for read-only file systems.
         for mode in [SQLiteConnection.Mode.reading, .readOnly, .immutable] {
             do {
                 let connection = try SQLiteConnection(path: layout.index, mode: mode, busyTimeout: busyTimeout)
@@ -86,10 +86,10 @@ final class IndexHandle {
         throw refusal ?? SystemError("opening \(layout.index)", code: EIO)
     }
 
-    /// The file that was found damaged while it was opened.
+    /// The file being opened. It stays set if opening fails because of damage.
     private(set) var damagedFile: FileIdentity?
 
-    /// The file to be set aside after a fault that shows damage.
+    /// Closes the index and returns its file, to be set aside as damaged.
     func takeDamagedFile() -> FileIdentity? {
         let file = open?.file ?? damagedFile
         close()
@@ -99,14 +99,14 @@ final class IndexHandle {
 }
 
 extension DiskLayout {
-    /// What a damaged index is called afterwards. One is kept, for those who look for the reason.
+    /// The path of a damaged index that was set aside. The last one is kept for diagnosis.
     var damagedIndex: String { index + ".damaged" }
 
-    /// Puts a damaged index out of the way, unless somebody else has done so.
+    /// Sets a damaged index aside, unless another process has done so.
     func setAside(_ file: FileIdentity?) throws {
         try locked(within: .seconds(1)) {
             guard let file, FileIdentity(index) == file else { return }
-            // Its log first: it must never meet another index.
+            // The log is removed first, since it must never be applied to another index.
             for suffix in ["-wal", "-shm"] where unlink(index + suffix) != 0 && errno != ENOENT {
                 throw SystemError("removing \(index)\(suffix)")
             }

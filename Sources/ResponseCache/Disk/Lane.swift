@@ -1,11 +1,11 @@
 import Dispatch
 import FoundationEssentials
 
-/// A queue of the store's own, on which it calls SQLite and the file system.
+/// A dispatch queue of the store, on which it calls SQLite and the file system.
 ///
-/// Not the tasks' own threads: there are only as many of those as processors, and a call that waits for a disk, or for
-/// another process, would hold up what has nothing to do with the cache. A change of threads costs some ten
-/// microseconds each way, so a hit makes one: what is read for the look-up brings small bodies along.
+/// Swift's concurrent executor has only as many threads as processors, so a call that waits for a disk or another process
+/// would block unrelated tasks. A switch of threads costs some ten microseconds each way, so a hit makes only one: a
+/// look-up also reads small bodies.
 struct Lane: Sendable {
     let queue: DispatchQueue
 
@@ -14,7 +14,7 @@ struct Lane: Sendable {
             label: "LATNetworking.cache.\(name)", qos: .userInitiated, attributes: concurrent ? .concurrent : [])
     }
 
-    /// Does something there and gives what came of it.
+    /// Runs work on the queue and returns its result.
     func run<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { continuation.resume(with: Swift.Result { try work() }) }
@@ -22,9 +22,9 @@ struct Lane: Sendable {
     }
 }
 
-/// A thing that only one queue touches.
+/// A value that only one queue uses.
 ///
-/// `@unchecked Sendable`: whoever takes the value out does so on that queue.
+/// `@unchecked Sendable`: the value is read only on that queue.
 struct Confined<Value>: @unchecked Sendable {
     let value: Value
 

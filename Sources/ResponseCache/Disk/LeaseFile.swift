@@ -3,12 +3,12 @@ import Glibc
 import Platform
 import Synchronization
 
-/// Leases between processes: locks on single bytes of an empty file, which the kernel takes away from a process that ends.
+/// Leases between processes: locks on single bytes of an empty file, which the kernel releases when a process ends.
 ///
-/// Two names may share a byte. Then one waits for the other without need, and no longer than anybody waits.
+/// Two names may share a byte. Then one waits for the other without need, but no longer than for any lease.
 final class LeaseFile: Sendable {
     private struct State {
-        /// -1 until the folder is there.
+        /// -1 until the folder exists.
         var descriptor: Int32 = -1
         var held: Set<Int64> = []
     }
@@ -20,7 +20,7 @@ final class LeaseFile: Sendable {
 
     deinit { _ = state.withLock { close($0.descriptor) } }
 
-    /// The lease of a name; `nil` while somebody else has it. Without a lock where none can be had.
+    /// The lease of a name; `nil` while another holder has it. Without a lock if the file cannot be locked.
     func lease(_ name: String) -> CacheLease? {
         let byte = CacheIndex.slot(Array(name.utf8)) & (.max >> 1)
         return state.withLock { state in
@@ -31,7 +31,7 @@ final class LeaseFile: Sendable {
                 state.held.remove(byte)
                 return nil
             }
-            // The same clock for all processes of the machine.
+            // All processes of the machine share this clock.
             return CacheLease(number: UInt64(MonotonicTime.now.nanoseconds)) { self.release(byte) }
         }
     }

@@ -4,17 +4,17 @@ import HTTPCore
 import Platform
 import SQLite
 
-/// Something to be written into the index, and who waits for it.
+/// A task that changes the index, with the continuation that waits for it.
 enum WriteTask: Sendable {
     case store(PreparedEntry, CheckedContinuation<CacheCommit, any Error>)
     case update(CacheEntry, CheckedContinuation<Bool, any Error>)
     case remove(CacheSelection, CheckedContinuation<CacheUsage, any Error>)
-    /// Rows that were found damaged, or without their body.
+    /// Removes rows that are damaged or have lost their body.
     case drop([Int64])
     case touch(Confined<Uses>)
-    /// Makes room beyond the limits: so many bytes.
+    /// Evicts down to the limits, and at least this many bytes.
     case prune(Int64, CheckedContinuation<CacheUsage, any Error>)
-    /// Removes some of what nobody has a use for any more.
+    /// Removes a portion of the entries whose `retainUntil` has passed.
     case removeEnded(CheckedContinuation<CacheUsage, any Error>)
 
     func finishWithNothing() {
@@ -37,10 +37,10 @@ enum WriteTask: Sendable {
     }
 }
 
-/// Tasks that share one transaction, and with it one wait for the disk. Only on the queue of writes.
+/// Tasks that share one transaction, and so one wait for the disk. Used only on the queue of writes.
 ///
-/// Bodies get their names first: a row never names a body that is not there. What is left over when the process ends in
-/// between is a body without a row, which is cleared away.
+/// Body files are renamed before the transaction, so that no row names a missing body. If the process ends in between, a
+/// body without a row is left, which garbage collection removes.
 struct WriteBatch {
     private let core: DiskCore
     private let tasks: [WriteTask]
@@ -52,16 +52,16 @@ struct WriteBatch {
 
     func run() {
         let isStoring = tasks.contains { if case .store = $0 { true } else { false } }
-        // Nothing is made only to remove what is not there.
+        // Without an index there is nothing to remove, so none is created.
         if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.finishWithNothing() } }
         do {
             try attempt(tasks)
         } catch let error where Self.isBusy(error) {
-            // Who holds the index will hold it for each of them: they wait once.
+            // A retry of each task would wait for the same lock again.
             for task in tasks { task.fail(CacheFault.error(error, in: core.layout.directory)) }
         } catch {
             mend(error)
-            // Each for itself: what is wrong with one, or too much for the disk, is no reason for the others to fail.
+            // Each task is retried alone, so that one that is faulty or too large does not fail the others.
             for task in tasks {
                 do {
                     try attempt([task])
@@ -76,7 +76,7 @@ struct WriteBatch {
         (error as? SQLiteError)?.isBusy ?? (error as? SystemError)?.isBusy ?? false
     }
 
-    /// Does what helps before the second attempt.
+    /// Repairs what it can before the second attempt.
     private func mend(_ error: any Error) {
         let handle = core.writeIndex.value
         switch error {
@@ -87,20 +87,20 @@ struct WriteBatch {
         case let error as SystemError where error.isFull:
             makeRoomOnDisk()
         case is SQLiteError, is SystemError:
-            // The folder may have been removed under it.
+            // The folder may have been removed while the index was open.
             handle.close()
         default:
             break
         }
     }
 
-    /// On a disk that is full, to remove rows takes room too: the log is emptied first, and the bodies of what is to go
-    /// are removed before their rows. Should those stay, they are a miss.
+    /// Makes room on a full disk. Since removing rows needs room too, this empties the log first and removes body files before
+    /// their rows. A row that stays without its body is a miss.
     private func makeRoomOnDisk() {
         guard let index = try? core.writeIndex.value.index() else { return }
         index.emptyLog()
         guard let used = try? index.totals().usage.byteCount else { return }
-        // Rows and log take room too until the log is emptied.
+        // Rows and log take room too.
         let excess = max(used / 10, needed + (1 << 20))
         for name in (try? index.victims(excess).compactMap { $0.file }) ?? [] {
             unlink(core.layout.path(ofBody: name))
@@ -116,13 +116,13 @@ struct WriteBatch {
         }
     }
 
-    /// Does all of it, or nothing.
+    /// Performs all tasks in one transaction.
     private func attempt(_ tasks: [WriteTask]) throws {
         guard let index = try core.writeIndex.value.index() else { return }
         core.watch.prepare()
         let files = tasks.compactMap { if case .store(let prepared, _) = $0 { prepared.file } else { nil } }
         for file in files { try file.publish() }
-        // Who makes room for more wants it on the disk.
+        // Pruning for a number of bytes must free them on disk, not only in the index.
         let isMakingRoom = tasks.contains { if case .prune(1..., _) = $0 { true } else { false } }
         if isMakingRoom { index.emptyLog() }
         var evicted = CacheUsage()
@@ -139,7 +139,7 @@ struct WriteBatch {
         for finish in finishes { finish() }
     }
 
-    /// A transaction, and what is to be done after it.
+    /// Runs a transaction, then removes the unused body files.
     private func transaction<Result>(
         _ index: CacheIndex, _ body: (inout CacheIndex.Effects) throws -> Result
     ) throws -> Result {
@@ -159,14 +159,16 @@ struct WriteBatch {
         return result
     }
 
-    /// - Returns: What tells those who wait, once it is on disk.
+    /// Performs a task within the transaction.
+    ///
+    /// - Returns: A closure that resumes the waiting caller, to be called after the commit.
     private func apply(
         _ task: WriteTask, _ index: CacheIndex, _ effects: inout CacheIndex.Effects
     ) throws -> () -> Void {
         switch task {
         case .store(let prepared, let waiting):
             let totals = try index.totals()
-            // A body in a file is on the disk already.
+            // The free space already excludes a body in a file, so it counts as used.
             var used = totals.usage
             if prepared.file != nil { used.byteCount += prepared.storedByteCount }
             let limit = core.limit(used) - totals.pinnedByteCount

@@ -1,14 +1,14 @@
 import FoundationEssentials
 
-/// A part of what is kept in memory: entries by key, and the order in which they were used. A pure value.
+/// One part of the memory store: entries by key, in order of use. A pure value.
 struct MemoryShard {
-    /// Of an entry: what it costs, and its place in the order of use.
+    /// The cost of an entry and its place in the order of use.
     private struct Node {
         var cost: Int64 = 0
         var isPinned = false
-        /// The moment of the last use, as the store counts.
+        /// The store's counter at the last use.
         var use: UInt64 = 0
-        /// Neighbours in the order of use; -1 for none. A pinned node is not in it.
+        /// The neighbours in the order of use; -1 for none. Pinned nodes are not linked.
         var older = -1
         var newer = -1
     }
@@ -21,7 +21,7 @@ struct MemoryShard {
         func hash(into hasher: inout Hasher) { text.hashBytes(into: &hasher) }
     }
 
-    /// What went, or came, with a change.
+    /// A number of entries and their cost, or the difference that a change makes.
     struct Change: Hashable {
         var count = 0
         var cost: Int64 = 0
@@ -32,28 +32,28 @@ struct MemoryShard {
         }
     }
 
-    /// With their bodies; `nil` where one was removed.
+    /// The entries with their bodies; `nil` at free indexes.
     private var entries: [CacheEntry?] = []
-    /// For each of ``entries``. Apart from them, so that a use copies no entry.
+    /// The nodes of ``entries``, kept apart so that a use copies no entry.
     private var nodes: [Node] = []
     private var free: [Int] = []
-    /// The variants under a primary key, the one stored last at the end.
+    /// The variants under each primary key, newest last.
     private var buckets: [PrimaryKey: [Int]] = [:]
     private var oldest = -1
     private var newest = -1
-    /// What may go, by the minute in which the last use for it ends (``CacheEntry/retainUntil``).
+    /// The unpinned entries by the minute of their ``CacheEntry/retainUntil``.
     private var ends: [Int64: Set<Int>] = [:]
-    /// Nothing that may go ends before this minute; `max` when nothing ends.
+    /// No unpinned entry has a `retainUntil` before this minute; `max` when none has any.
     private(set) var firstEnd: Int64 = .max
-    /// All that is here.
+    /// The sum over all entries.
     private(set) var total = Change()
 
-    /// When the entry was used that is the next to go; `max` when none may.
+    /// The last use of the entry to evict next; `max` when there is none.
     var oldestUse: UInt64 { oldest < 0 ? .max : nodes[oldest].use }
 
     // MARK: Looking
 
-    /// The variants under a primary key, the one stored last at the end.
+    /// The variants under a primary key, newest last.
     func indexes(of primary: String) -> [Int] { buckets[PrimaryKey(text: primary)] ?? [] }
 
     func entry(_ index: Int) -> CacheEntry? { entries[index] }
@@ -72,7 +72,7 @@ struct MemoryShard {
 
     // MARK: Changing
 
-    /// Puts an entry in place of any under its key. A pin outlives that.
+    /// Inserts an entry, or replaces the one under its key and keeps its pin.
     mutating func insert(_ entry: CacheEntry, cost: Int64, at moment: UInt64) {
         var entry = entry
         if let before = self.index(of: entry.key) {
@@ -92,7 +92,7 @@ struct MemoryShard {
         buckets[PrimaryKey(text: entry.key.primary), default: []].append(index)
     }
 
-    /// Replaces what is kept of an entry besides its body. One that is pinned no more counts as used now.
+    /// Replaces everything in an entry except its body. Unpinning counts as a use.
     mutating func replace(_ index: Int, with entry: CacheEntry, cost: Int64, at moment: UInt64) {
         guard let body = entries[index]?.attachedBody else { return }
         let wasPinned = nodes[index].isPinned
@@ -123,7 +123,7 @@ struct MemoryShard {
         if buckets[key]?.isEmpty == true { buckets[key] = nil }
     }
 
-    /// Notes a use.
+    /// Records a use.
     mutating func use(_ index: Int, at moment: UInt64, time: Date? = nil) {
         nodes[index].use = moment
         if let time { entries[index]?.lastUse = time }
@@ -133,12 +133,12 @@ struct MemoryShard {
         }
     }
 
-    /// Removes the entry that was not used for the longest time.
+    /// Removes the least recently used entry.
     mutating func removeOldest() {
         if oldest >= 0 { remove(oldest) }
     }
 
-    /// Removes what nobody has a use for any more since before a minute.
+    /// Removes the unpinned entries whose `retainUntil` is before a minute.
     mutating func removeEnded(before minute: Int64) {
         guard firstEnd < minute else { return }
         for (end, indexes) in ends where end < minute {
@@ -147,14 +147,14 @@ struct MemoryShard {
         firstEnd = ends.keys.min() ?? .max
     }
 
-    /// The minute that a time lies in; `nil` for none that can be counted.
+    /// The minute of a time; `nil` when it does not fit in an `Int64`.
     static func minute(of time: Date) -> Int64? {
         Int64(exactly: (time.timeIntervalSinceReferenceDate / 60).rounded(.down))
     }
 
     // MARK: Bookkeeping
 
-    /// When the last use for a node that may go ends.
+    /// The minute of an unpinned entry's `retainUntil`.
     private func end(of index: Int) -> Int64? {
         guard let entry = entries[index], !entry.isPinned else { return nil }
         return entry.retainUntil.flatMap(Self.minute)
@@ -178,7 +178,7 @@ struct MemoryShard {
         if nodes[index].isPinned { total.pinnedCost += Int64(sign) * nodes[index].cost }
     }
 
-    /// Puts a node at the newest end.
+    /// Makes a node the most recently used one.
     private mutating func link(_ index: Int) {
         nodes[index].older = newest
         nodes[index].newer = -1

@@ -2,7 +2,7 @@ public import FoundationEssentials
 public import HTTPCore
 import Synchronization
 
-/// Responses in the memory of the process: what was not used for the longest time goes first.
+/// A store in the memory of the process, which evicts the least recently used entries.
 ///
 /// ```swift
 /// let store = MemoryStore(byteLimit: 32 << 20, entryLimit: 5_000)
@@ -11,9 +11,9 @@ import Synchronization
 /// try await writer.commit()
 /// ```
 ///
-/// Both limits hold after every insert. An entry that is larger than the limit, or than what pinned entries leave of
-/// it, is refused and nothing else goes for it. Entries lie in shards, each behind a lock of its own that is held for
-/// a microsecond or less; the order of use is one over all of them. Nothing here waits: no method suspends.
+/// Both limits hold after every insert. An entry that is larger than the limit, or than the room that pinned entries
+/// leave, is refused and evicts nothing. Entries are in shards, each with its own lock that is held for a microsecond or
+/// less; the order of use is common to all shards. No method suspends.
 public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounting {
     /// The most bytes of bodies and headers.
     public let byteLimit: Int64
@@ -22,11 +22,11 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
 
     private final class Shard: Sendable {
         let state = Mutex(MemoryShard())
-        /// When its entry was used that is the next to go; `max` when there is none.
+        /// The last use of the entry to evict next; `max` when there is none.
         let oldestUse = Atomic<UInt64>(.max)
-        /// The minute before which there is a use for all that may go.
+        /// ``MemoryShard/firstEnd``.
         let firstEnd = Atomic<Int64>(.max)
-        /// Keeps the locks of neighbours out of one cache line.
+        /// Keeps the locks of two shards out of one cache line.
         private let padding: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0, 0, 0)
     }
 
@@ -36,10 +36,10 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     private let pinnedCost = Atomic<Int64>(0)
     private let clock = Atomic<UInt64>(1)
     private let evictions = EvictionCounter()
-    /// Tells the versions of this store from those of others.
+    /// Distinguishes the versions of this store from those of others.
     private let identity = UInt64.random(in: 1 ... .max)
 
-    /// Memory with limits.
+    /// An empty store.
     ///
     /// - Parameters:
     ///   - byteLimit: the most bytes of bodies and headers. Default: 64 MiB.
@@ -52,20 +52,20 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
 
     // MARK: CacheStore
 
-    /// The entries under a primary key with their bodies, one for each variant, the one stored last first. To be looked up
-    /// counts as a use for the order in which room is made.
+    /// The entries under a primary key with their bodies, one for each variant, newest first. A look-up counts as a use in
+    /// the order of eviction.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey) }
 
     func lookUp(_ primaryKey: String) -> [CacheEntry] {
         change(primaryKey) { shard, moment in
             let indexes = shard.indexes(of: primaryKey)
-            // The one stored last is the last one to go.
+            // The uses follow the order of storing, so that the newest entry is evicted last.
             for index in indexes { shard.use(index, at: moment) }
             return indexes.reversed().compactMap { shard.entry($0) }
         }
     }
 
-    /// The body of an entry; `nil` when it is gone, or was stored anew since.
+    /// The body of an entry; `nil` when the entry was removed or replaced.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         let found = lookUp(entry.key.primary).first { $0.key == entry.key }
@@ -73,12 +73,12 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return found.attachedBody.map { ResponseBody($0) }
     }
 
-    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    /// A writer that stores an entry; see ``CacheStore/writer(for:replacing:)``.
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         MemoryWriter(entry, replacing, self)
     }
 
-    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
+    /// Replaces everything in an entry except its body; see ``CacheStore/update(_:)``.
     @discardableResult
     public func update(_ entry: CacheEntry) async throws -> Bool {
         let isThere = change(entry.key.primary) { shard, moment in
@@ -96,7 +96,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return isThere
     }
 
-    /// Notes that an entry was used.
+    /// Records the use of an entry.
     public func touch(_ key: CacheKey, at time: Date) async throws { note(use: key, at: time) }
 
     func note(use key: CacheKey, at time: Date) {
@@ -105,7 +105,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         }
     }
 
-    /// Removes what is selected, pinned entries too, and says how much that was.
+    /// Removes the selected entries, pinned ones too, and returns how much was removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let meant: [Shard] =
@@ -123,7 +123,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         }
     }
 
-    /// The entries that are selected, without an order.
+    /// The selected entries, in any order and without bodies.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         shards.flatMap { shard in
             shard.state.withLock { state in
@@ -141,7 +141,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         CacheUsage(entryCount: count.load(ordering: .relaxed), byteCount: cost.load(ordering: .relaxed))
     }
 
-    /// Removes what nobody has a use for (``CacheEntry/retainUntil``), and makes room down to the limits; says how much went.
+    /// Removes the entries whose ``CacheEntry/retainUntil`` has passed, then evicts down to the limits. Returns how much was
+    /// removed.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage {
         var removed = removeEnded()
@@ -149,17 +150,15 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return removed
     }
 
-    /// What went to make room.
+    /// What was evicted to make room since the store was made.
     public var evicted: CacheUsage { evictions.usage }
 
-    /// Removes an entry.
     func discard(_ key: CacheKey) {
         change(key.primary) { shard, _ in
             if let index = shard.index(of: key) { shard.remove(index) }
         }
     }
 
-    /// Stores an entry with its body.
     @discardableResult
     func insert(
         _ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement
@@ -199,7 +198,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         change(shard(of: primaryKey), body).result
     }
 
-    /// Changes a shard and counts what that made of the whole.
+    /// Changes a shard and updates the store's totals.
     private func change<Result: Sendable>(
         _ shard: Shard, _ body: (inout MemoryShard, _ moment: UInt64) -> Result
     ) -> (result: Result, change: MemoryShard.Change) {
@@ -219,7 +218,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         return done
     }
 
-    /// Removes what is of no use to anybody any more.
+    /// Removes the unpinned entries whose `retainUntil` has passed.
     private func removeEnded() -> CacheUsage {
         guard let minute = MemoryShard.minute(of: Date()) else { return CacheUsage() }
         return shards.reduce(into: CacheUsage()) { removed, shard in
@@ -234,7 +233,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         count.load(ordering: .relaxed) > entryLimit || cost.load(ordering: .relaxed) > byteLimit
     }
 
-    /// Removes what is of no use any more, then what was not used for the longest time, until the limits hold.
+    /// Removes the entries whose `retainUntil` has passed, then the least recently used ones, until the limits hold.
     @discardableResult
     private func makeRoom() -> CacheUsage {
         guard isFull else { return CacheUsage() }
@@ -245,7 +244,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
                 let use = shard.oldestUse.load(ordering: .relaxed)
                 if use != .max, use < oldest?.use ?? .max { oldest = (use, shard) }
             }
-            // Nothing but pinned entries are left, or others are at it.
+            // Only pinned entries are left, or other threads are evicting.
             guard let shard = oldest?.shard else { break }
             let change = change(shard) { state, _ in state.removeOldest() }.change
             removed.entryCount -= change.count
@@ -256,7 +255,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     }
 }
 
-/// Collects a body for ``MemoryStore``.
+/// The writer of ``MemoryStore``, which collects the body.
 private final class MemoryWriter: CacheWriter {
     private let entry: CacheEntry
     private let replacing: CacheReplacement
@@ -288,7 +287,7 @@ private final class MemoryWriter: CacheWriter {
         }
         guard let body else {
             throw NetworkError(
-                .cache, message: "a writer that was discarded or committed takes no commit; make another")
+                .cache, message: "the writer was already committed or discarded; make another one")
         }
         do { return try store.insert(entry, body, replacing) } catch { throw error.error }
     }

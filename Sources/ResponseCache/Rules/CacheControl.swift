@@ -2,18 +2,17 @@ package import HTTPCore
 
 /// The directives of `Cache-Control` (RFC 9111 §5.2, RFC 5861, RFC 8246), of a request or a response.
 ///
-/// Names are compared without case, values may be tokens or quoted texts, unknown directives are passed over. Of one
-/// that is there twice the first counts (§4.2.1). A number that is none makes the directive ``Seconds/invalid``: a
-/// response with it is stale.
+/// Names are case-insensitive, values may be tokens or quoted strings, and unknown directives are ignored. The first of
+/// duplicate directives counts (§4.2.1). An invalid number is ``Seconds/invalid``, which makes a response stale.
 package struct CacheControl: Hashable, Sendable {
     /// An argument in seconds.
     package enum Seconds: Hashable, Sendable {
-        /// So many; more than 2^53 is cut to that.
+        /// A number of seconds, at most 2^53.
         case seconds(Double)
-        /// Not a number of seconds.
+        /// A value that is no number of seconds.
         case invalid
 
-        /// The seconds; 0 for what is none, so that it never makes anything fresh.
+        /// The seconds; 0 for an invalid value, so that it makes no response fresh.
         package var value: Double {
             switch self {
             case .seconds(let seconds): seconds
@@ -24,9 +23,9 @@ package struct CacheControl: Hashable, Sendable {
 
     /// How much staleness a request accepts.
     package enum MaxStale: Hashable, Sendable {
-        /// Any.
+        /// Any staleness.
         case any
-        /// So many seconds.
+        /// At most this many seconds.
         case seconds(Double)
     }
 
@@ -44,11 +43,11 @@ package struct CacheControl: Hashable, Sendable {
     package var privateFields: [String] = []
     /// `public`.
     package var isPublic = false
-    /// `must-revalidate`; in a shared cache also what has the same effect there: `proxy-revalidate` and `s-maxage`.
+    /// `must-revalidate`; in a shared cache also `proxy-revalidate` and `s-maxage`, which have the same effect there.
     package var mustRevalidate = false
-    /// `s-maxage`, in a shared cache. ``maxAge`` is the same then.
+    /// `s-maxage` in a shared cache, where ``maxAge`` has the same value.
     package private(set) var sharedMaxAge: Seconds?
-    /// Whether a shared cache may use the answer to a request with `Authorization` again (§3.5).
+    /// Whether a shared cache may reuse the response to a request with `Authorization` (§3.5).
     package private(set) var allowsAuthorization = false
     /// `must-understand`.
     package var mustUnderstand = false
@@ -70,7 +69,7 @@ package struct CacheControl: Hashable, Sendable {
     /// No directives.
     package init() {}
 
-    /// The directives among header fields, all lines of `Cache-Control` together, as a cache of this mode takes them.
+    /// The directives of all `Cache-Control` lines, as a cache of this mode interprets them.
     package init(_ headers: HTTPHeaders, _ mode: CacheMode = .private) {
         for value in headers[values: "Cache-Control"] { add(value) }
         guard mode == .shared else {
@@ -83,7 +82,7 @@ package struct CacheControl: Hashable, Sendable {
         maxAge = sharedMaxAge ?? maxAge
     }
 
-    /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` stands for `no-cache` (§5.4).
+    /// The directives of a request. Without `Cache-Control`, `Pragma: no-cache` counts as `no-cache` (§5.4).
     package init(request headers: HTTPHeaders) {
         self.init(headers)
         guard !headers.contains("Cache-Control") else { return }
@@ -97,7 +96,7 @@ package struct CacheControl: Hashable, Sendable {
             let sign = element.firstIndex(of: UInt8(ascii: "="))
             let first = element[..<(sign ?? element.endIndex)]
             let name = first.trimmingFieldWhitespace
-            // White space around "=" is not allowed (§5.2): the name counts, the value then is none.
+            // White space around "=" is not allowed (§5.2): the directive counts, but its value is invalid.
             let isSpaced = name.count < first.count
             let value = sign.map { isSpaced ? " " : String(decoding: element[($0 + 1)...], as: UTF8.self) }
             add(String(decoding: name, as: UTF8.self).lowercased(), value)
@@ -132,7 +131,7 @@ package struct CacheControl: Hashable, Sendable {
         }
     }
 
-    /// `delta-seconds` (§1.2.2), also in quotes.
+    /// Parses `delta-seconds` (§1.2.2), which may be quoted.
     static func seconds(_ text: String?) -> Seconds {
         guard let text else { return .invalid }
         let digits = FieldList.unquoted(text).utf8

@@ -1,42 +1,42 @@
-/// Why what is stored does not answer a request by itself.
+/// Why the stored responses cannot answer a request without the network.
 public enum CacheMiss: Error, Hashable {
     /// Nothing is stored under the key of the request.
     case nothingStored
-    /// The policy in force asks the network first.
+    /// The policy goes to the network first.
     case policy
     /// The request says `no-store`.
     case requestNoStore
     /// The request says `no-cache`, or `max-age=0`.
     case requestNoCache
-    /// The stored answer says `no-cache`: the server is asked each time.
+    /// The stored response says `no-cache`: it must be validated before every use.
     case noCache
-    /// What is stored is for other values of one of these request fields, which `Vary` names; in lower case.
+    /// The stored responses are for other values of these request fields, which `Vary` names; in lower case.
     case otherVariant(fields: [String])
-    /// What is stored is for a sender with other credentials, or for one with some where this one has none.
+    /// The stored responses are for other credentials, or the request has none.
     case otherCredentials
-    /// Another stored answer to the same request came later.
+    /// A newer response to the same request is stored.
     case older
-    /// What is stored is the end of a way with redirects, and no answer to the first hop.
+    /// The stored response is the last of a chain of redirects and does not answer the first hop.
     case redirected
-    /// By these rules the answer would not have been stored.
+    /// The rules of this policy would not have stored the response.
     case refused(CacheRefusal)
-    /// It has been stale for so many seconds, or its time to live has been over for so long; 0 at the last moment.
+    /// Its freshness or its time to live ended this many seconds ago; 0 at the very end.
     case expired(seconds: Double)
-    /// It is older than the `max-age` of the request allows, by so many seconds.
+    /// It is this many seconds older than the request's `max-age` allows.
     case olderThanWanted(seconds: Double)
-    /// It does not stay fresh for as long as the `min-fresh` of the request wants.
+    /// It does not stay fresh for as long as the request's `min-fresh` demands.
     case notFreshEnough
-    /// It was found expired or outdated before; that the clock was put back since does not make it good again.
+    /// It was marked as expired. Setting the clock back does not make it usable again.
     case markedExpired
-    /// It was stored at a time that is still to come: the clock was put back.
+    /// Its response time lies in the future: the clock was set back.
     case fromTheFuture
     /// Only the server can answer the request's own conditions.
     case condition
     /// Only the server can answer the request's `Range`.
     case range
-    /// Only parts of it are stored, and the request asks for more than lies within them.
+    /// Only parts of it are stored, and the request asks for more than they cover.
     case incomplete
-    /// Its body is gone from the store.
+    /// Its body is missing from the store.
     case bodyLost
 }
 
@@ -45,31 +45,31 @@ extension CacheMiss: CustomStringConvertible {
     public var description: String {
         switch self {
         case .nothingStored: "nothing is stored for this request"
-        case .policy: "the policy asks the network first"
+        case .policy: "the policy goes to the network first"
         case .requestNoStore: "the request says no-store"
-        case .requestNoCache: "the request asks for an answer of the server (no-cache or max-age=0)"
-        case .noCache: "the stored answer says no-cache"
+        case .requestNoCache: "the request demands a response from the server (no-cache or max-age=0)"
+        case .noCache: "the stored response says no-cache"
         case .otherVariant(let fields):
             fields.count == 1
                 ? "Vary: the request differs in \(fields[0])"
                 : "Vary: the request differs in one of \(fields.joined(separator: ", "))"
-        case .otherCredentials: "what is stored is for other credentials"
-        case .older: "another one came later"
-        case .redirected: "what is stored is the end of a way with redirects"
+        case .otherCredentials: "the stored response is for other credentials"
+        case .older: "a newer response is stored"
+        case .redirected: "the stored response is the last of a chain of redirects"
         case .refused(let refusal): refusal.description
         case .expired(let seconds): "it expired \(Self.text(seconds)) ago"
-        case .olderThanWanted(let seconds): "it is \(Self.text(seconds)) older than the max-age of the request"
-        case .notFreshEnough: "it does not stay fresh for the min-fresh of the request"
-        case .markedExpired: "it was found expired or outdated before"
-        case .fromTheFuture: "it was stored at a time that is still to come: the clock was put back"
-        case .condition: "only the server can answer the conditions of the request"
-        case .range: "only the server can answer the Range of the request"
+        case .olderThanWanted(let seconds): "it is \(Self.text(seconds)) older than the request's max-age allows"
+        case .notFreshEnough: "it does not stay fresh for as long as the request's min-fresh demands"
+        case .markedExpired: "it was marked as expired"
+        case .fromTheFuture: "its response time lies in the future: the clock was set back"
+        case .condition: "only the server can answer the request's conditions"
+        case .range: "only the server can answer the request's Range"
         case .incomplete: "only parts of it are stored, and the request asks for more"
-        case .bodyLost: "its body is gone from the store"
+        case .bodyLost: "its body is missing from the store"
         }
     }
 
-    /// `0 seconds`, `1 second`, `12 seconds`, `5 minutes`, `3 hours`, `2 days`: whole numbers, cut.
+    /// `0 seconds`, `1 second`, `12 seconds`, `5 minutes`, `3 hours`, `2 days`: whole numbers, rounded down.
     static func text(_ seconds: Double) -> String {
         let units = [(86_400.0, "day"), (3_600, "hour"), (60, "minute"), (1, "second")]
         let (size, name) = units.first { seconds >= $0.0 * 2 } ?? (1, "second")

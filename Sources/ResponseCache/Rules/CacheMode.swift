@@ -1,9 +1,9 @@
-/// Whether a cache is one user's own, or several users share it (RFC 9111 §1.1). It counts for ``CachePolicy/http``.
+/// Whether a cache is private to one user or shared by several (RFC 9111 §1.1). Only ``CachePolicy/http`` uses it.
 public enum CacheMode: String, Hashable, Sendable, CaseIterable {
-    /// One user's: `private` answers are kept, `s-maxage` and `proxy-revalidate` do not count.
+    /// For one user: `private` responses are stored, `s-maxage` and `proxy-revalidate` are ignored.
     case `private`
-    /// For several users: `private` answers and the fields that `private="…"` names are not kept, `s-maxage` goes before
-    /// `max-age`, and the answer to a request with `Authorization` is kept only when it says `public`, `s-maxage` or
+    /// For several users: `private` responses and the fields that `private="…"` names are not stored, `s-maxage` overrides
+    /// `max-age`, and the response to a request with `Authorization` is stored only when it says `public`, `s-maxage` or
     /// `must-revalidate` (RFC 9111 §3.5).
     case shared
 }

@@ -1,49 +1,49 @@
 import HTTPCore
 
-/// Why an answer is not stored, or not used though it was.
+/// Why a response is not stored, or why a stored one is not used.
 public enum CacheRefusal: Error, Hashable {
-    /// The policy in force stores nothing.
+    /// The policy stores nothing.
     case policy
-    /// Answers to this method are not stored, or nobody asked for it.
+    /// Responses to this method are stored only on request, if at all.
     case method(String)
-    /// The body of the request can be read only by sending it, so that two requests cannot be told apart.
+    /// The body of the request is a file, a stream or multipart, so it cannot be part of the key.
     case requestBody
-    /// The URL is none of http or https; or the system has no digest for its key.
+    /// The URL is not http or https, or libcrypto cannot compute the digest for its key.
     case noKey
     /// The request says `no-store`.
     case requestNoStore
-    /// The answer says `no-store`.
+    /// The response says `no-store`.
     case noStore
-    /// The answer says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
+    /// The response says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
     case privateAnswer
-    /// The request has credentials, the cache is shared, and the answer does not allow it (RFC 9111 §3.5).
+    /// The request has credentials, the cache is shared, and the response does not allow it (RFC 9111 §3.5).
     case authorization
-    /// Answers of this status are not stored: parts, answers to a condition, and errors.
+    /// Responses with this status are not stored: partial content, responses to a condition, and errors.
     case status(Int)
-    /// The answer says `must-understand`, and its status is unknown here (RFC 9111 §5.2.2.3).
+    /// The response says `must-understand`, and this cache does not know its status (RFC 9111 §5.2.2.3).
     case notUnderstood(status: Int)
-    /// The answer says `Vary: *`: no request is like another.
+    /// The response says `Vary: *`, which no request matches.
     case variesOnEverything
-    /// The answer says neither for how long it is fresh nor how to ask for changes.
+    /// The response has neither a freshness lifetime nor a validator.
     case noFreshness
-    /// The envelope or the judge takes the answer for a failure.
+    /// The envelope or the judge rejects the response.
     case businessFailure
-    /// The envelope or the judge has to see all of the answer, which comes as a stream.
+    /// The envelope or the judge needs the whole response, but it arrives as a stream.
     case unjudgedStream
-    /// The body ended before its announced length.
+    /// The body does not have its announced length.
     case incomplete
     /// The stream was not read to its end.
     case notReadToEnd
-    /// The answer is larger than the store takes; the most bytes that it takes.
+    /// The response is larger than the store allows; `limit` is in bytes.
     case tooLarge(limit: Int64)
-    /// Too much waited to be written.
+    /// Too many responses wait to be written.
     case queueFull
-    /// The store failed; its error went to the manager's `cacheObserver`.
+    /// The store failed. The manager's `cacheObserver` receives its error.
     case storeFailed
 }
 
 extension CacheRefusal {
-    /// The reason that an error of a store's writer is.
+    /// The refusal for an error of a store's writer.
     package init(writing error: any Error) {
         if let error = (error as? NetworkError)?.underlying as? CacheEntryTooLarge {
             self = .tooLarge(limit: error.limit)
@@ -54,28 +54,28 @@ extension CacheRefusal {
 }
 
 extension CacheRefusal: CustomStringConvertible {
-    /// The reason as the end of a sentence: `the answer says no-store`.
+    /// The reason as a clause: `the response says no-store`.
     public var description: String {
         switch self {
         case .policy: "the policy stores nothing"
-        case .method(let method): "answers to \(method) are not stored unless the request asks for it"
-        case .requestBody: "the body of the request can be read only by sending it"
-        case .noKey: "its URL is none of http or https, or the system has no digest for its key"
+        case .method(let method): "responses to \(method) are stored only if the request asks for it"
+        case .requestBody: "the body of the request is not in memory and cannot be part of the key"
+        case .noKey: "its URL is not http or https, or libcrypto cannot compute its key"
         case .requestNoStore: "the request says no-store"
-        case .noStore: "the answer says no-store"
-        case .privateAnswer: "the answer says private, and the cache is shared"
-        case .authorization: "the request has credentials, and the answer does not say that a shared cache may keep it"
-        case .status(let status): "answers of status \(status) are not stored"
+        case .noStore: "the response says no-store"
+        case .privateAnswer: "the response says private, and the cache is shared"
+        case .authorization: "the request has credentials, and the response does not let a shared cache store it"
+        case .status(let status): "responses with status \(status) are not stored"
         case .notUnderstood(let status):
-            "the answer says must-understand, and status \(status) is unknown to this cache"
-        case .variesOnEverything: "the answer says Vary: *"
-        case .noFreshness: "the answer has neither a freshness lifetime nor a validator"
-        case .businessFailure: "the envelope or the judge takes the answer for a failure"
-        case .unjudgedStream: "the envelope or the judge has to see all of an answer, and this one came as a stream"
-        case .incomplete: "the body ended before its announced length"
+            "the response says must-understand, and this cache does not know status \(status)"
+        case .variesOnEverything: "the response says Vary: *"
+        case .noFreshness: "the response has neither a freshness lifetime nor a validator"
+        case .businessFailure: "the envelope or the judge rejects the response"
+        case .unjudgedStream: "the envelope or the judge needs the whole response, but it came as a stream"
+        case .incomplete: "the body does not have its announced length"
         case .notReadToEnd: "the stream was not read to its end"
-        case .tooLarge(let limit): "the answer is larger than the \(limit) bytes that the store takes"
-        case .queueFull: "too much waited to be written"
+        case .tooLarge(let limit): "the response is larger than the store's limit of \(limit) bytes"
+        case .queueFull: "too many responses wait to be written"
         case .storeFailed: "the store failed"
         }
     }

@@ -1,79 +1,79 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What a cache by RFC 9111 does with a request: a value that is made of the request, of what is stored for it, and of the
-/// time. Somebody else acts.
+/// What a cache does with a request under RFC 9111: a pure decision from the request, the stored responses and the time.
+/// The caller acts on it.
 package enum CacheStrategy: Sendable {
-    /// The stored response is the answer.
+    /// A stored response answers the request.
     case answer(Answer)
     /// The request goes to the network.
     case forward(Forward)
-    /// `only-if-cached`, and nothing can be used: 504 (§5.2.1.7).
+    /// The request says `only-if-cached`, and no stored response can be used: 504 (§5.2.1.7).
     case gatewayTimeout(CacheMiss)
 
-    /// An answer from what is stored.
+    /// A stored response and how to use it.
     package struct Answer: Sendable {
         /// The stored response.
         package var entry: CacheEntry
-        /// What it says of its use.
+        /// The directives of the stored response.
         package let control: CacheControl
-        /// In which form it is given.
+        /// The form in which to give it.
         package var form = Form.whole
-        /// Whether it is stale, and that is allowed.
+        /// Whether it is stale and may be used nevertheless.
         package var isStale = false
-        /// Whether it is to be refreshed meanwhile (RFC 5861 §3).
+        /// Whether to revalidate it in the background (RFC 5861 §3).
         package var refreshes = false
-        /// Its age, for the field of that name.
+        /// Its age in seconds, for the `Age` field.
         package var age: Double
 
-        /// An answer as it is.
+        /// Gives a stored response unchanged.
         package init(entry: CacheEntry, _ control: CacheControl, age: Double) {
             self.entry = entry
             self.control = control
             self.age = age
         }
 
-        /// In which form a stored response is given.
+        /// The form in which a stored response is given.
         package enum Form: Hashable, Sendable {
-            /// As it is.
+            /// Unchanged.
             case whole
-            /// Without its body: to a HEAD.
+            /// Without its body, for a HEAD.
             case head
-            /// 304: the caller's own condition says that it has it.
+            /// 304: by the request's own conditions, the caller's copy is current.
             case notModified
-            /// 206: a part of the whole, and where it lies in the stored body.
+            /// 206: a range, the complete length, and where the range lies in the stored body.
             case part(Range<Int64>, of: Int64, at: Range<Int64>)
         }
     }
 
-    /// A way to the network.
+    /// The request to send, and what the cache has for it.
     package struct Forward: Sendable {
-        /// The request, with the conditions of the cache when it asks whether `candidate` is still right.
+        /// The request, with the cache's own conditions when it validates `candidate`.
         package var request: HTTPRequest
-        /// Whether the conditions are the cache's own, so that a 304 is for it.
+        /// Whether the conditions are the cache's own, so that the cache handles a 304.
         package var isConditional = false
-        /// The stale response that may stand in, or is asked about.
+        /// The stored response to validate, which may also stand in for an error.
         package var candidate: CacheEntry?
-        /// Why what is stored is no answer.
+        /// Why no stored response answers the request.
         package var miss: CacheMiss
-        /// What is kept of the answer when the request asks for the rest of it only.
+        /// The stored parts, when the request asks only for the missing one.
         package var completion: Completion?
 
-        /// A request as it is.
+        /// Forwards a request unchanged.
         package init(request: HTTPRequest, _ miss: CacheMiss = .nothingStored) {
             self.request = request
             self.miss = miss
         }
     }
 
-    /// Decides.
+    /// Decides what to do with a request.
     ///
     /// - Parameters:
-    ///   - request: the request, its URL and fields final.
-    ///   - identity: who asks.
-    ///   - entries: what is stored under its primary key, the last one first.
-    ///   - mode: whether the cache is one user's own.
-    ///   - isRevalidating: whether this is the request that refreshes a response in the background.
+    ///   - request: the request, with its final URL and fields.
+    ///   - identity: the sender.
+    ///   - entries: the entries under its primary key, newest first.
+    ///   - mode: whether the cache is private or shared.
+    ///   - isRevalidating: whether the request itself is a background revalidation.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
         _ mode: CacheMode = .private, isRevalidating: Bool = false
@@ -98,7 +98,7 @@ package enum CacheStrategy: Sendable {
         self = control.onlyIfCached ? .gatewayTimeout(miss) : .forward(Forward(request: request, miss))
     }
 
-    /// The stored response that belongs to a request and may be used by these rules at all.
+    /// The stored response that matches a request and may be used under RFC 9111, possibly after validation.
     private static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry], _ mode: CacheMode
     ) -> Result<(CacheEntry, CacheControl), CacheMiss> {
@@ -117,14 +117,14 @@ package enum CacheStrategy: Sendable {
         return .failure(first ?? .nothingStored)
     }
 
-    /// What is stored for exactly such a request, by whatever rule, and is replaced by the answer to it.
+    /// The entry that the response to this request replaces, whichever policy stored it.
     package static func stored(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
     ) -> CacheEntry? {
         entries.first { VaryRule.selects($0, for: request, identity) }
     }
 
-    /// Why a stored response does not belong to a request, or may not be used by these rules; `nil` when it does and may.
+    /// Why a stored response does not match a request, or may not be used; `nil` when it matches and may be used.
     static func mismatch(
         _ entry: CacheEntry, _ control: CacheControl, _ request: HTTPRequest, _ identity: RequestIdentity,
         _ mode: CacheMode
@@ -136,12 +136,12 @@ package enum CacheStrategy: Sendable {
         return refusal(of: entry, control, request, mode)
     }
 
-    /// Why a stored response may not be used by these rules, whatever `Vary` selects; `nil` when it may.
+    /// Why a stored response may not be used, regardless of its variant; `nil` when it may.
     private static func refusal(
         of entry: CacheEntry, _ control: CacheControl, _ request: HTTPRequest, _ mode: CacheMode
     ) -> CacheMiss? {
         guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
-        // What stands for a whole way with its redirects is no answer to one hop.
+        // An entry that another policy stored after redirects does not answer a single hop.
         guard StoredAnswer.isSingleHop(entry) else { return .redirected }
         return StorageRule.refusal(status: entry.status, entry.headers, control, to: request, mode).map { .refused($0) }
     }
@@ -155,7 +155,7 @@ package enum CacheStrategy: Sendable {
             forward.request = completion.request(request)
             return forward
         }
-        // Conditions of the app's own, parts and methods with effects go as they are.
+        // Requests with conditions of the app, ranges and methods other than GET are sent unchanged.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
             let conditional = ValidationRule.conditional(request, on: entry)
         else { return forward }
@@ -170,7 +170,7 @@ package enum CacheStrategy: Sendable {
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
         _ freshness: Freshness, _ isRevalidating: Bool
     ) -> Result<Answer, CacheMiss> {
-        // What is refreshed in the background was stale when that began.
+        // A background revalidation begins because the response is stale.
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         let parts = StoredParts(entry)
         var answer = Answer(entry: entry, stored, age: freshness.age)
@@ -180,8 +180,7 @@ package enum CacheStrategy: Sendable {
         case .acceptedStale: answer.isStale = true
         case .none(let miss): return .failure(miss)
         }
-        // An incomplete response answers nothing but what lies wholly within it (§3.3); the rest of it is not fetched
-        // in the background.
+        // An incomplete response answers only ranges that it covers (§3.3). It is not revalidated in the background.
         if entry.status == 206 {
             guard parts != nil, request.method == .get, request.headers.contains("Range"), !answer.refreshes,
                 !ValidationRule.hasConditions(request)
@@ -211,11 +210,11 @@ package enum CacheStrategy: Sendable {
         case none(CacheMiss)
     }
 
-    /// Whether a response may be used without asking the server, and as what (§4).
+    /// Whether and how a response may be used without validation (§4).
     private static func use(_ control: CacheControl, _ stored: CacheControl, _ freshness: Freshness) -> Use {
         if control.noCache { return .none(.requestNoCache) }
         if stored.noCache { return .none(.noCache) }
-        // A reload need not ask for what never changes while it is fresh (RFC 8246).
+        // A reload does not validate a fresh immutable response (RFC 8246).
         let isReload = control.maxAge?.value == 0
         if freshness.isFresh, stored.immutable, isReload { return .fresh }
         if isReload { return .none(.requestNoCache) }
@@ -246,10 +245,10 @@ package enum CacheStrategy: Sendable {
         return expired
     }
 
-    /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request says for how
-    /// long, and nothing forbids it.
+    /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request allows it for a
+    /// time that has not ended, and nothing forbids it.
     ///
-    /// - Parameter atAnyAge: whether nobody has to say for how long: the cache is disconnected, and the app has chosen so
+    /// - Parameter atAnyAge: whether it may do so at any age, because the cache is disconnected and the app allows it
     ///   (RFC 9111 §4.2.4).
     package static func mayStandIn(
         _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,
@@ -263,11 +262,11 @@ package enum CacheStrategy: Sendable {
             let window = atAnyAge ? .infinity : [stored.staleIfError, control.staleIfError].compactMap({ $0 }).max()
         else { return false }
         let freshness = Freshness(of: entry, control: stored, at: now)
-        // A clock that was put back says nothing of the age.
+        // With a clock that was set back, the age is unknown.
         guard now >= entry.responseTime else { return false }
         return freshness.staleness <= window
     }
 
-    /// Whether an answer of the server counts as an error that a stale response may stand in for.
+    /// Whether a status is an error that a stale response may stand in for.
     package static func isError(status: Int) -> Bool { StatusRule.isServerError(status) }
 }

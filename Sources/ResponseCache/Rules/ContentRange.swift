@@ -1,14 +1,14 @@
 import FoundationEssentials
 package import HTTPCore
 
-/// What `Content-Range` says (RFC 9110 §14.4).
+/// A parsed `Content-Range` (RFC 9110 §14.4).
 package enum ContentRange: Hashable, Sendable {
-    /// `bytes 0-99/1000`; the total is `nil` where it says `*`.
+    /// `bytes 0-99/1000`; the total is `nil` for `*`.
     case part(Range<Int64>, total: Int64?)
     /// `bytes */1000`, of a 416.
     case unsatisfied(total: Int64)
 
-    /// `nil` for another unit, and for ranges that cannot be.
+    /// Parses a field value; `nil` for another unit and for invalid ranges.
     package init?(_ text: String?) {
         guard let text, let blank = text.firstIndex(of: " "), text[..<blank].lowercased() == "bytes" else { return nil }
         let parts = text[text.index(after: blank)...].split(separator: "/", omittingEmptySubsequences: false)
@@ -27,41 +27,41 @@ package enum ContentRange: Hashable, Sendable {
         self = .part(first..<(last + 1), total: total)
     }
 
-    /// Digits and nothing else: `Int64` itself would take a sign.
+    /// Parses digits only, since `Int64` itself accepts a sign.
     package static func number(_ text: some StringProtocol) -> Int64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text)
     }
 }
 
-/// Which bytes of a content are there: ranges in order, apart from each other.
+/// A set of bytes of a content: sorted ranges that neither overlap nor touch.
 package struct ByteRanges: Hashable, Sendable {
     package private(set) var ranges: [Range<Int64>] = []
 
     /// No byte.
     package init() {}
 
-    /// The union of some ranges.
+    /// The union of ranges.
     package init(_ ranges: some Sequence<Range<Int64>>) {
         for range in ranges { insert(range) }
     }
 
-    /// How many bytes are there.
+    /// The number of bytes in the set.
     package var count: Int64 { ranges.reduce(0) { $0 + Int64($1.count) } }
 
-    /// The end of the last range, 0 when there is none.
+    /// The end of the last range; 0 when the set is empty.
     package var upperBound: Int64 { ranges.last?.upperBound ?? 0 }
 
-    /// The first byte that is not there.
+    /// The position of the first byte that is not in the set.
     package var firstMissing: Int64 {
         guard let first = ranges.first, first.lowerBound == 0 else { return 0 }
         return first.upperBound
     }
 
-    /// Adds the bytes of a range; some of them may be there already.
+    /// Adds the bytes of a range, which may overlap the set.
     package mutating func insert(_ range: Range<Int64>) {
         guard !range.isEmpty else { return }
-        // The usual case: what comes goes on where the last piece ended.
+        // The usual case: the range continues the last one.
         if let last = ranges.indices.last, ranges[last].upperBound == range.lowerBound {
             ranges[last] = ranges[last].lowerBound..<range.upperBound
             return
@@ -76,12 +76,12 @@ package struct ByteRanges: Hashable, Sendable {
         ranges.replaceSubrange(first..<end, with: CollectionOfOne(joined))
     }
 
-    /// Whether every byte of a range is there.
+    /// Whether the set has every byte of a range.
     package func contains(_ range: Range<Int64>) -> Bool {
         range.isEmpty || ranges.contains { $0.lowerBound <= range.lowerBound && range.upperBound <= $0.upperBound }
     }
 
-    /// The ranges that are not there, of a content of so many bytes.
+    /// The ranges that are missing from a content of this length.
     package func gaps(upTo total: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
@@ -93,7 +93,7 @@ package struct ByteRanges: Hashable, Sendable {
         return gaps
     }
 
-    /// The bytes of both.
+    /// The union of this set and other ranges.
     package func union(_ others: some Sequence<Range<Int64>>) -> ByteRanges {
         var union = self
         for range in others { union.insert(range) }
@@ -101,7 +101,7 @@ package struct ByteRanges: Hashable, Sendable {
     }
 }
 
-/// What tells one version of a content from all others, strong enough to put parts of it together (RFC 9110 §8.8,
+/// A strong validator, which identifies one version of a content so that parts of it can be combined (RFC 9110 §8.8,
 /// §13.1.5).
 package enum ContentValidator: Hashable, Sendable {
     /// A strong entity tag, quotes included.
@@ -111,9 +111,9 @@ package enum ContentValidator: Hashable, Sendable {
 
     /// The strong validator of a response; `nil` when it has none.
     ///
-    /// A date counts only where there is no entity tag, not even a weak one (§13.1.5), and when the response was made
-    /// long enough after it that the content cannot have changed twice in the same second (§8.8.2.2, which asks for one
-    /// second of the same clock; a minute makes up for clocks that differ).
+    /// `Last-Modified` counts only without an entity tag, even a weak one (§13.1.5), and only if it is at least a minute
+    /// before `Date`: then the content cannot have changed twice in that second. §8.8.2.2 asks for one second on the same
+    /// clock; a minute allows for clocks that differ.
     package init?(_ headers: HTTPHeaders) {
         if let tag = headers["ETag"] {
             guard Self.isStrong(tag) else { return nil }
@@ -126,7 +126,7 @@ package enum ContentValidator: Hashable, Sendable {
         self = .modified(modified)
     }
 
-    /// What `If-Range` carries.
+    /// The value for `If-Range`.
     package var fieldValue: String {
         switch self {
         case .entityTag(let tag): tag
@@ -134,16 +134,16 @@ package enum ContentValidator: Hashable, Sendable {
         }
     }
 
-    /// What a part says of the version it belongs to.
+    /// Whether a part belongs to this version.
     package enum Comparison: Hashable {
         case same
         case different
-        /// It does not name the tag it would have to name (RFC 9110 §15.3.7).
+        /// The part lacks the entity tag that it must have (RFC 9110 §15.3.7).
         case unknown
     }
 
-    /// Compares with the fields of a 206, strongly. `ETag` has to be there when the whole had one; `Last-Modified` need
-    /// not, since the server was asked by `If-Range` already.
+    /// Compares strongly with the fields of a 206. `ETag` is required when this is an entity tag. `Last-Modified` is not,
+    /// since the request already had `If-Range`.
     package func compare(with headers: HTTPHeaders) -> Comparison {
         switch self {
         case .entityTag(let tag):
@@ -155,7 +155,7 @@ package enum ContentValidator: Hashable, Sendable {
         }
     }
 
-    /// A quoted text without `W/` (RFC 9110 §8.8.3).
+    /// Whether an entity tag is well-formed and has no `W/` (RFC 9110 §8.8.3).
     private static func isStrong(_ tag: String) -> Bool {
         let bytes = Array(tag.utf8)
         let quote = UInt8(ascii: "\"")

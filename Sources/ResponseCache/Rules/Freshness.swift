@@ -1,28 +1,28 @@
 package import FoundationEssentials
 import HTTPCore
 
-/// How old a stored response is, and for how long it is fresh: the arithmetic of RFC 9111 §4.2, in seconds.
+/// The age and the freshness lifetime of a stored response, in seconds (RFC 9111 §4.2).
 package struct Freshness: Hashable, Sendable {
     /// `current_age` (§4.2.3), not negative.
     package let age: Double
     /// `freshness_lifetime` (§4.2.1), not negative.
     package let lifetime: Double
-    /// Whether the lifetime was guessed from `Last-Modified` (§4.2.2).
+    /// Whether the lifetime is heuristic, estimated from `Last-Modified` (§4.2.2).
     package let isHeuristic: Bool
-    /// Set when the clock stands before the time of the answer, or the entry was found expired once: then nothing that
-    /// its age says can be relied on.
+    /// Why the age cannot be trusted: the response time lies in the future, or the entry was marked as expired. `nil`
+    /// when it can.
     package let suspicion: CacheMiss?
 
-    /// Whether it may be used without asking. At `age == lifetime` it no longer is.
+    /// Whether the response is fresh. At `age == lifetime` it is stale.
     package var isFresh: Bool { suspicion == nil && age < lifetime }
-    /// How long it has been stale.
+    /// How long the response has been stale.
     package var staleness: Double { max(0, age - lifetime) }
 
     /// The freshness of a stored response at a time.
     package init(of entry: CacheEntry, control: CacheControl, at now: Date) {
         let date = entry.headers["Date"].flatMap(HTTPDate.parse)
         let response = entry.responseTime.timeIntervalSince1970
-        // Date counts whole seconds; so does the time it is compared with.
+        // Date has whole seconds, so the response time is rounded down before the comparison.
         let apparent = date.map { max(0, response.rounded(.down) - $0.timeIntervalSince1970) } ?? 0
         let delay = max(0, entry.responseTime.timeIntervalSince(entry.requestTime))
         let corrected = Self.ageField(of: entry.headers) + delay
@@ -32,19 +32,20 @@ package struct Freshness: Hashable, Sendable {
         (lifetime, isHeuristic) = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
     }
 
-    /// The first member of `Age`, 0 when it is no number (§5.1).
+    /// The first member of `Age` in seconds, 0 when it is missing or no number (§5.1).
     static func ageField(of headers: HTTPHeaders) -> Double {
         guard let line = headers["Age"], let first = FieldList.elements(of: line).first else { return 0 }
         return CacheControl.seconds(first).value
     }
 
-    /// §4.2.1: `max-age`, in whose place `s-maxage` stands in a shared cache, else `Expires`, else a guess.
+    /// The freshness lifetime (§4.2.1): `max-age`, replaced by `s-maxage` in a shared cache, else `Expires`, else a
+    /// heuristic.
     private static func lifetime(
         of entry: CacheEntry, control: CacheControl, date: Date
     ) -> (lifetime: Double, isHeuristic: Bool) {
         if let maxAge = control.maxAge { return (maxAge.value, false) }
         if let expires = entry.headers["Expires"] {
-            // A date that is none means the past (§5.3).
+            // An invalid date means the past (§5.3).
             guard let expires = HTTPDate.parse(expires) else { return (0, false) }
             return (max(0, expires.timeIntervalSince(date)), false)
         }
@@ -55,9 +56,9 @@ package struct Freshness: Hashable, Sendable {
     }
 }
 
-/// What status codes mean to a cache.
+/// The meaning of status codes to a cache.
 enum StatusRule {
-    /// RFC 9110 §15.1: those that may be kept without being told for how long.
+    /// Whether a response with this status may be stored without explicit freshness (RFC 9110 §15.1).
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501: true
@@ -65,7 +66,7 @@ enum StatusRule {
         }
     }
 
-    /// Those whose meaning for a cache this one knows (§3, `must-understand`): all final ones that RFC 9110 defines.
+    /// Whether this cache understands a status (RFC 9111 §3, `must-understand`): every final one that RFC 9110 defines.
     static func isUnderstood(_ status: Int) -> Bool {
         switch status {
         case 200...206, 300...304, 307, 308, 400...417, 421, 422, 426, 500...505: true
@@ -73,7 +74,7 @@ enum StatusRule {
         }
     }
 
-    /// What `stale-if-error` means by an error (RFC 5861 §4).
+    /// Whether `stale-if-error` counts a status as an error (RFC 5861 §4).
     static func isServerError(_ status: Int) -> Bool {
         switch status {
         case 500, 502, 503, 504: true

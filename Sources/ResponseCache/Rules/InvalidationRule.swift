@@ -1,19 +1,19 @@
 package import HTTPCore
 
-/// What an answer makes wrong (RFC 9111 §4.4).
+/// Which stored responses a response makes invalid (RFC 9111 §4.4).
 package enum InvalidationRule {
-    /// Whether the answer to a request changes what its URL holds: the method is unsafe, the answer no error.
+    /// Whether a response invalidates what is stored for its URL: the method is unsafe and the response is no error.
     package static func invalidates(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
         !request.method.isSafe && (200...399).contains(response.status)
     }
 
-    /// The references in the answer whose URLs are changed too, if they are of the same origin.
+    /// The URI references in a response that are invalidated too if they have the same origin.
     package static func references(in response: HTTPResponse) -> [String] {
         ["Location", "Content-Location"].compactMap { response.headers[$0] }.filter { !$0.isEmpty }
     }
 
-    /// The tags that a server gives an answer, so that it can be removed together with others: the elements of `Cache-Tag`,
-    /// which are separated by commas, and those of `Surrogate-Key`, by spaces. At most 100 of 1,024 bytes each.
+    /// The tags that a server gives a response, by which several are removed together: the elements of `Cache-Tag`,
+    /// separated by commas, and of `Surrogate-Key`, separated by spaces. At most 100, of at most 1,024 bytes each.
     package static func tags(of headers: HTTPHeaders) -> [String] {
         let tags =
             headers[values: "Cache-Tag"].flatMap { FieldList.elements(of: $0) }

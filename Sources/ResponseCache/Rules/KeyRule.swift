@@ -2,17 +2,17 @@ import Cryptography
 package import FoundationEssentials
 import HTTPCore
 
-/// What makes two requests the same for a cache, as a digest: method, URL, parameters, body, user, version. Nothing of
-/// them can be read from it.
+/// Makes the primary key of a request: a digest of method, URL, parameters, body, user and version, from which none of
+/// them can be read.
 package struct KeyRule: Sendable {
-    /// What counts of keys and entries. Another number, and nothing stored before is found.
+    /// The version of the format of keys and entries. After a change, no older entry is found.
     static let schemaVersion = 2
 
-    /// Names of parameters that do not count: timestamps, nonces.
+    /// The names of parameters that are left out of the key, such as timestamps and nonces.
     package var volatileParameters: Set<String>
-    /// The user whose responses these are; `nil` for everybody's.
+    /// The user to whom the responses belong; `nil` for all users.
     package var partition: String?
-    /// The app's own version of what it stores.
+    /// The app's own version of its stored data.
     package var version: Int
 
     /// A rule for keys.
@@ -25,9 +25,9 @@ package struct KeyRule: Sendable {
     /// The primary key of a request.
     ///
     /// - Parameters:
-    ///   - method: the method that counts, `GET` for a `HEAD` that may be answered from it.
-    ///   - body: what is sent, for methods whose responses depend on it.
-    /// - Returns: `nil` for a URL that is none, and where libcrypto has no digest: then nothing is cached.
+    ///   - method: the method, `GET` for a `HEAD` that a stored GET may answer.
+    ///   - body: the request's body, for methods whose responses depend on it.
+    /// - Returns: `nil` when libcrypto cannot compute the digest; then nothing is cached.
     package func primary(method: String, url: CanonicalURL, body: Data? = nil) -> String? {
         var digest = KeyDigest()
         digest.add("schema", "\(Self.schemaVersion).\(version)")
@@ -47,7 +47,7 @@ package struct KeyRule: Sendable {
             || volatileParameters.contains(name.percentDecoded(plusIsSpace: true))
     }
 
-    /// A body of parameters without the volatile ones: a JSON object, or a form.
+    /// A JSON object or a form without its volatile parameters.
     private func reduced(_ body: Data) -> Data {
         guard !volatileParameters.isEmpty else { return body }
         if body.first == UInt8(ascii: "{"), var members = (try? JSONValue(parsing: body))?.object {
@@ -61,14 +61,14 @@ package struct KeyRule: Sendable {
     }
 }
 
-/// A URL in the one form in which equal ones are equal (RFC 3986 §6.2): scheme and host in lower case, no default port,
-/// no empty path, no fragment, no user information.
+/// A URL normalized for comparison (RFC 3986 §6.2): scheme and host in lower case, without default port, empty path,
+/// fragment and user information.
 package struct CanonicalURL: Hashable, Sendable {
     /// Everything before the query.
     package let base: String
-    /// The query as it was; `nil` for none.
+    /// The query, unchanged; `nil` when there is none.
     package let query: String?
-    /// The user information that was taken off.
+    /// The user information that was removed.
     package let userInformation: String?
 
     /// The URL as text.
@@ -81,7 +81,7 @@ package struct CanonicalURL: Hashable, Sendable {
         return String(host.filter { $0 != "[" && $0 != "]" })
     }
 
-    /// The parameters of the query by name, repeats of a name in their order.
+    /// The query's parameters sorted by name; those with the same name keep their order.
     var sortedQuery: [String] {
         guard let query else { return [] }
         let parameters = query.split(separator: "&", omittingEmptySubsequences: false).map(String.init)
@@ -90,7 +90,7 @@ package struct CanonicalURL: Hashable, Sendable {
         return named.sorted { $0.name == $1.name ? $0.place < $1.place : $0.name < $1.name }.map(\.text)
     }
 
-    /// - Returns: `nil` for what is no absolute http or https URL.
+    /// - Returns: `nil` unless the text is an absolute http or https URL.
     package init?(_ url: String) {
         var text = url.idempotentlyPercentEncoded
         let parts = text.withUTF8 { CanonicalURL.parts(of: $0) }
@@ -125,13 +125,13 @@ package struct CanonicalURL: Hashable, Sendable {
     }
 }
 
-/// A digest over named parts, each told apart from its neighbours.
+/// A digest over named values, delimited so that different sequences have different input.
 struct KeyDigest: ~Copyable {
     private var parts: [UInt8] = []
 
     init() { parts.reserveCapacity(256) }
 
-    /// Adds a part; one that is not there differs from an empty one.
+    /// Adds a value; a missing value differs from an empty one.
     mutating func add(_ name: String, _ value: String?) {
         parts.append(contentsOf: name.utf8)
         guard let value else {
@@ -144,24 +144,22 @@ struct KeyDigest: ~Copyable {
         parts.append(contentsOf: value.utf8)
     }
 
-    /// In decimal digits.
     private mutating func add(_ number: Int) {
         if number >= 10 { add(number / 10) }
         parts.append(UInt8(ascii: "0") + UInt8(number % 10))
     }
 
-    /// Adds bytes.
     mutating func add(_ name: String, _ bytes: Data) {
         parts.append(contentsOf: "\(name)\u{3}\(bytes.count)\u{3}".utf8)
         parts.append(contentsOf: bytes)
     }
 
-    /// SHA-256 as 64 hexadecimal digits; `nil` where libcrypto has none.
+    /// SHA-256 as 64 hexadecimal digits; `nil` when libcrypto does not provide it.
     var text: String? {
         (try? MessageDigest.of(parts, .sha256)).map(MessageDigest.hexadecimal)
     }
 
-    /// HMAC-SHA256 as 64 hexadecimal digits; `nil` where libcrypto has none.
+    /// HMAC-SHA256 as 64 hexadecimal digits; `nil` when libcrypto does not provide it.
     func text(key: Data) -> String? {
         (try? MessageDigest.hmac(parts, key: key)).map(MessageDigest.hexadecimal)
     }

@@ -1,35 +1,35 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// A part of a response that has come, put together with what is kept of it (RFC 9111 §3.4).
+/// A received part of a response, combined with the stored parts (RFC 9111 §3.4).
 package struct JoinedParts: Sendable {
-    /// What is to be stored: its status and fields. 200 when nothing is missing any more, else 206.
+    /// The status and fields to store: 200 when the content is complete, else 206.
     package private(set) var response: HTTPResponse
-    /// What it has of the whole.
+    /// The ranges that the combined response holds.
     package let parts: StoredParts
-    /// What has come.
+    /// The range that was received.
     package let received: Range<Int64>
-    /// The kept bytes that go before those that have come.
+    /// The bytes of the stored body to put before the received ones.
     package private(set) var before: Range<Int64> = 0..<0
-    /// The kept bytes that go after them.
+    /// The bytes of the stored body to put after the received ones.
     package private(set) var after: Range<Int64> = 0..<0
 
-    /// The most bytes that are copied so that parts of which a reader has asked for one lie together.
+    /// The most stored bytes that are copied in addition to those that the reader asked for: 8 MiB.
     static let copyLimit: Int64 = 8 << 20
 
-    /// Joins a part with what is kept. Where that is of another state of the resource, or without a strong validator, the
-    /// part stands for itself.
+    /// Combines a part with the stored entry. If that is of another version or has no strong validator, the part alone is
+    /// stored.
     ///
     /// - Parameters:
-    ///   - kept: what is stored for the request.
-    ///   - wanted: what the reader gets; the rest is copied for the store alone.
-    ///   - time: when the part came.
-    /// - Returns: `nil` when the part is none, and where what is kept stays as it is: it is whole, or too large to copy.
+    ///   - kept: the entry that is stored for the request.
+    ///   - wanted: the range that the reader gets; the rest is copied only for the store.
+    ///   - time: when the part was received.
+    /// - Returns: `nil` when the response is no usable part, and when the stored entry is complete or too large to copy.
     package init?(_ response: HTTPResponse, kept: CacheEntry?, wanted: Range<Int64>? = nil, at time: Date) {
         self.init(response, kept, wanted: wanted, asked: false, at: time)
     }
 
-    /// - Parameter asked: whether the request named the validator, so that the answer need not repeat it.
+    /// - Parameter asked: whether the request had `If-Range`, so that the response need not repeat a date.
     fileprivate init?(
         _ response: HTTPResponse, _ kept: CacheEntry?, wanted: Range<Int64>?, asked: Bool, at time: Date
     ) {
@@ -54,7 +54,7 @@ package struct JoinedParts: Sendable {
         parts = joined
         before = 0..<old.byteCount(before: received.lowerBound)
         after = old.byteCount(before: received.upperBound)..<old.ranges.count
-        // The new fields take the place of the stored ones (§3.4).
+        // The new fields replace the stored ones (§3.4).
         describe(
             ValidationRule.freshened(kept, by: response.headers, requestTime: time, responseTime: time).headers)
     }
@@ -70,19 +70,19 @@ package struct JoinedParts: Sendable {
     }
 }
 
-/// Asking only for what is missing of an answer (RFC 9111 §3.3).
+/// Completes an incomplete stored response with a request for the missing part (RFC 9111 §3.3).
 package struct Completion: Sendable {
     /// The incomplete stored response.
     package let entry: CacheEntry
-    /// What the reader asks for.
+    /// The range that the reader asks for.
     package let wanted: Range<Int64>
-    /// What the server is asked for: the end of it.
+    /// The range to request from the server: the end of `wanted`.
     package let missing: Range<Int64>
-    /// Whether the reader has asked for the whole.
+    /// Whether the reader asks for the complete content.
     package let isWhole: Bool
     private let validator: ContentValidator
 
-    /// - Returns: `nil` where the beginning is not kept, or what is kept has no strong validator.
+    /// - Returns: `nil` when the beginning of the wanted range is not stored, or the entry has no strong validator.
     init?(of entry: CacheEntry, for request: HTTPRequest) {
         guard request.method == .get, !ValidationRule.hasConditions(request), let parts = StoredParts(entry),
             let validator = ContentValidator(entry.headers)
@@ -99,7 +99,7 @@ package struct Completion: Sendable {
         self.validator = validator
     }
 
-    /// The request for what is missing; the server sends all of it anew when it has changed (RFC 9110 §13.1.5).
+    /// The request for the missing part. The server sends the complete content if it has changed (RFC 9110 §13.1.5).
     func request(_ request: HTTPRequest) -> HTTPRequest {
         var request = request
         let isToTheEnd = isWhole || missing.upperBound == StoredParts(entry)?.completeLength
@@ -108,7 +108,7 @@ package struct Completion: Sendable {
         return request
     }
 
-    /// What has come, joined with what is kept; `nil` when the server has sent something else than what is missing.
+    /// The received part combined with the stored ones; `nil` when the server did not send exactly the missing range.
     package func joined(_ response: HTTPResponse, at time: Date) -> JoinedParts? {
         guard let joined = JoinedParts(response, entry, wanted: wanted, asked: true, at: time),
             joined.received == missing, joined.parts.place(of: wanted) != nil
@@ -116,7 +116,7 @@ package struct Completion: Sendable {
         return joined
     }
 
-    /// The reader's answer, its body to be filled in.
+    /// The response for the reader, without its body.
     package func answer(_ joined: JoinedParts) -> HTTPResponse {
         var answer = joined.response
         guard !isWhole else { return answer }

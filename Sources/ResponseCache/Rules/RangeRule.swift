@@ -1,10 +1,10 @@
 package import HTTPCore
 
-/// Parts of stored responses (RFC 9110 §14).
+/// Answers range requests from stored responses (RFC 9110 §14).
 package enum RangeRule {
-    /// The bytes that a request with `Range` gets from a whole body of so many.
+    /// The bytes that a request with `Range` selects from a complete body of this length.
     ///
-    /// - Returns: `nil` when only the server can answer: several ranges, another unit, nothing in range.
+    /// - Returns: `nil` when only the server can answer: several ranges, another unit, no byte in range.
     package static func part(_ request: HTTPRequest, of byteCount: Int64) -> Range<Int64>? {
         let lines = request.headers[values: "Range"]
         guard lines.count == 1, let equals = lines[0].firstIndex(of: "="), byteCount > 0,
@@ -25,12 +25,12 @@ package enum RangeRule {
         return start..<min(end, byteCount - 1) + 1
     }
 
-    /// Whether the bytes of a stored response are those that ranges count: not decoded.
+    /// Whether ranges can be taken from a stored response: its body has no content coding.
     package static func hasParts(_ entry: CacheEntry) -> Bool {
         [200, 206].contains(entry.status) && !entry.headers.contains("Content-Encoding")
     }
 
-    /// The fields of the answer with a part.
+    /// The header fields of a 206 with this part.
     package static func headers(_ headers: HTTPHeaders, part: Range<Int64>, of byteCount: Int64) -> HTTPHeaders {
         var headers = headers
         headers["Content-Range"] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(byteCount)"

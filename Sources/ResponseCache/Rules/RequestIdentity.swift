@@ -2,24 +2,24 @@ import Cryptography
 package import FoundationEssentials
 package import HTTPCore
 
-/// Who asks: what of a request tells its sender's answers from those of others.
+/// The sender of a request, as far as it decides which stored responses the request may use.
 ///
-/// The answer to a request with credentials is for whoever has the same ones, unless the server says `public`, or the app
-/// names the partition that the answer belongs to. One to a request without any is for everybody whom `Vary` lets have it.
+/// The response to a request with credentials is for requests with the same credentials, unless the server says `public`
+/// or the app names a partition. The response to a request without credentials is for every request that `Vary` selects.
 package struct RequestIdentity: Hashable, Sendable {
-    /// Stands among ``CacheEntry/varyFields`` for the credentials of the request. Not a name that a field could have.
+    /// The element of ``CacheEntry/varyFields`` that stands for the credentials. No field can have this name.
     static let field = ":credentials"
 
-    /// The user as the app names it; credentials do not count then. `nil` for none.
+    /// The user as named by the app, which replaces the credentials; `nil` for none.
     package var partition: String?
-    /// A keyed digest of the credentials; `nil` when there are none, or they do not count.
+    /// A keyed digest of the credentials; `nil` without credentials, or with a partition.
     package private(set) var credentials: String?
-    /// What the cookie jar adds to the request; `nil` for nothing.
+    /// The cookies that the cookie jar adds to the request; `nil` for none.
     package private(set) var cookies: String?
-    /// Whether there are other credentials than `Authorization`.
+    /// Whether there are credentials other than `Authorization`.
     private var hasOtherCredentials = false
 
-    /// Everybody.
+    /// A sender without partition, credentials and cookies.
     package static let everybody = RequestIdentity()
 
     private init() {}
@@ -27,10 +27,10 @@ package struct RequestIdentity: Hashable, Sendable {
     /// The sender of a request.
     ///
     /// - Parameters:
-    ///   - partition: the user as the app names it.
-    ///   - secretFields: which fields hold credentials.
-    ///   - cookies: what the cookie jar adds.
-    ///   - key: keeps credentials from being guessed by their digest.
+    ///   - partition: the user as named by the app.
+    ///   - secretFields: the fields that hold credentials.
+    ///   - cookies: the cookies that the cookie jar adds.
+    ///   - key: the key of the digest, without which credentials could be guessed from it.
     package init(
         of request: HTTPRequest, partition: String?, secretFields: SecretHeaders, cookies: String?, key: () -> Data
     ) {
@@ -61,7 +61,7 @@ package struct RequestIdentity: Hashable, Sendable {
         if !isEmpty { credentials = digest.text(key: key()) }
     }
 
-    /// The fields that select an answer to this sender, ``VaryRule/fields(of:)`` and, where they count, the credentials.
+    /// The fields that select a response to this sender: ``VaryRule/fields(of:)`` and, when they matter, the credentials.
     package func varyFields(_ fields: [String], of headers: HTTPHeaders, _ mode: CacheMode = .private) -> [String] {
         guard credentials != nil, !VaryRule.matchesNothing(fields), !isForEverybody(CacheControl(headers, mode)) else {
             return fields
@@ -69,15 +69,15 @@ package struct RequestIdentity: Hashable, Sendable {
         return (fields + [Self.field]).sorted()
     }
 
-    /// Whether an answer to this sender is for others too: the server says `public`, or speaks to a shared cache (§3.5).
-    /// `must-revalidate` lets it answer others as far as `Authorization` goes; of cookies it says nothing.
+    /// Whether a response to this sender is for others too: it says `public`, or `s-maxage` in a shared cache (§3.5). There
+    /// `must-revalidate` suffices if `Authorization` is the only credential, since §3.5 does not cover cookies.
     private func isForEverybody(_ control: CacheControl) -> Bool {
         control.isPublic || control.sharedMaxAge != nil || control.allowsAuthorization && !hasOtherCredentials
     }
 }
 
 extension Authentication {
-    /// Scheme, user and secret, for comparing only.
+    /// Scheme, user and secret, for comparison only.
     fileprivate var secretText: String {
         switch self {
         case .bearer(let token): "bearer\u{0}\(token)"

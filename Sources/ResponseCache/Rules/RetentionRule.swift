@@ -1,19 +1,18 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// Until when somebody may have a use for an entry (``CacheEntry/retainUntil``): a hint for stores that let entries expire by
-/// themselves.
+/// How long an entry can be of use (``CacheEntry/retainUntil``): a hint for stores that expire entries by themselves.
 package enum RetentionRule {
-    /// For how long a stale answer is kept that the server can confirm, in seconds: a week.
+    /// How long a stale response with a validator is kept: a week, in seconds.
     static let confirmableTime: Double = 7 * 86_400
 
-    /// The time after which an entry is of no use any more under a policy; `nil` when there is no such time.
+    /// The time after which an entry is of no use under a policy; `nil` when there is no such time.
     ///
-    /// Under ``CachePolicy/http`` that is the end of its freshness (RFC 9111 §4.2), later by `stale-while-revalidate` or
-    /// `stale-if-error` (RFC 5861), and by a week where it has a validator: a 304 then saves the body. The other policies may
-    /// ask for it at any age, but for a fixed time to live.
+    /// Under ``CachePolicy/http`` it is the end of freshness (RFC 9111 §4.2) plus the longest of
+    /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week: a 304 then saves the body.
+    /// The other policies may use an entry at any age, except with a fixed time to live.
     ///
-    /// - Parameter servesStale: whether a stale answer of any age stands in for a network that fails.
+    /// - Parameter servesStale: whether a stale response of any age may replace a failure of the network.
     package static func end(of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false) -> Date? {
         switch policy {
         case .http:

@@ -1,29 +1,29 @@
 package import HTTPCore
 
-/// Which responses are stored, and what of them (RFC 9111 §3).
+/// Which responses are stored, and which of their fields (RFC 9111 §3).
 package enum StorageRule {
-    /// Whether a cache may store the answer to a request, and has any use for it.
+    /// Whether a cache may store a response and could use it later.
     ///
-    /// - Parameter storesUnsafe: whether the request asked for it though its method is not GET.
+    /// - Parameter storesUnsafe: whether the request asked for storage although its method is not GET.
     package static func isStorable(
         _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
     ) -> Bool {
         refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode) == nil
     }
 
-    /// Why the answer to a request is not stored; `nil` when it is.
+    /// Why a response is not stored; `nil` when it is.
     ///
-    /// - Parameter storesUnsafe: whether the request asked for it though its method is not GET.
+    /// - Parameter storesUnsafe: whether the request asked for storage although its method is not GET.
     package static func refusal(
         of response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
     ) -> CacheRefusal? {
         guard request.method == .get || storesUnsafe else { return .method(request.method.rawValue) }
-        // Parts are no whole, 304 has none (§3.3), and 412 and 416 speak of the request's conditions and ranges alone.
+        // 206 and 304 carry no complete content (§3.3); 412 and 416 concern only this request's conditions and ranges.
         guard response.status >= 200, ![206, 304, 412, 416].contains(response.status) else {
             return .status(response.status)
         }
         if CacheControl(request: request.headers).noStore { return .requestNoStore }
-        // The answer to a condition or a range may say something else than the whole would.
+        // The response to a condition or a range may differ from the response to a plain request.
         if request.headers.contains("Range") || ValidationRule.hasConditions(request),
             !StatusRule.isHeuristicallyCacheable(response.status)
         {
@@ -33,23 +33,23 @@ package enum StorageRule {
             status: response.status, response.headers, CacheControl(response.headers, mode), to: request, mode)
     }
 
-    /// Why an answer that is stored by hand would be used by no policy; `nil` when one would use it.
+    /// Why no policy would use a response that the app stores itself; `nil` when one would.
     package static func refusal(
         ofSeed response: HTTPResponse, to request: HTTPRequest, byteCount: Int64, storesUnsafe: Bool,
         _ mode: CacheMode = .private
     ) -> CacheRefusal? {
         guard isComplete(response, byteCount: byteCount, method: request.method) else { return .incomplete }
-        // Only the rules of HTTP keep what is no success.
+        // Only `.http` uses responses that are not successes.
         guard TimeToLiveRule.refusal(status: response.status) != nil else { return nil }
         return refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode)
     }
 
-    /// Whether a part may be stored as an incomplete response (§3.3).
+    /// Whether a 206 may be stored as an incomplete response (§3.3).
     package static func isStorable(part: HTTPResponse, to request: HTTPRequest, _ mode: CacheMode = .private) -> Bool {
         refusal(ofPart: part, to: request, mode) == nil
     }
 
-    /// Why a part is not stored; `nil` when it is.
+    /// Why a 206 is not stored; `nil` when it is.
     package static func refusal(
         ofPart part: HTTPResponse, to request: HTTPRequest, _ mode: CacheMode = .private
     ) -> CacheRefusal? {
@@ -59,7 +59,7 @@ package enum StorageRule {
         return refusal(status: part.status, part.headers, CacheControl(part.headers, mode), to: request, mode)
     }
 
-    /// Why a response is none that may be kept for a request, with its credentials looked at; `nil` when it is.
+    /// Why a response may not be stored for a request, whose credentials are checked too; `nil` when it may.
     static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> CacheRefusal? {
@@ -67,8 +67,8 @@ package enum StorageRule {
         return allowsAuthorization(control, to: request, mode) ? nil : .authorization
     }
 
-    /// Whether the answer to a request may be used again although somebody has shown who he is (§3.5). One's own cache
-    /// keeps senders apart otherwise.
+    /// Whether the response to a request with `Authorization` may be used for others (§3.5). A private cache needs no
+    /// such rule, since credentials select the variant.
     private static func allowsAuthorization(
         _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> Bool {
@@ -78,42 +78,42 @@ package enum StorageRule {
         return control.allowsAuthorization
     }
 
-    /// What makes a response one that may be kept, looked at when it comes and again when it is found: it may have been
-    /// stored by another rule than this one.
+    /// Whether a response may be stored or used. This is checked on arrival and again at look-up, because another policy
+    /// may have stored the entry.
     package static func isUsable(status: Int, _ headers: HTTPHeaders, _ mode: CacheMode = .private) -> Bool {
         refusal(status: status, headers, CacheControl(headers, mode), mode) == nil
     }
 
-    /// Why a response is none that may be kept; `nil` when it is. See ``isUsable(status:_:_:)``.
+    /// Why a response may not be stored or used; `nil` when it may. See ``isUsable(status:_:_:)``.
     private static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, _ mode: CacheMode
     ) -> CacheRefusal? {
         // §5.2.2.7.
         if mode == .shared, control.isPrivate { return .privateAnswer }
         if control.mustUnderstand {
-            // Where the status is understood, must-understand takes the place of no-store (§5.2.2.3).
+            // With an understood status, must-understand overrides no-store (§5.2.2.3).
             guard StatusRule.isUnderstood(status) else { return .notUnderstood(status: status) }
         } else if control.noStore {
             return .noStore
         }
         guard !VaryRule.variesOnEverything(headers) else { return .variesOnEverything }
         if control.maxAge != nil || headers.contains("Expires") { return nil }
-        // An error that says nothing of its freshness must not take the place of what may stand in for it.
+        // An error without explicit freshness must not replace the stored response that could stand in for it.
         if StatusRule.isServerError(status) { return .noFreshness }
         if control.isPublic || control.isPrivate || !control.privateFields.isEmpty && mode == .private { return nil }
-        // Without a word on freshness: a guess or a question to the server must be possible.
+        // Without explicit freshness, heuristic freshness or revalidation must be possible.
         let isKnown =
             StatusRule.isHeuristicallyCacheable(status)
             && (headers.contains("ETag") || headers.contains("Last-Modified") || control.noCache)
         return isKnown ? nil : .noFreshness
     }
 
-    /// Whether all of a collected body is there, as far as it can be told.
+    /// Whether a collected body has its announced length; `true` when no length is announced.
     package static func isComplete(_ response: HTTPResponse, byteCount: Int64, method: HTTPMethod) -> Bool {
         announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
     }
 
-    /// The bytes that the body has to have; `nil` where the fields do not tell, as of a coded body.
+    /// The length that the body must have, in bytes; `nil` when the fields do not tell it, for example with a coding.
     package static func announcedLength(of response: HTTPResponse, method: HTTPMethod) -> Int64? {
         guard method != .head, !response.headers.contains("Content-Encoding"),
             !response.headers.contains("Transfer-Encoding"), response.status != 204
@@ -121,8 +121,8 @@ package enum StorageRule {
         return response.headers["Content-Length"].flatMap { Int64($0.trimmingFieldWhitespace) }
     }
 
-    /// The fields of a response that are stored: all but those of one connection (§3.1), and in a shared cache those of
-    /// one user (§5.2.2.7).
+    /// The fields of a response that are stored: all except those of the connection (§3.1) and, in a shared cache, those
+    /// that `private="…"` names (§5.2.2.7).
     package static func storedHeaders(_ headers: HTTPHeaders, _ mode: CacheMode = .private) -> HTTPHeaders {
         var stored = headers
         let personal = mode == .shared ? CacheControl(headers).privateFields : []
@@ -135,14 +135,14 @@ package enum StorageRule {
         return stored
     }
 
-    /// RFC 9110 §7.6.1 and RFC 9111 §3.1.
+    /// The fields of a single connection (RFC 9110 §7.6.1, RFC 9111 §3.1).
     static let connectionFields: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "trailer",
         "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
     ]
 
-    /// Whether the answer to a POST may be stored for later GETs (RFC 9110 §9.3.3): the server says that it is what
-    /// the URL holds, and for how long.
+    /// Whether the response to a POST may be stored for later GETs (RFC 9110 §9.3.3): its `Content-Location` is the
+    /// request's own URL, and it has explicit freshness.
     package static func answersGet(
         _ response: HTTPResponse, to request: HTTPRequest, contentURL: String?, _ mode: CacheMode = .private
     ) -> Bool {

@@ -1,22 +1,22 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// Entries of responses, and responses of entries.
+/// Makes entries from responses, and responses from entries.
 ///
-/// A store keeps fields; what else of a response is worth keeping stands among them under names that begin with a colon,
-/// which no field on the wire can have.
+/// An entry has no properties for a response's final URL, version and redirects. They are stored as header fields whose
+/// names begin with a colon, which no field on the wire can have.
 package enum StoredAnswer {
     private static let urlField = ":url"
     private static let versionField = ":version"
     private static let redirectField = ":redirect"
-    /// The digest of the fields that select the answer besides `Accept-Language`.
+    /// The field with the digest of the selecting request fields other than `Accept-Language`.
     static let unlanguagedField = ":variant"
 
-    /// The entry for an answer.
+    /// The entry for a response.
     ///
     /// - Parameters:
-    ///   - varyFields: the fields that select it; ``VaryRule/fields(of:)``.
-    /// - Returns: `nil` where there is no digest for its key.
+    ///   - varyFields: the fields that select it, from ``VaryRule/fields(of:)``.
+    /// - Returns: `nil` when the digest for its key cannot be computed.
     package static func entry(
         _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,
         primary: String, varyFields: [String], requestTime: Date, responseTime: Date, _ mode: CacheMode = .private
@@ -42,10 +42,10 @@ package enum StoredAnswer {
         return entry
     }
 
-    /// Whether an entry is the answer of its own URL, not of one that redirects led to.
+    /// Whether an entry's response came from the requested URL itself, without redirects.
     package static func isSingleHop(_ entry: CacheEntry) -> Bool { !entry.headers.contains(urlField) }
 
-    /// The response that was stored, its body to be filled in.
+    /// The response that was stored, without its body.
     package static func response(_ entry: CacheEntry, to request: HTTPRequest) -> HTTPResponse {
         var headers = entry.headers
         var response = HTTPResponse(status: entry.status, reason: entry.reason, url: request.url)
@@ -65,8 +65,10 @@ package enum StoredAnswer {
         return response
     }
 
-    /// The response that an answer of the rules gives, its body to be filled in: with `Age` (RFC 9111 §4), and without
-    /// what `no-cache="…"` names (§5.2.2.4), in a shared cache also without what `private="…"` does (§5.2.2.7).
+    /// The response to give for a decision of ``CacheStrategy``, without its body.
+    ///
+    /// It has `Age` (RFC 9111 §4). It lacks the fields that `no-cache="…"` names (§5.2.2.4) and, in a shared cache,
+    /// those that `private="…"` names (§5.2.2.7).
     package static func response(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode = .private
     ) -> HTTPResponse {

@@ -1,15 +1,15 @@
 package import HTTPCore
 
-/// The bytes that an incomplete stored response has of the whole (RFC 9111 §3.3).
+/// The byte ranges that an incomplete stored response holds (RFC 9111 §3.3).
 ///
-/// In the entry's body the ranges follow one another; its `Content-Range` lists them: `bytes 0-99,200-299/1000`.
+/// The entry's body is these ranges one after another. Its `Content-Range` lists them: `bytes 0-99,200-299/1000`.
 package struct StoredParts: Hashable, Sendable {
-    /// What is there.
+    /// The stored ranges.
     package let ranges: ByteRanges
-    /// The bytes of the whole.
+    /// The length of the complete content, in bytes.
     package let completeLength: Int64
 
-    /// More ranges than these are not kept.
+    /// The most ranges that are kept.
     private static let rangeLimit = 16
 
     private init(_ ranges: ByteRanges, of completeLength: Int64) {
@@ -17,7 +17,7 @@ package struct StoredParts: Hashable, Sendable {
         self.completeLength = completeLength
     }
 
-    /// What an entry has; `nil` for one that is whole, or whose body is not what its fields say.
+    /// The parts that an entry holds; `nil` when it is complete, or when its body contradicts its fields.
     package init?(_ entry: CacheEntry) {
         guard entry.status == 206, let text = entry.headers["Content-Range"], let parts = Self.parsed(text),
             parts.ranges.count == entry.bodyByteCount
@@ -25,8 +25,9 @@ package struct StoredParts: Hashable, Sendable {
         self = parts
     }
 
-    /// What a response brings: one range of a whole whose length is known, all of its bytes, as they are. `nil` for
-    /// several ranges, codings, and what contradicts itself.
+    /// The one range that a 206 carries, without content codings, of a content whose complete length is known.
+    ///
+    /// `nil` for several ranges, for coded content, and when the length of the body contradicts the fields.
     package init?(received response: HTTPResponse) {
         let lines = response.headers[values: "Content-Range"]
         let type = response.headers["Content-Type"]?.trimmingFieldWhitespace.lowercased() ?? ""
@@ -35,16 +36,16 @@ package struct StoredParts: Hashable, Sendable {
         else { return nil }
         let announced = StorageRule.announcedLength(of: response, method: .get)
         let arrived = response.body.data.map { Int64($0.count) }
-        // Of a stream only its length tells that it will be all there.
+        // A stream has not arrived yet: only its announced length can be checked.
         let count = Int64(range.count)
         guard arrived ?? announced == count, announced ?? count == count else { return nil }
         self.init(ByteRanges([range]), of: total)
     }
 
-    /// Whether nothing is missing.
+    /// Whether the ranges cover the complete content.
     package var isComplete: Bool { ranges.contains(0..<completeLength) }
 
-    /// Where a part lies in the body; `nil` unless all of it is there.
+    /// Where a part of the content lies in the entry's body; `nil` unless all of it is stored.
     package func place(of part: Range<Int64>) -> Range<Int64>? {
         guard !part.isEmpty, let range = range(around: part.lowerBound), part.upperBound <= range.upperBound else {
             return nil
@@ -53,15 +54,15 @@ package struct StoredParts: Hashable, Sendable {
         return start..<start + Int64(part.count)
     }
 
-    /// The range that a position is in.
+    /// The stored range that contains a position.
     func range(around position: Int64) -> Range<Int64>? { ranges.ranges.first { $0.contains(position) } }
 
-    /// How many bytes of the body lie before a position of the whole.
+    /// How many stored bytes come before a position of the complete content.
     package func byteCount(before position: Int64) -> Int64 {
         ranges.ranges.reduce(0) { $0 + max(0, min($1.upperBound, position) - $1.lowerBound) }
     }
 
-    /// These and another one; `nil` when there are too many.
+    /// These parts and another one; `nil` when that makes too many ranges.
     package func adding(_ part: Range<Int64>) -> StoredParts? {
         let joined = ranges.union([part])
         return joined.ranges.count <= Self.rangeLimit ? StoredParts(joined, of: completeLength) : nil
@@ -69,7 +70,7 @@ package struct StoredParts: Hashable, Sendable {
 
     // MARK: Content-Range
 
-    /// The field of the entry.
+    /// The value of the entry's `Content-Range`.
     package var contentRange: String {
         let texts = ranges.ranges.map { "\($0.lowerBound)-\($0.upperBound - 1)" }
         return "bytes \(texts.joined(separator: ","))/\(completeLength)"
@@ -79,7 +80,7 @@ package struct StoredParts: Hashable, Sendable {
         guard let start = text.firstIndex(of: " "), let end = text.firstIndex(of: "/"), start < end else { return nil }
         var ranges = ByteRanges()
         var completeLength: Int64?
-        // Each of the list is a Content-Range of its own.
+        // Each element of the list is parsed as a Content-Range of its own.
         for part in text[text.index(after: start)..<end].split(separator: ",", omittingEmptySubsequences: false) {
             guard case .part(let range, let total?) = ContentRange("\(text[...start])\(part)\(text[end...])"),
                 range.lowerBound > ranges.upperBound || ranges.ranges.isEmpty

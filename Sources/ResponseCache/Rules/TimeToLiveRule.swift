@@ -1,20 +1,20 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What the policies of the SDK itself do with a stored response: the app says how long it is good, the server's fields
-/// do not.
+/// The rules of all policies except ``CachePolicy/http``: the app says how long a stored response is usable, not the
+/// server's fields.
 package enum TimeToLiveRule {
-    /// What is found for a request.
+    /// The result of a look-up.
     package enum Finding: Sendable {
         /// An entry that may be used.
         case usable(CacheEntry)
-        /// Why there is none, and the entry whose time is over.
+        /// Why no entry may be used, and the expired entry if there is one.
         case unusable(CacheMiss, CacheEntry?)
     }
 
-    /// Looks for an entry that belongs to a request and whose time to live is not over.
+    /// Looks for an entry that matches a request and whose time to live has not ended.
     ///
-    /// - Parameter timeToLive: for how long the app takes an answer for good; `.forever` for however old.
+    /// - Parameter timeToLive: how long the app accepts a response; `.forever` for any age.
     package static func find(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry],
         within timeToLive: CachePolicy.TimeToLive, at now: Date
@@ -25,13 +25,13 @@ package enum TimeToLiveRule {
         return miss(entry, timeToLive, at: now).map { .unusable($0, entry) } ?? .usable(entry)
     }
 
-    /// Whether an entry may be used at a time. At the last moment it is expired; so is what was found expired once, and
-    /// what was stored at a time that is still to come.
+    /// Whether an entry may be used. It expires at the very end of its time to live. Entries that are marked as expired or
+    /// have a response time in the future may not be used.
     package static func isAlive(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date) -> Bool {
         miss(entry, timeToLive, at: now) == nil
     }
 
-    /// Why an entry may not be used at a time; `nil` when it may.
+    /// Why an entry may not be used; `nil` when it may.
     private static func miss(
         _ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date
     ) -> CacheMiss? {
@@ -42,7 +42,7 @@ package enum TimeToLiveRule {
         return entry.isExpired ? .markedExpired : nil
     }
 
-    /// Since when a time to live counts, and for how many seconds; `nil` for one without end.
+    /// The start of an entry's time to live and its length in seconds; `nil` when it has no end.
     package static func life(
         of entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive
     ) -> (start: Date, seconds: Double)? {
@@ -53,30 +53,30 @@ package enum TimeToLiveRule {
         }
     }
 
-    /// How many seconds old the use that is known on disk may be: writing down each costs more than it tells. A tenth of
-    /// what an entry lives from its last use, at most ten minutes.
+    /// The least number of seconds between two writes of an entry's last use, since writing each use costs too much: a
+    /// tenth of a sliding time to live, at most ten minutes.
     package static func touchInterval(_ timeToLive: CachePolicy.TimeToLive?) -> Double {
         if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
     }
 
-    /// The last stored success that belongs to a request, however old; entries that are no success or no whole do not
-    /// count, whoever stored them.
+    /// The newest complete success that matches a request, at any age. Other entries, which ``CachePolicy/http`` may have
+    /// stored, are skipped.
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
     ) -> CacheEntry? {
         entries.first { isMeant($0) && VaryRule.selects($0, for: request, identity) }
     }
 
-    /// Whether an entry is a whole success.
+    /// Whether an entry is a complete success.
     private static func isMeant(_ entry: CacheEntry) -> Bool { isStorable(status: entry.status) }
 
-    /// Whether an answer is a success that is stored: 2xx, and whole.
+    /// Whether a response is a complete success: 2xx, but not 206.
     package static func isStorable(status: Int) -> Bool { (200...299).contains(status) && status != 206 }
 
-    /// Why an answer is not stored; `nil` when it is.
+    /// Why a response is not stored; `nil` when it is.
     package static func refusal(status: Int) -> CacheRefusal? { isStorable(status: status) ? nil : .status(status) }
 
-    /// The fields that tell variants apart. `Vary: *` does not: the app has said that the answer may be used again.
+    /// The fields that distinguish variants. `Vary: *` is ignored, since the app has said that responses may be reused.
     package static func varyFields(of headers: HTTPHeaders) -> [String] {
         let fields = VaryRule.fields(of: headers)
         return VaryRule.matchesNothing(fields) ? [] : fields

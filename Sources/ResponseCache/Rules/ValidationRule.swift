@@ -1,9 +1,9 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// Asking whether a stored response is still right, and taking the answer in (RFC 9111 §4.3).
+/// Validates stored responses and updates them from a 304 or a HEAD (RFC 9111 §4.3).
 package enum ValidationRule {
-    /// The request that asks for a change since an entry was stored; `nil` when the entry has nothing to ask by.
+    /// The conditional request that validates an entry; `nil` when the entry has no validator.
     package static func conditional(_ request: HTTPRequest, on entry: CacheEntry) -> HTTPRequest? {
         var conditional = request
         var isConditional = false
@@ -18,7 +18,7 @@ package enum ValidationRule {
         return isConditional ? conditional : nil
     }
 
-    /// Whether a request brings conditions of its own.
+    /// Whether the app set conditions on a request.
     package static func hasConditions(_ request: HTTPRequest) -> Bool {
         guard !request.headers.hasNoFields else { return false }
         return request.headers.fields.contains { field in
@@ -30,17 +30,18 @@ package enum ValidationRule {
         "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range",
     ]
 
-    /// What a stored response says to a request's own conditions (§4.3.2).
+    /// How a stored response evaluates a request's own conditions (§4.3.2).
     package enum Verdict: Hashable, Sendable {
-        /// What the caller has is right: 304.
+        /// The caller's copy is current: 304.
         case notModified
-        /// The stored response is the answer.
+        /// The stored response answers the request.
         case modified
         /// Only the server can tell.
         case unknown
     }
 
-    /// `If-None-Match` goes before `If-Modified-Since`; the other conditions are the server's.
+    /// Evaluates a request's conditions. `If-None-Match` takes precedence over `If-Modified-Since`; only the server can
+    /// evaluate the others.
     package static func verdict(on request: HTTPRequest, by entry: CacheEntry) -> Verdict {
         for name in ["If-Match", "If-Unmodified-Since", "If-Range"] where request.headers.contains(name) {
             return .unknown
@@ -58,14 +59,14 @@ package enum ValidationRule {
         return changed <= since ? .notModified : .modified
     }
 
-    /// An entity tag without its mark of weakness: what the weak comparison compares (RFC 9110 §8.8.3.2).
+    /// An entity tag without `W/`, for the weak comparison (RFC 9110 §8.8.3.2).
     private static func weakly(_ tag: String) -> String {
         let tag = tag.trimmingFieldWhitespace
         return tag.hasPrefix("W/") ? String(tag.dropFirst(2)) : tag
     }
 
-    /// The entry after a 304, or after the answer to a HEAD, that confirms it: fields replaced, times anew, fresh again
-    /// (§3.2, §4.3.4).
+    /// The entry updated by a 304 or a HEAD response that confirms it: with new fields, new times and no expiry mark (§3.2,
+    /// §4.3.4).
     package static func freshened(
         _ entry: CacheEntry, by headers: HTTPHeaders, requestTime: Date, responseTime: Date,
         _ mode: CacheMode = .private
@@ -75,7 +76,7 @@ package enum ValidationRule {
         entry.responseTime = responseTime
         entry.lastUse = responseTime
         entry.isExpired = false
-        // An age belongs to the answer that brought it.
+        // Age belongs to the response that carried it.
         entry.headers.removeAll { $0.equalsIgnoringASCIICase("Age") }
         var news = StorageRule.storedHeaders(headers, mode)
         news.removeAll { name in keptFields.contains(name.lowercased()) }
@@ -86,11 +87,11 @@ package enum ValidationRule {
         return entry
     }
 
-    /// Those that tell of the bytes that are stored, which a 304 does not bring (§3.2).
+    /// The fields that describe the stored body, which a 304 does not replace (§3.2).
     private static let keptFields: Set<String> = ["content-length", "content-encoding", "content-range", "vary"]
 
-    /// Whether a 304 speaks of the entry that was asked about (§4.3.4): a strong tag in it must be the entry's, a weak one
-    /// must be like it, and where there is no tag the dates must agree. One without either answers what was asked.
+    /// Whether a 304 confirms the entry that was validated (§4.3.4). A strong entity tag must equal the entry's, a weak one
+    /// must match weakly. Without a tag, `Last-Modified` must agree. A 304 without either confirms the entry.
     package static func confirms(_ headers: HTTPHeaders, _ entry: CacheEntry) -> Bool {
         if let tag = headers["ETag"]?.trimmingFieldWhitespace,
             let own = entry.headers["ETag"]?.trimmingFieldWhitespace
@@ -103,8 +104,8 @@ package enum ValidationRule {
         return modified == own
     }
 
-    /// What the answer to a HEAD says of a stored response (§4.3.5): `true` when it may be updated by it, `false` when
-    /// it is no longer what the server has.
+    /// Whether the response to a HEAD confirms a stored response and may update it (§4.3.5); `false` when the server has
+    /// another version.
     package static func matches(head response: HTTPResponse, _ entry: CacheEntry) -> Bool {
         guard response.status == 200, entry.status == 200 else { return false }
         return ["ETag", "Last-Modified", "Content-Length"].allSatisfy { name in

@@ -1,33 +1,33 @@
 package import HTTPCore
 
-/// Which of several stored responses belongs to a request (RFC 9111 §4.1).
+/// Which of several stored responses matches a request (RFC 9111 §4.1).
 package enum VaryRule {
-    /// Stands among ``CacheEntry/varyFields`` for "any request", which nothing matches.
+    /// The element of ``CacheEntry/varyFields`` that stands for `Vary: *`, which no request matches.
     static let any = "*"
-    /// Stands there for how the body of a coded response was kept: decoded, or as it came. Not a name that a field
-    /// could have.
+    /// The element of ``CacheEntry/varyFields`` for the stored form of a coded body: decoded or as received. No field can
+    /// have this name.
     static let coding = ":coding"
 
-    /// The fields that select a response, in lower case, sorted, each once; `*` alone when no request is like another.
+    /// The fields that select a response, in lower case, sorted, without duplicates; `*` alone for `Vary: *`.
     package static func fields(of headers: HTTPHeaders) -> [String] {
         var names = Set<String>()
         for value in headers[values: "Vary"] { names.formUnion(FieldList.names(value)) }
         if names.contains(any) { return [any] }
-        // A body that was decoded is no answer to a request that wants it as it came, and the other way round.
+        // A decoded body does not answer a request that wants the coded one, nor the reverse.
         if headers.contains("Content-Encoding") { names.insert(coding) }
         return names.sorted()
     }
 
-    /// Whether a response says that no request is like another.
+    /// Whether a response says `Vary: *`.
     static func variesOnEverything(_ headers: HTTPHeaders) -> Bool {
         headers[values: "Vary"].contains { FieldList.elements(of: $0).contains(any) }
     }
 
-    /// Whether no request can match.
+    /// Whether these fields stand for `Vary: *`.
     package static func matchesNothing(_ fields: [String]) -> Bool { fields == [any] }
 
-    /// The digest of the fields of a request, which tells its variant; empty when there are none.
-    /// `nil` when there is no digest to be had.
+    /// The digest of the named fields of a request, which identifies a variant; empty without fields, `nil` when it
+    /// cannot be computed.
     package static func variant(
         _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity = .everybody
     ) -> String? {
@@ -35,18 +35,19 @@ package enum VaryRule {
         var digest = KeyDigest()
         for name in fields {
             digest.add(name, name == RequestIdentity.field ? identity.credentials : value(of: name, in: request))
-            // The jar's cookies go into the same field of the request.
+            // The cookie jar adds its cookies to the same field.
             if name == "cookie", let cookies = identity.cookies { digest.add(":jar", cookies) }
         }
         return digest.text
     }
 
-    /// Whether the fields that select a stored response are those of a request (§4.1).
+    /// Whether a request has the field values that an entry was stored for (§4.1).
     static func selects(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
         variant(entry.varyFields, of: request, identity) == entry.key.variant
     }
 
-    /// Whether a stored response is selected but for `Accept-Language`, and in the language that the request wants most.
+    /// Whether a request differs from an entry's in `Accept-Language` only, and the entry is in the language that the
+    /// request prefers.
     static func selectsByLanguage(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
         guard let stored = entry.headers[StoredAnswer.unlanguagedField], request.headers.contains(LanguageRule.field),
             let language = LanguageRule.language(of: entry.headers), LanguageRule.isBest(language, for: request)
@@ -54,17 +55,17 @@ package enum VaryRule {
         return stored == unlanguagedVariant(entry.varyFields, of: request, identity)
     }
 
-    /// The digest of the fields of a request but for `Accept-Language`.
+    /// The digest of the named fields of a request, without `Accept-Language`.
     static func unlanguagedVariant(
         _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity
     ) -> String? {
         variant(fields.filter { $0 != LanguageRule.field }, of: request, identity)
     }
 
-    /// Why none of the entries under a key is for a request. Digests tell that the fields of an entry differ, and not
-    /// which of several: then all of them are named.
+    /// Why no entry under a key matches a request. A digest tells that an entry's fields differ, but not which one, so
+    /// all of them are named.
     ///
-    /// - Parameter isStorable: whether the rules that ask would have stored the entry.
+    /// - Parameter isStorable: whether the policy would have stored the entry.
     static func miss(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry],
         isStorable: (CacheEntry) -> Bool = { _ in true }
@@ -75,7 +76,7 @@ package enum VaryRule {
         return difference(of: request, identity, from: entry)
     }
 
-    /// In what a request differs from those that an entry is for.
+    /// How a request differs from the requests that an entry is for.
     static func difference(
         of request: HTTPRequest, _ identity: RequestIdentity, from entry: CacheEntry
     ) -> CacheMiss {
@@ -85,11 +86,11 @@ package enum VaryRule {
         return .otherVariant(fields: Set(names.map { shown[$0] ?? $0 }).sorted())
     }
 
-    /// How names are told that are no fields.
+    /// The names shown to the user for elements that are not field names.
     private static let shown = [RequestIdentity.field: "credentials", coding: "accept-encoding"]
 
-    /// A field of a request in the form in which two are compared: white space, lines, and where their order means
-    /// nothing order and case do not count (§4.1).
+    /// The normalized value of a request field (§4.1): white space and the split into lines do not count, nor do order
+    /// and case in lists of preferences.
     static func value(of name: String, in request: HTTPRequest) -> String? {
         if name == coding { return request.takesDecodedBody ? "decoded" : "as sent" }
         let lines = request.headers[values: name]
@@ -99,10 +100,10 @@ package enum VaryRule {
         return elements.joined(separator: ",")
     }
 
-    /// Lists without case whose order means nothing (RFC 9110 §12.5).
+    /// Case-insensitive lists of preferences without a meaningful order (RFC 9110 §12.5).
     private static let weighted: Set<String> = [LanguageRule.field, "accept-encoding", "accept-charset"]
 
-    /// What is sent without standing among the fields.
+    /// The value that is sent although the request does not set the field.
     private static func implied(_ name: String, by request: HTTPRequest) -> String? {
         switch name {
         case "accept-encoding": request.takesDecodedBody ? ":engine" : nil
@@ -119,7 +120,7 @@ package enum VaryRule {
 }
 
 extension HTTPRequest {
-    /// Whether codings are taken off the body that answers this request, as the engine decides it.
+    /// Whether the engine decodes the body of the response to this request.
     var takesDecodedBody: Bool {
         decompresses && !headers.contains("Accept-Encoding") && !headers.contains("Range")
     }

@@ -1,21 +1,20 @@
 import HTTPCore
 
-/// A field that lists what a sender would have, each with a weight, in no order (RFC 9110 §12.4.2): languages, codings,
+/// A request field that lists preferences with weights, in any order (RFC 9110 §12.4.2): languages, content codings,
 /// character sets.
 struct WeightedList {
     struct Element: Comparable {
-        /// What is wanted, in lower case.
+        /// The language, coding or character set, in lower case.
         var name: String
-        /// In thousandths; 0 for what is not wanted.
+        /// In thousandths; 0 means not acceptable.
         var weight: Int
 
         static func < (a: Element, b: Element) -> Bool { (a.name, a.weight) < (b.name, b.weight) }
     }
 
-    /// The elements, as the field has them.
     let elements: [Element]
 
-    /// - Returns: `nil` when one of them is malformed.
+    /// - Returns: `nil` when an element is malformed.
     init?(_ lines: [String]) {
         var elements: [Element] = []
         for text in lines.flatMap({ FieldList.elements(of: $0) }) {
@@ -25,7 +24,7 @@ struct WeightedList {
         self.elements = elements
     }
 
-    /// The one text that all lists of the same meaning have (RFC 9111 §4.1).
+    /// A text that is the same for all lists with the same meaning (RFC 9111 §4.1).
     var canonicalText: String {
         elements.sorted().map { $0.weight == 1000 ? $0.name : "\($0.name);q=\($0.weight)" }.joined(separator: ",")
     }
@@ -40,7 +39,7 @@ struct WeightedList {
         return Element(name: name, weight: weight)
     }
 
-    /// `qvalue`: from 0 to 1, with up to three decimals.
+    /// Parses a `qvalue`: from 0 to 1, with up to three decimals.
     private static func thousandths(_ text: Substring) -> Int? {
         let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
         let decimals = parts.count > 1 ? parts[1] : ""
@@ -53,24 +52,24 @@ struct WeightedList {
     }
 }
 
-/// Which stored response is in the language that a request likes best, where the server chooses by `Accept-Language`.
+/// Finds the stored response in the language that a request prefers, where the server chooses by `Accept-Language`.
 enum LanguageRule {
     static let field = "accept-language"
 
-    /// The language of a response; `nil` when it is in none or in several.
+    /// The language of a response; `nil` when it names none or several.
     static func language(of headers: HTTPHeaders) -> String? {
         let languages = headers[values: "Content-Language"].flatMap { FieldList.names($0) }
         return languages.count == 1 ? languages[0] : nil
     }
 
-    /// Whether a request wants this language above all others: then the server has no better answer. Ranges are matched
-    /// by basic filtering (RFC 4647 §3.3.1): `de` is for `de-CH`, and not the other way round.
+    /// Whether a request prefers this language to all others, so that the server has no better response. Language
+    /// ranges are matched by basic filtering (RFC 4647 §3.3.1): the range `de` matches `de-CH`, but not the reverse.
     static func isBest(_ language: String, for request: HTTPRequest) -> Bool {
         guard let ranges = WeightedList(request.headers[values: field])?.elements,
             let best = ranges.max(by: { $0.weight < $1.weight }), best.weight > 0,
             ranges.count(where: { $0.weight == best.weight }) == 1
         else { return false }
-        // The longest range that fits says how much it is liked: `en, en-GB;q=0.1`.
+        // The longest matching range sets the weight: `en, en-GB;q=0.1`.
         let fitting = ranges.filter { language == $0.name || language.hasPrefix($0.name + "-") }
         return fitting.max { $0.name.utf8.count < $1.name.utf8.count } == best
     }

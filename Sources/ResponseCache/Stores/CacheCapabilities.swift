@@ -1,49 +1,49 @@
 package import HTTPCore
 import Synchronization
 
-/// A store that lists what it holds: memory and disk can, a store on another machine need not.
+/// A store that can list its entries. The SDK's stores in memory and on disk can; a remote one need not.
 public protocol CacheInspecting: CacheStore {
-    /// The entries that are selected, without an order and without bodies; for reports and tools.
+    /// The selected entries, in any order and without bodies, for reports and tools.
     func entries(_ selection: CacheSelection) async throws -> [CacheEntry]
 
     /// How much is stored.
     func usage() async throws -> CacheUsage
 }
 
-/// A store that others change too, and that tells what they changed: other processes, other machines, or other objects
-/// in this process on the same storage.
+/// A store that reports the changes of others: other processes, other machines, or other objects in this process on the
+/// same storage.
 public protocol CacheInvalidating: CacheStore {
-    /// What others change from now on. Each call begins a feed of its own.
+    /// A new feed of what others change from now on.
     func invalidations() -> CacheInvalidations
 }
 
-/// A store that several processes share, and that lets one of them fetch what all of them miss.
+/// A store that several processes share and that lets one of them fetch what all of them miss.
 ///
-/// A manager asks for the lease of a key before it fetches an answer that may be stored. While somebody else has it, the
-/// manager waits for that answer, as long as it would wait for a look-up, and then fetches it itself. A lease gives the
-/// right to fetch, and nothing depends on it but the number of requests.
+/// A manager requests a lease before it fetches a response that may be stored. While another process holds the lease, the
+/// manager waits for that response, at most as long as for a look-up, and then fetches it itself. Leases only save
+/// requests; correctness does not depend on them.
 public protocol CacheLeasing: CacheStore {
-    /// Asks for the lease of a key. It answers at once. A store that holds nothing yet may give one to several.
+    /// Requests a lease, without waiting. An empty store may give the same lease to several callers.
     ///
     /// - Parameters:
-    ///   - name: what is to be fetched: a primary key, with more behind it where answers differ by their sender.
-    ///   - duration: how long it lasts at most, where the store cannot tell that its holder is lost.
-    /// - Returns: `nil` while somebody else has it.
+    ///   - name: the name of the lease: a primary key, followed by more if responses differ by sender.
+    ///   - duration: how long the lease lasts at most, if the store cannot detect that its holder is gone.
+    /// - Returns: `nil` while another caller holds the lease.
     func lease(_ name: String, for duration: Duration) async throws -> CacheLease?
 }
 
-/// The right to fetch what is missing. It lasts until ``end()``, or until nobody holds this any more.
+/// The right to fetch a missing response. It lasts until ``end()`` or until this object is released.
 public final class CacheLease: Sendable {
-    /// Rises from one lease of a name to the next, whoever has it.
+    /// A number that rises with each lease of the same name.
     ///
-    /// A store that gives a lease to somebody else after the duration of ``CacheLeasing/lease(_:for:)`` takes no answer any
-    /// more that was fetched under the older one (``CacheEntry/lease``): the commit is ``CacheCommit/superseded``.
+    /// After the duration of ``CacheLeasing/lease(_:for:)``, a store may give the lease to another caller. A commit under the
+    /// older lease (``CacheEntry/lease``) is then ``CacheCommit/superseded``.
     public let number: UInt64
     private let release: Mutex<(@Sendable () -> Void)?>
 
     /// A lease.
     ///
-    /// - Parameter release: gives it back. Called once; it must not wait.
+    /// - Parameter release: gives the lease back. It is called once and must not wait.
     public init(number: UInt64, release: @escaping @Sendable () -> Void) {
         self.number = number
         self.release = Mutex(release)
@@ -51,7 +51,7 @@ public final class CacheLease: Sendable {
 
     deinit { end() }
 
-    /// Gives it back: the answer is stored, or will not be.
+    /// Gives the lease back, after the response was stored or if it will not be.
     public func end() {
         release.withLock { release in
             defer { release = nil }
@@ -60,16 +60,16 @@ public final class CacheLease: Sendable {
     }
 }
 
-/// Why an operation is not to be had: the store lacks a capability.
+/// The error of an operation that needs a capability that the store lacks.
 ///
-/// It is the ``NetworkError/underlying`` of a ``NetworkError`` of kind ``NetworkError/Kind/cache``.
+/// It is the ``NetworkError/underlying`` error of a ``NetworkError`` of kind ``NetworkError/Kind/cache``.
 public struct CacheCapabilityMissing: Error, Hashable {
     /// The type of the store.
     public let store: String
     /// The protocol that it does not conform to.
     public let capability: String
 
-    /// A store without a capability.
+    /// An error for a store without a capability.
     public init(store: String, capability: String) {
         self.store = store
         self.capability = capability
@@ -79,15 +79,15 @@ public struct CacheCapabilityMissing: Error, Hashable {
     package var error: NetworkError {
         NetworkError(
             .cache,
-            message: "\(store) cannot do this: it does not conform to \(capability); make it, or use a store that does",
+            message: "\(store) cannot do this: it does not conform to \(capability); conform, or use a store that does",
             underlying: self)
     }
 }
 
 extension CacheStore {
-    /// The store as one that lists what it holds.
+    /// The store as a ``CacheInspecting``.
     ///
-    /// - Throws: ``NetworkError`` with a ``CacheCapabilityMissing`` when it cannot.
+    /// - Throws: ``NetworkError`` with a ``CacheCapabilityMissing`` if it is none.
     package func inspected() throws(NetworkError) -> any CacheInspecting {
         guard let inspecting else {
             throw CacheCapabilityMissing(store: "\(type(of: self))", capability: "CacheInspecting").error
@@ -96,19 +96,19 @@ extension CacheStore {
     }
 }
 
-/// What others changed in a store, as it becomes known: each element selects entries that are no more what they were.
+/// A feed of what others change in a store: each element selects entries that were changed or removed.
 ///
 /// ```swift
 /// final class RedisStore: CacheStore, CacheInvalidating {
 ///     private let feeds = CacheInvalidations.Group()
 ///     func invalidations() -> CacheInvalidations { feeds.begin() }
 ///     private func received(_ message: Message) { feeds.send(.primaryKey(message.key)) }
-///     private func connectionIsBack() { feeds.send(.all) }              // what was missed is not known
+///     private func connectionIsBack() { feeds.send(.all) }              // the missed changes are unknown
 /// }
 /// ```
 ///
-/// One task reads a feed. An element counts as dealt with when the next one is asked for; until then, ``isQuiet`` is
-/// `false`. What waits is bounded: where more than 1,000 elements do, ``CacheSelection/all`` takes their place.
+/// One task reads a feed. An element counts as handled when the reader asks for the next one; until then, ``isQuiet`` is
+/// `false`. When more than 1,000 elements wait, ``CacheSelection/all`` replaces them.
 public final class CacheInvalidations: AsyncSequence, Sendable {
     private struct State {
         var waiting: [CacheSelection] = []
@@ -124,7 +124,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
     fileprivate init(look: (@Sendable () -> Bool)?) { self.look = look }
 
-    /// Whether all that is known to have been changed was dealt with. It takes no lock.
+    /// Whether all known changes are handled. It takes no lock.
     public var isQuiet: Bool {
         if let look, !look() { return false }
         return isIdle.load(ordering: .acquiring)
@@ -144,7 +144,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
         reader?.resume(returning: selection)
     }
 
-    /// Ends the feed: who reads it gets `nil`.
+    /// Ends the feed. Its reader gets `nil`.
     public func finish() {
         let reader = state.withLock { state in
             state.isFinished = true
@@ -172,18 +172,18 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
         }
     }
 
-    /// Reads the feed.
+    /// An iterator over the feed.
     public func makeAsyncIterator() -> Iterator { Iterator(feed: self) }
 
-    /// Reads a feed.
+    /// The iterator of a feed.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let feed: CacheInvalidations
 
-        /// The next change; `nil` when the feed was finished, or the task cancelled.
+        /// The next change; `nil` when the feed was finished or the task was cancelled.
         public mutating func next() async -> CacheSelection? { await feed.next() }
     }
 
-    /// The feeds that a store has begun, as long as somebody holds them.
+    /// The feeds of a store, held weakly.
     public final class Group: Sendable {
         private struct Weak {
             weak var feed: CacheInvalidations?
@@ -191,14 +191,14 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
         private let feeds = Mutex<[Weak]>([])
 
-        /// None yet.
+        /// A group without feeds.
         public init() {}
 
         /// Begins a feed.
         ///
-        /// - Parameter look: finds out what was changed, and sends it; or says `false` when it cannot know. A tier calls it
-        ///   before each answer: it must cost next to nothing as long as nothing was changed. Default: `nil`, for a store
-        ///   that is told.
+        /// - Parameter look: checks for changes and sends them to the feed, or returns `false` when it cannot tell. A tier
+        ///   calls it at each look-up, so it must be cheap while nothing changes. Default: `nil`, for a store that is
+        ///   notified of changes.
         public func begin(look: (@Sendable () -> Bool)? = nil) -> CacheInvalidations {
             let feed = CacheInvalidations(look: look)
             feeds.withLock { feeds in
@@ -208,7 +208,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
             return feed
         }
 
-        /// Tells all of them that somebody else has changed something.
+        /// Sends a change by others to all feeds.
         public func send(_ selection: CacheSelection) {
             let feeds = feeds.withLock { feeds in feeds.compactMap { $0.feed } }
             for feed in feeds { feed.send(selection) }

@@ -1,15 +1,15 @@
 import Glibc
 
-/// What a stored response is found by: a digest of what makes two requests the same, never the secrets themselves.
+/// The key of a stored response: digests of what identifies a request, which reveal no secrets.
 ///
-/// Keys are equal when their bytes are: unlike two texts, which are when they look the same.
+/// Keys are compared byte by byte, unlike strings, which are equal if they are canonically equivalent.
 public struct CacheKey: Sendable {
     /// The digest of method, URL, parameters, partition and schema version: 64 hexadecimal digits.
     public let primary: String
-    /// The digest of the request's fields that `Vary` selects (RFC 9111 §4.1); empty when it selects none.
+    /// The digest of the request fields that `Vary` names (RFC 9111 §4.1); empty when it names none.
     public var variant: String
 
-    /// A key of its parts.
+    /// A key from its parts.
     public init(primary: String, variant: String = "") {
         self.primary = primary
         self.variant = variant
@@ -30,7 +30,7 @@ extension CacheKey: Hashable {
 }
 
 extension String {
-    /// Whether the bytes are the same: unlike two texts, which are equal when they look the same.
+    /// Whether the UTF-8 bytes are the same. `==` would compare by canonical equivalence.
     func hasSameBytes(as other: String) -> Bool {
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { a in
             other.utf8.withContiguousStorageIfAvailable { b in
@@ -44,7 +44,7 @@ extension String {
         return utf8.elementsEqual(other.utf8)
     }
 
-    /// Hashes the bytes, with an end that no text has.
+    /// Hashes the bytes and 0xFF as their end, which is no UTF-8 byte.
     func hashBytes(into hasher: inout Hasher) {
         let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in
             hasher.combine(bytes: UnsafeRawBufferPointer(bytes))

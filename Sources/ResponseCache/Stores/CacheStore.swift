@@ -1,105 +1,104 @@
 public import FoundationEssentials
 public import HTTPCore
 
-/// Keeps responses: the memory and disk of the SDK, or a store of the app's own.
+/// A store of responses: the SDK's in memory and on disk, or the app's own.
 ///
-/// A store only stores. Whether an entry may be used, and for how long, is decided by those who ask. All methods may be
-/// called from any task at any time. What throws is a fault of the store (``NetworkError/Kind/cache``); an entry that
-/// is not there, or was damaged and has been removed, is no fault but absence.
+/// A store only stores. The caller decides whether and for how long an entry may be used. All methods may be called from
+/// any task at any time. They throw only when the store fails (``NetworkError/Kind/cache``). A missing entry is no failure,
+/// nor is a damaged one, which the store removes.
 ///
-/// These methods are what every store can do. What only some can do are protocols of their own:
-/// ``CacheInspecting``, ``CacheInvalidating`` and ``CacheLeasing``. `CacheStoreConformance` of `LATTesting` runs a store through all the
-/// rules that stand here.
+/// Every store has these methods. What only some stores can do is a protocol of its own: ``CacheInspecting``,
+/// ``CacheInvalidating`` and ``CacheLeasing``. `CacheStoreConformance` of `LATTesting` tests a store against these rules.
 public protocol CacheStore: Sendable {
-    /// The entries under a primary key, one for each variant, the one stored last first. In one trip: the body of an
-    /// entry comes along as ``CacheEntry/attachedBody`` where it is small, checked against damage.
+    /// The entries under a primary key, one for each variant, newest first.
     ///
-    /// Every entry has a ``CacheEntry/version``.
+    /// Every entry has a ``CacheEntry/version``. A small body comes along as ``CacheEntry/attachedBody``, checked against
+    /// damage.
     func entries(for primaryKey: String) async throws -> [CacheEntry]
 
-    /// The body of an entry that ``entries(for:)`` gave, checked against damage before the first byte is given; `nil` when
-    /// it is gone, damaged, or was stored anew since. Asked for only when the entry has no ``CacheEntry/attachedBody``.
+    /// The body of an entry from ``entries(for:)``, checked against damage before the first byte is returned. `nil` when the
+    /// entry was removed, replaced or damaged. Called only if the entry has no ``CacheEntry/attachedBody``.
     func body(of entry: CacheEntry) async throws -> ResponseBody?
 
-    /// Begins to store a response. Nothing is seen of it until the writer has committed.
+    /// A writer that stores an entry. The entry is not visible until the writer has committed.
     ///
-    /// An entry that is larger than the store's limit, or than what pinned entries leave of it, is refused by the
-    /// writer: ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throw an error whose ``NetworkError/underlying``
-    /// is a ``CacheEntryTooLarge``, and all that is stored stays.
+    /// The writer refuses an entry that is larger than the store's limit, or than the room that pinned entries leave:
+    /// ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throws an error whose ``NetworkError/underlying`` is a
+    /// ``CacheEntryTooLarge``, and evicts nothing.
     ///
-    /// - Parameter replacing: what the entry may take the place of. It is looked at in the moment of the commit.
+    /// - Parameter replacing: what the entry may replace, checked at the commit.
     func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter
 
-    /// Replaces what is kept of an entry besides its body: fields after a 304, the expired mark, the pin, the time until
-    /// which it is retained. An entry that was stored anew since it was given out (``CacheEntry/version``) stays as it is;
-    /// one without a version means what is there.
+    /// Replaces everything in an entry except its body: fields after a 304, the expiry mark, the pin, the retention time.
     ///
-    /// - Returns: whether it was there still.
+    /// Nothing changes if the stored entry has another ``CacheEntry/version``. Without a version, any stored one is updated.
+    ///
+    /// - Returns: whether the entry was found.
     @discardableResult
     func update(_ entry: CacheEntry) async throws -> Bool
 
-    /// Notes that an entry was used, for the order in which room is made and for sliding times to live.
+    /// Records the use of an entry, for the order of eviction and for sliding times to live.
     func touch(_ key: CacheKey, at time: Date) async throws
 
-    /// Removes what is selected, pinned entries too, and says how much that was. A store that invalidates without counting
-    /// answers with ``CacheUsage/init()``; what is selected is not given out any more all the same.
+    /// Removes the selected entries, pinned ones too, and returns how much was removed. A store that does not count returns
+    /// ``CacheUsage/init()``, but must no longer return the selected entries.
     @discardableResult
     func remove(_ selection: CacheSelection) async throws -> CacheUsage
 
-    /// Returns when all that was stored would survive a loss of power. Default: at once.
+    /// Returns when everything stored so far would survive a loss of power. Default: at once.
     func flush() async throws
 
-    /// Makes room down to the limits and clears away what nobody refers to or has a use for (``CacheEntry/retainUntil``); says
-    /// how much went. Default: nothing to do.
+    /// Evicts down to the limits, and removes unreferenced data and entries whose ``CacheEntry/retainUntil`` has passed. Returns
+    /// how much was removed. Default: does nothing.
     @discardableResult
     func collectGarbage() async throws -> CacheUsage
 
-    /// The store as one that lists what it holds; `nil` when it cannot. Default: whether it is one.
+    /// The store as a ``CacheInspecting``; `nil` if it is none. Default: the store itself, if it conforms.
     var inspecting: (any CacheInspecting)? { get }
 
-    /// The store as one that tells of changes by others; `nil` when it cannot. Default: whether it is one.
+    /// The store as a ``CacheInvalidating``; `nil` if it is none. Default: the store itself, if it conforms.
     var invalidating: (any CacheInvalidating)? { get }
 
-    /// The store as one that lets one of several processes fetch; `nil` when it cannot. Default: whether it is one.
+    /// The store as a ``CacheLeasing``; `nil` if it is none. Default: the store itself, if it conforms.
     var leasing: (any CacheLeasing)? { get }
 }
 
 extension CacheStore {
-    /// There is nothing to wait for.
+    /// Returns at once.
     public func flush() async throws {}
 
-    /// There is nothing to do.
+    /// Does nothing.
     public func collectGarbage() async throws -> CacheUsage { CacheUsage() }
 
-    /// The store itself, when it conforms to ``CacheInspecting``.
+    /// The store itself, if it conforms to ``CacheInspecting``.
     public var inspecting: (any CacheInspecting)? { self as? any CacheInspecting }
 
-    /// The store itself, when it conforms to ``CacheInvalidating``.
+    /// The store itself, if it conforms to ``CacheInvalidating``.
     public var invalidating: (any CacheInvalidating)? { self as? any CacheInvalidating }
 
-    /// The store itself, when it conforms to ``CacheLeasing``.
+    /// The store itself, if it conforms to ``CacheLeasing``.
     public var leasing: (any CacheLeasing)? { self as? any CacheLeasing }
 
-    /// Begins to store a response in place of whatever is there.
+    /// A writer that stores an entry and replaces any other.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter {
         try await writer(for: entry, replacing: .anything)
     }
 }
 
-/// What an entry that is being stored may take the place of, so that an older answer never replaces a newer one.
+/// What a new entry may replace, so that an older response never replaces a newer one.
 ///
-/// Whoever asks a server about an entry names the version that it had in hand. If somebody else has stored an answer
-/// meanwhile, that one stays.
+/// A revalidation names the version of the entry that it validates. If another request has stored a newer response in the
+/// meantime, that one stays.
 public enum CacheReplacement: Hashable, Sendable {
-    /// Whatever is there.
+    /// Any entry.
     case anything
-    /// That storing, or nothing: it may have been removed since.
+    /// Only this version. The entry is also stored if none is there, since the version may have been removed.
     case version(StoredVersion)
-    /// Nothing: whoever asked had found no entry.
+    /// No entry, since the look-up found none.
     case nothing
 
-    /// What an answer may replace that was fetched to replace an entry in hand: that storing of it. Anything, where the entry
-    /// in hand is another variant, or is stored nowhere yet.
+    /// What a response may replace that was fetched for a stored entry: the version of the entry, or anything if the entry
+    /// is another variant or is not stored yet.
     package init(of candidate: CacheEntry, by answer: CacheEntry) {
         if candidate.key == answer.key, let version = candidate.version {
             self = .version(version)
@@ -108,7 +107,7 @@ public enum CacheReplacement: Hashable, Sendable {
         }
     }
 
-    /// Whether an entry may be stored where a storing is, or nothing.
+    /// Whether an entry may replace the stored version; `nil` stands for none.
     public func allows(_ stored: StoredVersion?) -> Bool {
         guard let stored else { return true }
         return switch self {
@@ -119,54 +118,54 @@ public enum CacheReplacement: Hashable, Sendable {
     }
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 public enum CacheCommit: Sendable {
-    /// The entry is stored, as it stands here: with its ``CacheEntry/version``, its pin and the bytes of its body. And how
-    /// many variants its primary key has now; `nil` when the store does not say.
+    /// The entry is stored. The associated values are the entry with its ``CacheEntry/version``, pin and body length, and
+    /// the number of variants of its primary key, or `nil` when the store does not know it.
     case stored(CacheEntry, variantCount: Int?)
-    /// Another entry was stored under the key since, and stays (``CacheReplacement``). Nothing is kept of this one. No
-    /// fault: whoever looks now finds the other.
+    /// The entry was not stored, since it may not replace the one under its key (``CacheReplacement``). This is no failure:
+    /// a look-up finds the other entry.
     case superseded
 }
 
-/// Takes the body of a response that is being stored.
+/// A writer for the body of an entry.
 ///
-/// One task writes. A writer that is let go of without ``commit()`` leaves nothing behind.
+/// One task uses a writer. A writer that is released without ``commit()`` leaves nothing behind.
 public protocol CacheWriter: AnyObject, Sendable {
     /// Adds bytes to the body.
     func append(_ data: Data) async throws
-    /// Makes the entry visible, whole, in place of what it may replace. When it returns ``CacheCommit/stored(_:variantCount:)``,
-    /// the entry is acknowledged: where the store outlives the process, so does the entry.
+    /// Makes the complete entry visible and replaces the previous one. Once it returns
+    /// ``CacheCommit/stored(_:variantCount:)``, the entry outlives the process if the store does.
     @discardableResult
     func commit() async throws -> CacheCommit
-    /// Forgets it.
+    /// Drops the entry.
     func discard() async
 }
 
-/// Which entries are meant. Texts are compared byte by byte.
+/// A selection of entries. Strings are compared byte by byte.
 public enum CacheSelection: Hashable, Sendable {
-    /// All of them.
+    /// All entries.
     case all
-    /// Those under a key: one variant.
+    /// The entry under a key, which is one variant.
     case key(CacheKey)
-    /// Those under a primary key: all variants.
+    /// The entries under a primary key: all variants.
     case primaryKey(String)
-    /// Those with a tag (``CacheEntry/tags``).
+    /// The entries with a tag (``CacheEntry/tags``).
     case tag(String)
-    /// Those of a URL, whatever the method and the variant.
+    /// The entries of a URL, for all methods and variants.
     case url(String)
-    /// Those whose URL begins so.
+    /// The entries whose URL has a prefix.
     case urlPrefix(String)
-    /// Those of a server's row.
+    /// The entries of a server's row.
     case server(String)
-    /// Those of a domain's row.
+    /// The entries of a domain's row.
     case domain(String)
-    /// Those of a user.
+    /// The entries of a user.
     case partition(String)
-    /// Those whose answer came before a time (``CacheEntry/responseTime``).
+    /// The entries whose ``CacheEntry/responseTime`` is before a time.
     case storedBefore(Date)
 
-    /// Whether it means an entry.
+    /// Whether the selection includes an entry.
     public func selects(_ entry: CacheEntry) -> Bool {
         switch self {
         case .all: true
@@ -185,23 +184,23 @@ public enum CacheSelection: Hashable, Sendable {
     private static func areSame(_ a: String, _ b: String) -> Bool { a.hasSameBytes(as: b) }
 }
 
-/// How much is stored, or was removed.
+/// An amount of stored or removed entries.
 public struct CacheUsage: Hashable, Sendable {
     /// The number of entries.
     public var entryCount = 0
     /// The bytes of their bodies and headers.
     public var byteCount: Int64 = 0
 
-    /// Nothing.
+    /// No entries.
     public init() {}
 
-    /// So many entries of so many bytes.
+    /// A number of entries with their bytes.
     public init(entryCount: Int, byteCount: Int64) {
         self.entryCount = entryCount
         self.byteCount = byteCount
     }
 
-    /// Adds another one.
+    /// Adds another amount.
     package static func += (sum: inout CacheUsage, usage: CacheUsage) {
         sum.entryCount += usage.entryCount
         sum.byteCount += usage.byteCount

@@ -2,16 +2,15 @@ import FoundationEssentials
 import HTTPCore
 
 extension CacheExplanation: CustomStringConvertible {
-    /// Lines for a person: request, policy, what would happen and why, what is stored.
+    /// The explanation as text: the request, the policy, the verdict with its reason, and the stored responses.
     public var description: String { lines.map { "\($0.name.padded(to: 11)) \($0.text)" }.joined(separator: "\n") }
 
-    /// The lines of ``description``: a name, and what is to be said of it. A name that is empty goes on with the one
-    /// before.
+    /// The lines of ``description``: a name and its text. A line without a name continues the one before.
     package var lines: [(name: String, text: String)] {
         var lines = [(name: "request", text: "\(method.rawValue) \(url)")]
         lines.append(("policy", "\(policy.name), of the \(policySource.rawValue)"))
         if let partition { lines.append(("partition", partition)) }
-        if hasCredentials { lines.append(("sender", "has credentials: found again by the same ones only")) }
+        if hasCredentials { lines.append(("sender", "has credentials: only requests with the same ones match")) }
         lines.append(("verdict", sentence))
         for item in stored {
             lines.append(("stored", text(of: item)))
@@ -23,7 +22,7 @@ extension CacheExplanation: CustomStringConvertible {
             lines.append(
                 (
                     "not stored",
-                    "an answer \(CacheMiss.text(time.timeIntervalSince(refusal.time))) ago: \(refusal.reason)"
+                    "a response \(CacheMiss.text(time.timeIntervalSince(refusal.time))) ago: \(refusal.reason)"
                 ))
         }
         return lines
@@ -36,20 +35,20 @@ extension CacheExplanation: CustomStringConvertible {
         switch verdict {
         case .answers:
             let left =
-                policy == .cacheOnly ? "" : rest.map { ", good for another \(CacheMiss.text($0))" } ?? ", without end"
+                policy == .cacheOnly ? "" : rest.map { ", valid for another \(CacheMiss.text($0))" } ?? ", without end"
             return "answered from \(place)\(left)"
         case .answersStale(let isRefreshed):
             let since = rest.map { ", expired \(CacheMiss.text(-$0)) ago" } ?? ""
-            return "answered from \(place), stale\(since)" + (isRefreshed ? "; fetched anew meanwhile" : "")
-        case .answersFirst: return "delivered from \(place) first, then the network is asked"
-        case .revalidates(let miss): return "the server is asked whether what is stored is right: \(miss)" + fallback
+            return "answered from \(place), stale\(since)" + (isRefreshed ? "; revalidated in the background" : "")
+        case .answersFirst: return "delivered from \(place) first, then from the network"
+        case .revalidates(let miss): return "the stored response is revalidated: \(miss)" + fallback
         case .fetches(let miss): return "the request is sent: \(miss)" + fallback
-        case .fails(let miss): return "no answer, as the network may not be asked: \(miss)"
-        case .bypasses(let refusal): return "the request is sent past the cache: \(refusal)"
+        case .fails(let miss): return "no response, as the network may not be used: \(miss)"
+        case .bypasses(let refusal): return "the request bypasses the cache: \(refusal)"
         }
     }
 
-    private var fallback: String { standsIn ? "; what is stored stands in if the network fails" : "" }
+    private var fallback: String { standsIn ? "; the stored response stands in if the network fails" : "" }
 
     private func text(of item: Stored) -> String {
         let entry = item.entry
@@ -58,12 +57,12 @@ extension CacheExplanation: CustomStringConvertible {
         if let lifetime = item.lifetime {
             text +=
                 item.age < lifetime
-                ? ", good for \(CacheMiss.text(lifetime))" : ", was good for \(CacheMiss.text(lifetime))"
+                ? ", valid for \(CacheMiss.text(lifetime))" : ", was valid for \(CacheMiss.text(lifetime))"
         }
         return text + (entry.isPinned ? ", pinned" : "")
     }
 
-    /// What is worth knowing of an entry: how it can be asked about, and what tells its variants apart.
+    /// The fields of an entry for freshness, validation and variants.
     private func details(of entry: CacheEntry) -> [String] {
         let names = ["Cache-Control", "Expires", "ETag", "Last-Modified", "Vary"]
         return names.compactMap { name in
@@ -75,7 +74,7 @@ extension CacheExplanation: CustomStringConvertible {
     private var elsewhere: String? {
         guard !others.isEmpty else { return nil }
         let partitions = Set(others.filter { $0.partition != partition }.map { $0.partition ?? "" }).sorted()
-        var parts = partitions.map { $0.isEmpty ? "for everybody" : "for the partition \($0)" }
+        var parts = partitions.map { $0.isEmpty ? "without a partition" : "in the partition \($0)" }
         let methods = Set(others.filter { $0.partition == partition }.map(\.method)).sorted()
         parts += methods.map { $0 == method.rawValue ? "under another key" : "for \($0)" }
         return "\(others.count) of this URL: \(parts.joined(separator: ", "))"
@@ -83,7 +82,7 @@ extension CacheExplanation: CustomStringConvertible {
 }
 
 extension CachePolicy {
-    /// As it is written in a program.
+    /// The policy as written in code.
     package var name: String {
         switch self {
         case .networkOnly: "networkOnly"

@@ -1,36 +1,38 @@
 public import FoundationEssentials
 public import HTTPCore
 
-/// What a cache would do with a request now, and why: what `manager.cache.explain` tells.
+/// What a cache would do with a request now, and why: the result of `manager.cache.explain`.
 ///
 /// ```swift
 /// let explanation = try await manager.cache.explain("https://api.example.org/cities")
-/// print(explanation)                                   // for a person
+/// print(explanation)                                   // as readable text
 /// if case .fetches(.expired(let seconds)) = explanation.verdict { … }
 /// ```
 ///
-/// The same rules give it that decide when the request is sent. Bodies are not read for it: one that turns out to be
-/// damaged is a miss when it is.
+/// The rules are the same as for a request that is sent. Bodies are not read, so a damaged one goes unnoticed here but is a
+/// miss when the request is sent.
 public struct CacheExplanation: Sendable {
     /// What the cache would do.
     public enum Verdict: Hashable, Sendable {
-        /// The answer is what is stored; nothing is sent.
+        /// A stored response is used, and nothing is sent.
         case answers
-        /// The same, stale, as request or server allow; `isRefreshed`: it is fetched anew meanwhile.
+        /// A stale stored response is used, as the request or the server allows. With `isRefreshed` it is revalidated in the
+        /// background.
         case answersStale(isRefreshed: Bool)
-        /// What is stored is delivered first, and the network is asked all the same (`.cacheThenNetwork`).
+        /// A stored response is delivered first, and the request is sent too (`.cacheThenNetwork`).
         case answersFirst
-        /// The server is asked whether what is stored is still right.
+        /// A conditional request revalidates the stored response.
         case revalidates(CacheMiss)
         /// The request is sent.
         case fetches(CacheMiss)
-        /// There is no answer: the network may not be asked (`.cacheOnly`: an error; `only-if-cached`: 504).
+        /// Nothing can answer without the network, which may not be used: an error with `.cacheOnly`, a 504 with
+        /// `only-if-cached`.
         case fails(CacheMiss)
-        /// The request is sent, and its answer is not stored whatever it says.
+        /// The request is sent, and its response is never stored.
         case bypasses(CacheRefusal)
     }
 
-    /// Who has set the policy in force.
+    /// Where the policy was set.
     public enum PolicySource: String, Hashable, Sendable {
         /// The call, its request or its entity.
         case call
@@ -40,60 +42,60 @@ public struct CacheExplanation: Sendable {
         case manager
     }
 
-    /// A stored answer.
+    /// A stored response.
     public struct Stored: Sendable {
-        /// The answer, its fields and where it lies, without its body.
+        /// The entry, without its body.
         public var entry: CacheEntry
-        /// Why it is not the answer; `nil` for the one that is, or stands in.
+        /// Why the response is not used; `nil` for the one that is used or stands in.
         public var miss: CacheMiss?
-        /// Its age in seconds, by RFC 9111 §4.2.3 where the policy is `.http`, else since it came or, for a sliding time
-        /// to live, was used last.
+        /// The age in seconds: by RFC 9111 §4.2.3 with `.http`, else the time since the response or, with a sliding time to
+        /// live, since its last use.
         public var age: Double
-        /// For how many seconds it is good: by the server's fields where the policy is `.http`, else by the policy's time
-        /// to live; `nil` for no end.
+        /// How long the response is usable, in seconds: the freshness lifetime with `.http`, else the policy's time to live;
+        /// `nil` when it has no end.
         public var lifetime: Double?
 
-        /// When its time is over; `nil` for no end. In the past for one that has expired.
+        /// When the lifetime ends or ended; `nil` when it has no end.
         public func expiry(at now: Date) -> Date? { lifetime.map { now.addingTimeInterval($0 - age) } }
     }
 
-    /// Why and when an answer was not stored.
+    /// Why and when a response was not stored.
     public struct Refusal: Hashable, Sendable {
-        /// Why.
+        /// The reason.
         public var reason: CacheRefusal
-        /// When, by the clock of the cache.
+        /// The time, by the clock of the cache.
         public var time: Date
     }
 
     /// The method of the request.
     public var method: HTTPMethod
-    /// The URL of the request, canonical, without user information.
+    /// The normalized URL of the request, without user information.
     public var url: String
-    /// The policy in force.
+    /// The policy of the request.
     public var policy: CachePolicy
-    /// Who has set it.
+    /// Where the policy was set.
     public var policySource: PolicySource
-    /// The partition that is searched; `nil` for everybody's.
+    /// The partition of the look-up; `nil` for none.
     public var partition: String?
-    /// Whether the request has credentials that count: its answers are found again by the same ones only.
+    /// Whether the request has credentials without a partition, so that its responses match only the same credentials.
     public var hasCredentials: Bool
-    /// When this was, by the clock of the cache.
+    /// The time of the explanation, by the clock of the cache.
     public var time: Date
-    /// What would happen.
+    /// What the cache would do.
     public var verdict: Verdict
-    /// Whether what is stored would stand in if the network failed.
+    /// Whether a stored response would stand in if the network failed.
     public var standsIn = false
-    /// What is stored under the key of the request: one for each variant, the one stored last first.
+    /// The responses under the key of the request: one for each variant, newest first.
     public var stored: [Stored] = []
-    /// What is stored of the same URL under other keys: for other partitions, methods, bodies, versions.
+    /// The responses of the same URL under other keys: for other partitions, methods, bodies or versions.
     public var others: [CacheEntry] = []
-    /// Why the last answer was not stored; `nil` when a later one was, when none was refused since the manager was made, and
-    /// when so many others were since that it is forgotten.
+    /// Why the last response was not stored. `nil` when it was, when no response was refused since the manager was made, and
+    /// when the refusal is forgotten: the manager remembers those of 256 keys.
     public var lastRefusal: Refusal?
 }
 
 extension CacheExplanation {
-    /// The request that is explained, as it comes to the cache.
+    /// The request to explain, as the cache receives it.
     package struct Question: Sendable {
         package var request: HTTPRequest
         package var identity: RequestIdentity
@@ -115,7 +117,7 @@ extension CacheExplanation {
         }
     }
 
-    /// An explanation without what is stored: the request goes by the cache.
+    /// Explains a request that bypasses the cache.
     package init(_ question: Question, bypasses refusal: CacheRefusal, at now: Date) {
         method = question.request.method
         url = CanonicalURL(question.request.url)?.text ?? question.request.url
@@ -127,18 +129,18 @@ extension CacheExplanation {
         verdict = policy == .cacheOnly ? .fails(.refused(refusal)) : .bypasses(refusal)
     }
 
-    /// An explanation of what the rules make of what is stored.
+    /// Explains what the rules decide for the stored entries.
     ///
     /// - Parameters:
-    ///   - entries: what is stored under the key of the request, the one stored last first.
-    ///   - others: what is stored of its URL under other keys.
+    ///   - entries: the entries under the key of the request, newest first.
+    ///   - others: the entries of its URL under other keys.
     package init(
         _ question: Question, entries: [CacheEntry], others: [CacheEntry] = [], lastRefusal: RefusalLog.Note? = nil,
         at now: Date
     ) {
         self.init(question, bypasses: .policy, at: now)
         self.others = others
-        // Where a later answer was stored, the refusal is history.
+        // A refusal is outdated once a later response is stored.
         if let note = lastRefusal, !entries.contains(where: { $0.responseTime > note.time }) {
             self.lastRefusal = Refusal(reason: note.refusal, time: note.time)
         }

@@ -1,48 +1,47 @@
 package import HTTPCore
 import Synchronization
 
-/// What a manager's cache has done since the manager was made.
+/// The counters of a manager's cache since the manager was made.
 ///
-/// Every look-up for an answer counts as exactly one of ``memoryHits``, ``diskHits``, ``stale``, ``revalidated`` and
-/// ``misses``. A policy that does not look first (`.networkOnly`, `.writeOnly`, `.networkElseCache` while the network
-/// answers) counts none.
+/// Every look-up counts as exactly one of ``memoryHits``, ``diskHits``, ``stale``, ``revalidated`` and ``misses``. A policy
+/// that does not look first (`.networkOnly`, `.writeOnly`, `.networkElseCache` unless the network fails) counts none.
 public struct CacheStatistics: Hashable, Sendable {
-    /// Answers from memory.
+    /// Look-ups that memory answered.
     public var memoryHits: Int64 = 0
-    /// Answers from disk.
+    /// Look-ups that the disk answered.
     public var diskHits: Int64 = 0
-    /// Stale answers that were allowed, or stood in for an error.
+    /// Look-ups that a stale response answered, because it was allowed or replaced an error.
     public var stale: Int64 = 0
-    /// Stored answers that the server has confirmed (304).
+    /// Look-ups whose stored response the server confirmed (304).
     public var revalidated: Int64 = 0
-    /// Look-ups that the network answered, or nobody.
+    /// Look-ups that no stored response answered.
     public var misses: Int64 = 0
-    /// Answers that were stored.
+    /// Responses that were stored.
     public var stored: Int64 = 0
-    /// The bytes of their bodies.
+    /// The bytes of the stored bodies.
     public var storedBytes: Int64 = 0
-    /// Answers that went by the cache and were not stored; `manager.cache.explain` tells why.
+    /// Responses that were not stored; `manager.cache.explain` says why.
     public var notStored: Int64 = 0
-    /// Those of them for which there was no place in the queue of writes.
+    /// Responses that were not stored because the write queue was full; ``notStored`` includes them.
     public var skippedWrites: Int64 = 0
-    /// Look-ups that took longer than their budget, and went on as a miss.
+    /// Look-ups that took longer than `cacheLookUpTimeout` and counted as misses.
     public var lateLookups: Int64 = 0
-    /// What the store let go to make room, for all who use the same store object; 0 for one that is not an
+    /// What the store evicted to make room, for all users of the store object; 0 unless the store is a
     /// ``CacheEvictionCounting``.
     public var evicted = CacheUsage()
 
-    /// Nothing happened yet.
+    /// All counters at zero.
     public init() {}
 
-    /// All look-ups.
+    /// The number of all look-ups.
     public var lookups: Int64 { memoryHits + diskHits + stale + revalidated + misses }
 
-    /// The share of look-ups that were answered without a body from the network, from 0 to 1; `nil` before the first.
+    /// The share of look-ups that needed no body from the network, from 0 to 1; `nil` before the first look-up.
     public var hitRate: Double? { lookups == 0 ? nil : Double(lookups - misses) / Double(lookups) }
 }
 
 extension CacheStatistics: CustomStringConvertible {
-    /// One line: `12 look-ups, 75% hits (memory 8, disk 1, stale 0, revalidated 0), 3 misses, …`.
+    /// The counters in one line: `12 look-ups, 75% hits (memory 8, disk 1, stale 0, revalidated 0), 3 misses, …`.
     public var description: String {
         let share = hitRate.map { "\(Int(($0 * 100).rounded()))% hits" } ?? "no hits"
         return "\(lookups) look-ups, \(share) (memory \(memoryHits), disk \(diskHits), stale \(stale), "
@@ -52,15 +51,15 @@ extension CacheStatistics: CustomStringConvertible {
     }
 }
 
-/// A store that counts what it lets go to make room.
+/// A store that counts its evictions.
 public protocol CacheEvictionCounting: CacheStore {
-    /// What went to make room since the store was made; not what was removed on demand.
+    /// What was evicted to make room since the store was made. Removals on demand do not count.
     var evicted: CacheUsage { get }
 }
 
-/// Counts what a cache does: one relaxed addition for each event.
+/// The counters of a cache, which cost one relaxed addition for each event.
 package final class CacheCounters: Sendable {
-    /// What is counted; see the properties of the same names of ``CacheStatistics``.
+    /// The counters, named like the properties of ``CacheStatistics``.
     package enum Event: Int, CaseIterable, Sendable {
         case memoryHits, diskHits, stale, revalidated, misses
         case stored, storedBytes, notStored, skippedWrites, lateLookups
@@ -70,20 +69,20 @@ package final class CacheCounters: Sendable {
         let value = Atomic<Int64>(0)
     }
 
-    /// By the number of the event.
+    /// One cell for each event, by its raw value.
     private let cells = Event.allCases.map { _ in Cell() }
 
-    /// All at zero.
+    /// All counters at zero.
     package init() {}
 
-    /// Counts an event, or so many bytes.
+    /// Adds to a counter.
     package func add(_ event: Event, _ count: Int64 = 1) {
         cells[event.rawValue].value.wrappingAdd(count, ordering: .relaxed)
     }
 
     private subscript(event: Event) -> Int64 { cells[event.rawValue].value.load(ordering: .relaxed) }
 
-    /// Counts a look-up by where its answer came from.
+    /// Counts a look-up by the source of its response.
     package func countLookup(_ source: HTTPResponse.Source) {
         switch source {
         case .memoryCache: add(.memoryHits)
@@ -94,13 +93,13 @@ package final class CacheCounters: Sendable {
         }
     }
 
-    /// Counts an answer that was stored.
+    /// Counts a stored response.
     package func countStored(_ byteCount: Int) {
         add(.stored)
         add(.storedBytes, Int64(byteCount))
     }
 
-    /// What was counted, and what the store says.
+    /// The counters and the evictions of the store.
     package func statistics(of store: (any CacheStore)?) -> CacheStatistics {
         var statistics = CacheStatistics()
         statistics.memoryHits = self[.memoryHits]
@@ -118,7 +117,7 @@ package final class CacheCounters: Sendable {
     }
 }
 
-/// Counts what goes to make room.
+/// Counts evicted entries and bytes.
 final class EvictionCounter: Sendable {
     private let entries = Atomic<Int64>(0)
     private let bytes = Atomic<Int64>(0)

@@ -1,20 +1,20 @@
 package import FoundationEssentials
 import Synchronization
 
-/// What a cache did: how often, and why it did not store answers.
+/// The counters of a cache, and the last reasons why it did not store responses.
 package struct CacheLedger: Sendable {
-    /// How often.
+    /// The counters.
     package let counters = CacheCounters()
-    /// Why the last answers were not stored.
+    /// The last reasons why responses were not stored.
     package let refusals = RefusalLog()
     private let now: @Sendable () -> Date
 
-    /// An empty one.
+    /// An empty ledger.
     ///
     /// - Parameter now: the clock of the cache.
     package init(now: @escaping @Sendable () -> Date) { self.now = now }
 
-    /// Notes that an answer was not stored.
+    /// Records that a response was not stored.
     package func refuse(_ primaryKey: String, _ refusal: CacheRefusal) {
         counters.add(.notStored)
         if refusal == .queueFull { counters.add(.skippedWrites) }
@@ -22,18 +22,18 @@ package struct CacheLedger: Sendable {
     }
 }
 
-/// Why the last answers were not stored: the last reason for each key, for so many keys.
+/// The last reason why a response was not stored, for each of a limited number of keys.
 package final class RefusalLog: Sendable {
-    /// Why and when an answer was not stored.
+    /// Why and when a response was not stored.
     package struct Note: Hashable, Sendable {
         package let refusal: CacheRefusal
-        /// By the clock of the cache.
+        /// The time, by the clock of the cache.
         package let time: Date
     }
 
     private struct State {
         var notes: [String: Note] = [:]
-        /// The keys of the notes, a ring; the next one to go stands at `next` once it is full.
+        /// A ring of the keys of `notes`. Once it is full, `next` is the index of the key to replace.
         var keys: [String] = []
         var next = 0
     }
@@ -41,10 +41,10 @@ package final class RefusalLog: Sendable {
     private let limit: Int
     private let state = Mutex(State())
 
-    /// - Parameter limit: the most keys; the one that came first goes for another. Default: 256.
+    /// - Parameter limit: the most keys. A new key then replaces the oldest one. Default: 256.
     package init(limit: Int = 256) { self.limit = max(1, limit) }
 
-    /// Notes why the answer for a primary key was not stored.
+    /// Records why the response for a primary key was not stored.
     package func note(_ refusal: CacheRefusal, of primaryKey: String, at time: Date) {
         state.withLock { state in
             let isKnown = state.notes.updateValue(Note(refusal: refusal, time: time), forKey: primaryKey) != nil
@@ -59,6 +59,6 @@ package final class RefusalLog: Sendable {
         }
     }
 
-    /// The last note of a primary key; `nil` when there was none, or it had to go.
+    /// The last note for a primary key; `nil` when there is none or it was replaced.
     package func last(of primaryKey: String) -> Note? { state.withLock { $0.notes[primaryKey] } }
 }

@@ -2,17 +2,16 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// The copies that a tier holds in its upper store, and whether they are right.
+/// The copies that a ``TieredStore`` keeps in its upper store, and whether they can be relied on.
 final class Copies: Sendable {
     let guards = CopyGuard()
-    /// Tells the copies of this tier from those that an earlier process has left in the same store: nobody has followed what
-    /// changed in between.
+    /// Distinguishes the copies of this object from those of an earlier process in the same store, which may be outdated.
     let epoch = UInt64.random(in: 1 ... .max)
 
     private let store: any CacheStore
     private let feed: CacheInvalidations?
     private let isMemory: Bool
-    /// Whether a copy could not be removed, so that none can be relied on.
+    /// Whether the removal of a copy failed, so that no copy can be relied on.
     private let isBroken = Atomic(false)
 
     init(_ store: any CacheStore, _ feed: CacheInvalidations?) {
@@ -21,10 +20,10 @@ final class Copies: Sendable {
         isMemory = store is MemoryStore
     }
 
-    /// Whether nothing that others have changed is left to be dealt with. To be asked before the copies are looked up.
+    /// Whether all known changes by others are handled. It must be read before the copies are looked up.
     var areRight: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
 
-    /// The entries as they are given out, when they are all that there is under their primary key; else `nil`.
+    /// The copies with the versions of the lower store, if they are all entries under their primary key; else `nil`.
     func complete(_ kept: consuming [CacheEntry]) -> [CacheEntry]? {
         guard isComplete(kept) else { return nil }
         var given = kept
@@ -32,10 +31,10 @@ final class Copies: Sendable {
         return given
     }
 
-    /// Whether an entry of the upper store is no copy: the store behind did not take it.
+    /// Whether an entry exists only in the upper store, because the lower one did not take it.
     static func isOwn(_ entry: CacheEntry) -> Bool { entry.origin?.version == nil }
 
-    /// Whether copies are all that there is under their primary key.
+    /// Whether these copies are all the entries under their primary key.
     private func isComplete(_ entries: [CacheEntry]) -> Bool {
         !entries.isEmpty
             && entries.indices.allSatisfy { index in
@@ -44,7 +43,7 @@ final class Copies: Sendable {
             }
     }
 
-    /// The entry of the upper store that a given one is, or is a copy of.
+    /// The entry of the upper store for an entry that the tier gave out.
     func copy(of entry: CacheEntry) async -> CacheEntry? {
         (try? await store.entries(for: entry.key.primary))?.first { copy in
             copy.key == entry.key
@@ -52,19 +51,19 @@ final class Copies: Sendable {
         }
     }
 
-    /// Does something that no request waits for, unless it takes no time.
+    /// Runs work at once if the upper store is memory, else in a task that no request waits for.
     func unlessSlow(_ work: @escaping @Sendable () async -> Void) async {
         if isMemory { await work() } else { Task(operation: work) }
     }
 
-    /// Puts a copy there of what a look-up has found, unless something has changed since.
+    /// Copies a found entry to the upper store, unless its key has changed since the look-up.
     func copy(_ entry: CacheEntry, _ body: Data?) async {
         guard let body, let stamp = entry.origin?.stamp, guards.stamp(of: entry.key.primary) == stamp else { return }
         await insert(entry, body)
         if guards.stamp(of: entry.key.primary) != stamp { await forget(.key(entry.key)) }
     }
 
-    /// ``copy(_:_:)`` into the memory that this is, at once.
+    /// Copies an entry like ``copy(_:_:)``, but synchronously into memory.
     func copy(_ entry: CacheEntry, to memory: MemoryStore) {
         guard let body = entry.attachedBody, let stamp = entry.origin?.stamp,
             guards.stamp(of: entry.key.primary) == stamp
@@ -73,7 +72,7 @@ final class Copies: Sendable {
         if !isTaken || guards.stamp(of: entry.key.primary) != stamp { memory.discard(entry.key) }
     }
 
-    /// Puts an entry there in place of any under its key; without a body, or when that is refused, none stays.
+    /// Replaces the entry under its key in the upper store. Without a body, or on failure, the old one is only removed.
     func insert(_ entry: CacheEntry, _ body: Data?) async {
         guard let body else { return await forget(.key(entry.key)) }
         do {
@@ -85,12 +84,12 @@ final class Copies: Sendable {
         }
     }
 
-    /// Puts a copy there of what was stored now.
+    /// Copies a newly stored entry to the upper store.
     func insert(_ stored: CacheEntry, _ body: Data?, variantCount: Int?) async {
         var entry = stored
         entry.origin = CacheOrigin(version: stored.version, variantCount: variantCount ?? 0, epoch: epoch)
-        // The other variants stay where they are all there were and still are: the store behind may have made room since, so
-        // that the count alone does not tell.
+        // The copies of other variants stay only if they were complete and still are. The count alone does not tell, since
+        // the lower store may have evicted some.
         let kept = (try? await store.entries(for: entry.key.primary)) ?? []
         let isSame = isComplete(kept) && kept.count == variantCount && kept.contains { $0.key == entry.key }
         if !isSame, kept.contains(where: { $0.key != entry.key }) { await forget(.primaryKey(entry.key.primary)) }
@@ -106,7 +105,7 @@ final class Copies: Sendable {
         }
     }
 
-    /// Removes what somebody else has changed.
+    /// Removes the copies of entries that others have changed in the lower store.
     func change(_ selection: CacheSelection) async {
         let begun = guards.begin(selection)
         await forget(selection)

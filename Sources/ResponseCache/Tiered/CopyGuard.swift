@@ -1,17 +1,17 @@
 import Synchronization
 
-/// Keeps copies of a tier right without a lock: what is copied while something changes is taken back.
+/// Detects, without a lock, copies that were made while their key changed, so that they can be removed.
 ///
-/// For each group of keys there is one number: how many changes are on their way, and how many have begun or ended. A look-up
-/// notes it before it asks the store behind. Its copy stays only if the number is the same after the copy was made. A
-/// change adds to it when it begins and when it ends; what it puts into the tier stays only if no other change
-/// overlapped with it.
+/// Each group of keys has one number: the count of running changes in its lower bits, the count of begun and ended ones
+/// above. A look-up reads it before it queries the lower store, and its copy stays only if the number is the same
+/// afterwards. A change adds to the number when it begins and when it ends, and its copy stays only if no other change
+/// overlapped.
 final class CopyGuard: Sendable {
     private final class Group: Sendable {
         let number = Atomic<UInt64>(0)
     }
 
-    /// The lower bits count the changes on their way.
+    /// One begun or ended change; the bits below count the running ones.
     private static let generation: UInt64 = 1 << 16
 
     private let groups = (0..<1_024).map { _ in Group() }
@@ -31,7 +31,7 @@ final class CopyGuard: Sendable {
 
     // MARK: Look-ups
 
-    /// To be noted before the store behind is asked; `nil` while something changes, when there is nothing to be copied.
+    /// The number to read before the lower store is queried; `nil` during a change, when nothing may be copied.
     func stamp(of primaryKey: String) -> UInt64? {
         let number = groups(of: .primaryKey(primaryKey)).first?.number.load(ordering: .sequentiallyConsistent) ?? 0
         return number % Self.generation == 0 ? number : nil
@@ -48,7 +48,7 @@ final class CopyGuard: Sendable {
 
     /// Ends a change.
     ///
-    /// - Parameter begun: what ``begin(_:)`` gave.
+    /// - Parameter begun: the result of ``begin(_:)``.
     /// - Returns: whether no other change overlapped with it.
     func end(_ selection: CacheSelection, _ begun: [UInt64]) -> Bool {
         var isAlone = true

@@ -2,7 +2,7 @@ public import FoundationEssentials
 public import HTTPCore
 import Synchronization
 
-/// A fast store before one that holds everything: memory before disk, or any two that keep the contract of ``CacheStore``.
+/// A fast upper store over a lower store that holds everything: memory over disk, or any two stores.
 ///
 /// ```swift
 /// let store = TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: "/var/cache/app"))
@@ -10,20 +10,19 @@ import Synchronization
 /// entry?.tier                                 // .memory or .disk
 /// ```
 ///
-/// All that is stored lies in the store behind, ``lower``; ``upper`` holds copies of bodies up to ``copyLimit``, put there
-/// when they are stored and when they are read. Changes of this store go to both. What others change is heard of through
-/// ``CacheInvalidating``: a copy goes when its key, its tag or its prefix was changed, and the other copies stay. Until what
-/// is known to have been changed was dealt with, the store behind is asked. One that cannot tell of changes must not be
-/// changed by others.
+/// The ``lower`` store holds every entry. The ``upper`` one holds copies of entries with bodies up to ``copyLimit``, made
+/// when they are stored or read. Changes go to both. ``CacheInvalidating`` reports changes by others, and the tier then
+/// removes only the copies that they affect. Until it has done so, look-ups use the lower store. A lower store that is not
+/// ``CacheInvalidating`` must not be changed by others.
 ///
-/// Where the store behind takes nothing (the disk is full, or may only be read), a commit throws, and the entry is kept
-/// in the upper one all the same: requests go on with what there is. Where the upper one fails, the other does alone.
+/// If the lower store cannot write (the disk is full or read-only), a commit throws, but the upper store keeps the entry and
+/// look-ups find it. If the upper store fails, the lower one works alone.
 public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting {
-    /// What is asked first.
+    /// The store that look-ups try first.
     public let upper: any CacheStore
-    /// What holds all of it.
+    /// The store that holds every entry.
     public let lower: any CacheStore
-    /// Larger bodies are not copied.
+    /// The largest body that is copied, in bytes.
     public let copyLimit: Int64
 
     /// The upper store, when it is memory.
@@ -31,23 +30,23 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     private let copies: Copies
     private let follower: Task<Void, Never>?
 
-    /// Memory before disk.
+    /// Memory over disk.
     ///
     /// - Parameters:
-    ///   - memory: what is asked first. It must not be used by others.
-    ///   - disk: what holds all of it.
-    ///   - memoryEntryLimit: larger bodies are not copied to memory. Default, and at most: 1 MiB, or an eighth of what
-    ///     the memory may hold, if that is less.
+    ///   - memory: the upper store. It must not be used elsewhere.
+    ///   - disk: the lower store.
+    ///   - memoryEntryLimit: the largest body that is copied to memory, in bytes. Default, and maximum: 1 MiB or an eighth
+    ///     of the memory's `byteLimit`, whichever is less.
     public convenience init(memory: MemoryStore, disk: DiskStore, memoryEntryLimit: Int64? = nil) {
         self.init(memory, over: disk, copyLimit: min(memoryEntryLimit ?? .max, memory.byteLimit / 8))
     }
 
-    /// A store of any two.
+    /// One store over another.
     ///
     /// - Parameters:
-    ///   - upper: what is asked first. It must not be used by others.
-    ///   - lower: what holds all of it.
-    ///   - copyLimit: larger bodies are not copied. Default, and at most: 1 MiB.
+    ///   - upper: the store that look-ups try first. It must not be used elsewhere.
+    ///   - lower: the store that holds every entry.
+    ///   - copyLimit: the largest body that is copied, in bytes. Default, and maximum: 1 MiB.
     public init(_ upper: any CacheStore, over lower: any CacheStore, copyLimit: Int64 = 1 << 20) {
         self.upper = upper
         self.lower = lower
@@ -67,7 +66,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     // MARK: Reading
 
-    /// The entries under a primary key, one for each variant, the one stored last first.
+    /// The entries under a primary key, one for each variant, newest first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         if let found = entriesAtHand(for: primaryKey) { return found }
         let areRight = memory == nil && copies.areRight
@@ -90,13 +89,13 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return finding.entries
     }
 
-    /// The entries under a primary key, when memory has all of them: without waiting, one lock, no system call.
+    /// The entries under a primary key if memory has all of them, found without waiting, with one lock and no system call.
     func entriesAtHand(for primaryKey: String) -> [CacheEntry]? {
         guard let memory, copies.areRight else { return nil }
         return copies.complete(memory.lookUp(primaryKey))
     }
 
-    /// ``entries(for:)`` for memory before disk, on the disk's thread.
+    /// Looks up like ``entries(for:)``; for memory over disk on the disk's thread.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
         guard let memory, let disk = lower as? DiskStore else {
             Task {
@@ -119,25 +118,25 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         }
     }
 
-    /// What is only in the upper store, and good although the one behind fails.
+    /// The entries that only the upper store has, for when the lower one fails.
     private func own(of kept: [CacheEntry], insteadOf error: any Error) throws -> [CacheEntry] {
         let own = kept.filter(Copies.isOwn)
         if own.isEmpty { throw error }
         return own
     }
 
-    /// What a look-up in both stores comes to.
+    /// The result of a look-up in both stores.
     private struct Finding {
         var entries: [CacheEntry]
-        /// Whose copies are to go: of what is not there any more, they would make it look as if something was missing.
+        /// The keys of copies to remove, because the lower store no longer has the entry.
         var gone: [CacheKey]
-        /// Of what copies are to be made, the one stored last at the end.
+        /// The entries to copy, newest last.
         var copies: [CacheEntry]
     }
 
-    /// The entries of both stores: those of the one behind, and what that could not take.
+    /// Combines the entries of the lower store with those that it did not take.
     private func finding(_ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?) -> Finding {
-        // Unless somebody else has stored a later answer since.
+        // A newer entry in the lower store takes precedence.
         let own = kept.filter { entry in
             Copies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
         }
@@ -157,7 +156,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
             copies: stamp != nil && areSmall ? found.reversed() : [])
     }
 
-    /// The body of an entry, checked; `nil` when it is gone, damaged, or was stored anew since.
+    /// The body of an entry, checked against damage; `nil` when it was removed, replaced or damaged.
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         if let copy = await copies.copy(of: entry), let body = try? await upper.body(of: copy) { return body }
@@ -171,7 +170,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     // MARK: Writing
 
-    /// Begins to store a response; see ``CacheStore/writer(for:replacing:)``.
+    /// A writer that stores an entry; see ``CacheStore/writer(for:replacing:)``.
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         var entry = entry.bare
         entry.origin = nil
@@ -179,7 +178,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
             entry, try await lower.writer(for: entry, replacing: replacing), copies, copyLimit: copyLimit)
     }
 
-    /// Replaces what is kept of an entry besides its body, unless it was stored anew since.
+    /// Replaces everything in an entry except its body; see ``CacheStore/update(_:)``.
     @discardableResult
     public func update(_ entry: CacheEntry) async throws -> Bool {
         var plain = entry
@@ -207,16 +206,16 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return isThere
     }
 
-    /// Notes that an entry was used.
+    /// Records the use of an entry in both stores.
     public func touch(_ key: CacheKey, at time: Date) async throws {
         try? await upper.touch(key, at: time)
         try await lower.touch(key, at: time)
     }
 
-    /// Removes what is selected, pinned entries too, and says how much that was.
+    /// Removes the selected entries, pinned ones too, and returns how much the lower store removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        // Also when the store behind cannot be written.
+        // The copies are removed even if the lower store fails.
         let result: Result<CacheUsage, any Error>
         let begun = copies.guards.begin(selection)
         do { result = .success(try await lower.remove(selection)) } catch { result = .failure(error) }
@@ -225,13 +224,13 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return try result.get()
     }
 
-    /// What went from the store behind to make room, if it counts that; copies come back.
+    /// What the lower store evicted; zero if it is no ``CacheEvictionCounting``. Evicted copies do not count.
     public var evicted: CacheUsage { (lower as? any CacheEvictionCounting)?.evicted ?? CacheUsage() }
 
-    /// Returns when all that was stored would survive a loss of power.
+    /// Returns when everything stored so far would survive a loss of power.
     public func flush() async throws { try await lower.flush() }
 
-    /// Collects the garbage of both; says how much went from the store behind.
+    /// Collects the garbage of both stores, and returns how much the lower one removed.
     @discardableResult
     public func collectGarbage() async throws -> CacheUsage {
         _ = try? await upper.collectGarbage()
@@ -240,16 +239,16 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     // MARK: Capabilities
 
-    /// The store as one that lists what it holds, if the store behind can.
+    /// The store itself, if the lower store is ``CacheInspecting``.
     public var inspecting: (any CacheInspecting)? { lower.inspecting == nil ? nil : self }
 
-    /// The store as one that tells of changes by others, if the store behind can.
+    /// The store itself, if the lower store is ``CacheInvalidating``.
     public var invalidating: (any CacheInvalidating)? { lower.invalidating == nil ? nil : self }
 
-    /// The store behind, if that gives leases.
+    /// The lower store, if it is ``CacheLeasing``.
     public var leasing: (any CacheLeasing)? { lower.leasing }
 
-    /// The entries that are selected, without an order.
+    /// The selected entries, in any order and without bodies.
     public func entries(_ selection: CacheSelection) async throws -> [CacheEntry] {
         let stored = try await lower.inspected().entries(selection)
         let keys = Set(stored.map(\.key))
@@ -257,10 +256,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return stored + kept.filter { Copies.isOwn($0) && !keys.contains($0.key) }
     }
 
-    /// How much is stored.
+    /// How much the lower store holds.
     public func usage() async throws -> CacheUsage { try await lower.inspected().usage() }
 
-    /// What others change in the store behind, from now on.
+    /// A feed of what others change in the lower store from now on.
     public func invalidations() -> CacheInvalidations {
         lower.invalidating?.invalidations() ?? CacheInvalidations.Group().begin()
     }

@@ -2,12 +2,12 @@ import FoundationEssentials
 import HTTPCore
 import Synchronization
 
-/// Writes to the store behind and keeps a copy for the upper one, as long as it is small.
+/// Writes to the lower store and collects a copy for the upper one while the body is small.
 final class TieredWriter: CacheWriter {
     private struct State {
-        /// `nil` once it is too large for the upper store.
+        /// The body so far; `nil` once it is too large for the upper store.
         var copy: Data? = Data()
-        /// What the store behind threw. From then on only the upper one takes bytes.
+        /// The error of the lower store. From then on only the copy receives bytes.
         var fault: (any Error)?
     }
 
@@ -39,7 +39,7 @@ final class TieredWriter: CacheWriter {
         }
     }
 
-    /// Notes what the store behind threw, when the upper one can go on without it.
+    /// Records an error of the lower store if the upper one can continue alone, else throws it.
     private func keep(_ error: any Error) throws {
         guard !(error is CancellationError), !((error as? NetworkError)?.underlying is CacheEntryTooLarge) else {
             throw error
@@ -65,8 +65,7 @@ final class TieredWriter: CacheWriter {
             result = .success(commit)
         } catch {
             result = .failure(error)
-            // Neither of the two shows what was stored under the key before: the one as it has the new answer, the
-            // other as the upper one is asked first.
+            // The entry in the upper store hides the previous one in the lower store.
             if (try? keep(error)) != nil {
                 var own = entry
                 own.origin = CacheOrigin(version: nil, variantCount: 0, epoch: copies.epoch)

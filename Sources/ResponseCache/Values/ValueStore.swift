@@ -1,7 +1,7 @@
 public import FoundationEssentials
 public import HTTPCore
 
-/// Values of the app's own under names, in memory and on disk, beside the responses.
+/// The app's own values, stored under names beside the cached responses.
 ///
 /// ```swift
 /// try await manager.values.set(profile, for: "profile")
@@ -9,18 +9,18 @@ public import HTTPCore
 /// let profile = try await manager.values.get(Profile.self, for: "profile")       // nil when there is none
 /// ```
 ///
-/// Values are `Codable` and kept as JSON, or `Data` and kept as they are. They lie in the store of the responses, share
-/// its limits, and go like them when room is needed and they were not used for long: what must not be lost belongs into a
-/// database. They have names of their own: to clear responses (`manager.cache.removeAll()` and the rest) clears no
-/// values, and ``removeAll()`` clears no responses. The cache's partition and version do not count for them.
+/// Values are `Codable` and stored as JSON, or `Data` and stored unchanged. They are in the same store as the responses,
+/// share its limits and are evicted like them when they are least recently used. Data that must not be lost belongs in a
+/// database. Removing responses (`manager.cache.removeAll()` and others) removes no values, and ``removeAll()`` removes no
+/// responses. The cache's partition and version do not apply to values.
 ///
-/// **Expired** values are as if they were not there. At its last moment a value has expired; one that was found expired
-/// once stays so when the clock is put back, and one with an expiry that was stored at a time still to come has expired.
+/// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
+/// again once it was found expired, and a value with an expiry whose time of storing lies in the future counts as expired.
 ///
-/// A value that no longer fits its type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored: another
-/// version of the program may know it. A damaged one is as if it was not there.
+/// A value that does not fit the requested type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored, since
+/// another version of the program may read it. A damaged value counts as absent.
 ///
-/// All methods may be called from any task. Of values that are set at the same time the one that was stored last stays.
+/// All methods may be called from any task. When a name is set concurrently, the value that is stored last stays.
 public struct ValueStore: Sendable {
     private let store: @Sendable () throws -> any CacheStore
     private let now: @Sendable () -> Date
@@ -28,8 +28,8 @@ public struct ValueStore: Sendable {
     /// Values in a store.
     ///
     /// - Parameters:
-    ///   - store: gives the store; called by each method.
-    ///   - now: the time, by the wall clock.
+    ///   - store: returns the store; each method calls it.
+    ///   - now: the wall clock.
     package init(now: @escaping @Sendable () -> Date, in store: @escaping @Sendable () throws -> any CacheStore) {
         self.store = store
         self.now = now
@@ -37,20 +37,20 @@ public struct ValueStore: Sendable {
 
     // MARK: Setting
 
-    /// Stores a value in place of the one before. When this returns, it outlives the process.
+    /// Stores a value and replaces any earlier one. When this returns, the value outlives the process.
     ///
     /// - Parameters:
     ///   - key: its name, any text that is not empty.
-    ///   - duration: for how long it is there; `nil`, the default, for no end.
-    /// - Throws: Kind `invalidRequest` for an empty name or a value that is not to be encoded, whose
-    ///   ``NetworkError/underlying`` is an `EncodingError`; kind `cache` when the store fails or has no room for it.
+    ///   - duration: how long the value is valid. Default: `nil`, without end.
+    /// - Throws: Kind `invalidRequest` for an empty name, or for a value that cannot be encoded, with the `EncodingError`
+    ///   as ``NetworkError/underlying``; kind `cache` when the store fails or has no room.
     public func set(
         _ value: some Encodable & Sendable, for key: String, expiresAfter duration: Duration? = nil
     ) async throws(NetworkError) {
         try await write(value, key, expiry: duration.map { now().addingTimeInterval($0.seconds) })
     }
 
-    /// Stores a value that is there until a time; see ``set(_:for:expiresAfter:)``.
+    /// Stores a value that expires at a time; see ``set(_:for:expiresAfter:)``.
     public func set(
         _ value: some Encodable & Sendable, for key: String, expiresAt time: Date
     ) async throws(NetworkError) {
@@ -84,12 +84,12 @@ public struct ValueStore: Sendable {
 
     // MARK: Getting
 
-    /// The value under a name; `nil` when there is none, or it has expired.
+    /// The value under a name; `nil` when there is none or it has expired.
     ///
-    /// `Data` gives the bytes as they are kept, also of a value that was set as another type.
+    /// For the type `Data` it is the stored bytes, even if the value was set as another type.
     ///
-    /// - Throws: Kind `decoding` for a value that does not fit the type, with the path to where; kind `cache` when the
-    ///   store fails.
+    /// - Throws: Kind `decoding`, with the path of the mismatch, for a value that does not fit the type; kind `cache` when
+    ///   the store fails.
     public func get<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self, for key: String
     ) async throws(NetworkError) -> Value? {
@@ -102,14 +102,14 @@ public struct ValueStore: Sendable {
             throw NetworkError(
                 .decoding(path: place.path),
                 message: "the value for \"\(key)\" is no \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
-                    + "\(place.reason); remove it, or get it as the type that it was set as", underlying: error)
+                    + "\(place.reason); remove it or get it as the type it was set as", underlying: error)
         }
     }
 
-    /// Whether there is a value under a name that has not expired.
+    /// Whether a name has a value that has not expired.
     public func contains(_ key: String) async throws(NetworkError) -> Bool { try await entry(key) != nil }
 
-    /// When the value under a name expires; `nil` for no end, and for no value.
+    /// When the value under a name expires; `nil` when it does not expire or there is none.
     public func expiry(of key: String) async throws(NetworkError) -> Date? {
         try await entry(key).flatMap(StoredValue.expiry)
     }
@@ -120,7 +120,7 @@ public struct ValueStore: Sendable {
             .map { String($0.url.dropFirst(StoredValue.scheme.count)) }.sorted()
     }
 
-    /// How much is stored of values, expired ones that are still there included.
+    /// How much all values take, including expired ones that are still stored.
     public func usage() async throws(NetworkError) -> CacheUsage {
         try await all().reduce(into: CacheUsage()) { usage, entry in
             usage.entryCount += 1
@@ -129,7 +129,7 @@ public struct ValueStore: Sendable {
     }
 
     private func body(_ key: String) async throws(NetworkError) -> Data? {
-        // A body is gone when another was stored meanwhile: that one is the value then.
+        // A missing body means that the value was replaced since the look-up, which is then repeated.
         for _ in 0..<100 {
             guard let entry = try await entry(key) else { return nil }
             let body: Data? = try await attempt { store in
@@ -144,7 +144,7 @@ public struct ValueStore: Sendable {
         return nil
     }
 
-    /// The entry under a name, unless it has expired: that is noted then.
+    /// The entry under a name; `nil` when it has expired, which this also marks in the store.
     private func entry(_ key: String) async throws(NetworkError) -> CacheEntry? {
         let cacheKey = try Self.cacheKey(of: key)
         let time = now()
@@ -172,7 +172,7 @@ public struct ValueStore: Sendable {
         _ = try await attempt { try await $0.remove(.key(cacheKey)) }
     }
 
-    /// Removes all values, and no responses; says how much that was.
+    /// Removes all values, but no responses, and returns how much was removed.
     @discardableResult
     public func removeAll() async throws(NetworkError) -> CacheUsage {
         try await attempt { try await $0.remove(.values) }
@@ -187,7 +187,7 @@ public struct ValueStore: Sendable {
         var digest = KeyDigest()
         digest.add("value", key)
         guard let primary = digest.text else {
-            throw NetworkError(.cache, message: "this system has no SHA-256 digest, so that no value can be stored")
+            throw NetworkError(.cache, message: "libcrypto has no SHA-256, which values need; install one that does")
         }
         return CacheKey(primary: primary)
     }
@@ -207,9 +207,9 @@ public struct ValueStore: Sendable {
     }
 }
 
-/// Values as entries of a store.
+/// The form of values as entries of a store.
 enum StoredValue {
-    /// What their URLs begin with; those of responses begin with `http`.
+    /// The scheme of their URLs; the URLs of responses begin with `http`.
     static let scheme = "value:"
     static let method = "VALUE"
     private static let expiryField = ":expires"
@@ -231,10 +231,10 @@ enum StoredValue {
 extension CacheSelection {
     /// All values of a ``ValueStore``.
     package static let values = CacheSelection.urlPrefix(StoredValue.scheme)
-    /// All responses: what is no value.
+    /// All responses, but no values.
     package static let responses = CacheSelection.urlPrefix("http")
 
-    /// The responses that are selected, and no values; ``storedBefore(_:)`` stays as it is.
+    /// The selection restricted to responses; ``storedBefore(_:)`` stays unchanged.
     package var withoutValues: CacheSelection {
         switch self {
         case .all: .responses
@@ -248,6 +248,6 @@ extension CacheSelection {
 }
 
 extension CacheEntry {
-    /// Whether it is a value of a ``ValueStore``, and no response.
+    /// Whether the entry is a value of a ``ValueStore`` rather than a response.
     package var isValue: Bool { url.hasPrefix(StoredValue.scheme) }
 }

@@ -1,19 +1,19 @@
 import Platform
 import Synchronization
 
-/// Waits for work for a limited time only. What takes longer goes on by itself, and its result is dropped.
+/// Runs work with a time limit. Work that takes longer continues, but its result is dropped.
 ///
-/// A store that hangs costs a few tasks and no more: while ``lateLimit`` of them are late, nothing new is begun.
+/// A store that hangs occupies only a few tasks: while ``lateLimit`` of them are late, no new work begins.
 final class Patience: Sendable {
-    /// So many may be late before nothing is begun any more.
+    /// The number of late tasks at which no new work begins.
     private static let lateLimit = 8
 
     private let limits = TimeLimits()
     private let lateCount = Atomic<Int>(0)
 
-    /// Does work, and waits for it.
+    /// Runs work in a task and waits for it.
     ///
-    /// - Returns: its result; `nil` when it did not come in time.
+    /// - Returns: its result; `nil` when the work is late or did not begin.
     func run<Value: Sendable>(
         within limit: Duration, _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
@@ -24,10 +24,10 @@ final class Patience: Sendable {
         }
     }
 
-    /// Begins work that needs no task, and waits for it.
+    /// Begins work without a task and waits for it.
     ///
-    /// - Parameter begin: is given what is to be called with the result, once and on any thread.
-    /// - Returns: its result; `nil` when it did not come in time.
+    /// - Parameter begin: begins the work, which calls `done` with the result, once and on any thread.
+    /// - Returns: its result; `nil` when the work is late or did not begin.
     func run<Value: Sendable>(
         within limit: Duration, begin: (_ done: @escaping @Sendable (Result<Value, any Error>) -> Void) -> Void
     ) async throws -> Value? {

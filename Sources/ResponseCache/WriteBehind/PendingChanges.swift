@@ -1,14 +1,14 @@
 import FoundationEssentials
 
-/// What is to be changed in a store and is not there yet, in the order in which it came. A pure value.
+/// The changes that a store has yet to make, in the order in which they were requested. A pure value.
 ///
-/// There is one change for each key: a later one takes the place of an earlier one that has not begun. Removals lie
-/// among them, so that nothing that was stored after a removal is removed by it.
+/// Each key has at most one pending change: a later one replaces an earlier one that has not begun. Removals share the
+/// queue with the changes, so that a removal never removes what is stored after it.
 struct PendingChanges {
     enum Change: Sendable {
         case store(CacheEntry, Data, replacing: CacheReplacement)
         case update(CacheEntry)
-        /// Only ``CacheEntry/lastUse`` counts.
+        /// Writes ``CacheEntry/lastUse`` only.
         case touch(CacheEntry)
     }
 
@@ -16,9 +16,9 @@ struct PendingChanges {
         let number: UInt64
         let selection: CacheSelection
         let time: Date
-        /// Whether it waits to be tried.
+        /// Whether it is in the queue.
         var isQueued = true
-        /// Whether the store has failed to do it. What was stored before its time counts as absent until it is done.
+        /// Whether the store has failed to do it. Until it succeeds, entries from before ``time`` count as absent.
         var isOwed = false
 
         func hides(_ entry: CacheEntry) -> Bool {
@@ -26,7 +26,7 @@ struct PendingChanges {
         }
     }
 
-    /// Something to be done now.
+    /// A change or a removal to make now.
     enum Work: Sendable {
         case change(UInt64, Change)
         case removal(UInt64, CacheSelection)
@@ -44,47 +44,47 @@ struct PendingChanges {
         case removal(UInt64, CacheSelection)
     }
 
-    /// The most bytes of what waits.
+    /// The most bytes that may wait.
     let byteLimit: Int64
     private(set) var byteCount: Int64 = 0
-    /// What has not been tried yet: changes, removals, and streams that are read to their end.
+    /// The numbers of changes, removals and completed streams that the store has not tried yet.
     private(set) var unfinished: Set<UInt64> = []
     private var slots: [String: [Slot]] = [:]
-    /// In their order; those before ``head`` are done with.
+    /// The queue; items before ``head`` have been taken.
     private var items: [Item] = []
     private var head = 0
     private var removals: [Removal] = []
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
 
-    /// The most removals that wait or are owed. Beyond, all goes.
+    /// The most removals that may wait or be owed. Beyond, one removal of all entries replaces them.
     private static let removalLimit = 1_000
 
     init(byteLimit: Int64) { self.byteLimit = byteLimit }
 
-    /// Whether the store shows things as they are.
+    /// Whether the store is up to date.
     var isEmpty: Bool { slots.isEmpty && removals.isEmpty && streams.isEmpty }
 
     // MARK: Adding
 
-    /// Adds an answer with its body.
+    /// Adds an entry with its body.
     ///
-    /// - Returns: `false` when there is no room for it.
+    /// - Returns: `false` when the queue is full.
     mutating func store(_ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything) -> Bool {
         add(.store(entry.bare, body, replacing: replacing), entry.key)
     }
 
-    /// Replaces what is kept of an entry besides its body.
+    /// Adds an update of everything in an entry except its body.
     ///
-    /// - Returns: `false` when there is no room for it.
+    /// - Returns: `false` when the queue is full.
     mutating func update(_ entry: CacheEntry) -> Bool {
         if entry.isWaiting, let body = entry.attachedBody { return store(entry, body) }
-        // It was stored anew since.
+        // A newer version of the entry waits to be stored.
         if case .store? = slot(of: entry.key)?.change { return true }
         return add(.update(entry), entry.key)
     }
 
-    /// Notes a use, unless something else waits for the same key.
+    /// Adds a write of an entry's last use, unless another change of the entry waits.
     mutating func touch(_ entry: CacheEntry) -> Bool {
         switch slot(of: entry.key)?.change {
         case nil, .touch?: add(.touch(entry), entry.key)
@@ -92,21 +92,21 @@ struct PendingChanges {
         }
     }
 
-    /// Notes the use of an answer that waits.
+    /// Sets the last use of an entry that waits to be stored.
     ///
-    /// - Returns: whether it waits still.
+    /// - Returns: whether it still waits.
     mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
         guard let slot = slot(of: key), case .store(var entry, let body, let replacing) = slot.change else {
             return false
         }
         entry.lastUse = time
-        // The one that is being written is written once more.
+        // An entry that is being written is written again.
         _ = add(.store(entry, body, replacing: replacing), key)
         return true
     }
 
     private mutating func add(_ change: Change, _ key: CacheKey) -> Bool {
-        // What came before under the key goes for it.
+        // The change replaces a waiting one for the same key.
         let freed = slot(of: key).map { $0.isRunning ? 0 : Self.size($0.change) } ?? 0
         guard reserve(Self.size(change), freed: freed) else { return false }
         set(change, for: key)
@@ -127,7 +127,7 @@ struct PendingChanges {
         slots[key.primary] = list
     }
 
-    /// Adds a removal. What waits and is meant goes at once.
+    /// Adds a removal and drops the waiting changes that it selects.
     mutating func remove(_ selection: CacheSelection, at time: Date) {
         let meant: [String] =
             switch selection {
@@ -146,7 +146,7 @@ struct PendingChanges {
         }
         guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.isOwed }) else { return }
         if removals.count >= Self.removalLimit, selection != .all {
-            // A store that does nothing for so long is not worth more.
+            // A store that is this far behind loses all entries.
             items.removeFirst(head)
             head = 0
             for case .removal(let number, _) in items { unfinished.remove(number) }
@@ -159,9 +159,9 @@ struct PendingChanges {
         removals.append(Removal(number: number, selection: selection, time: time))
     }
 
-    /// Takes room for bytes of a stream.
+    /// Reserves room for bytes of a stream.
     mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
-        // One that is larger than all goes alone.
+        // A change that is larger than the limit is taken when nothing else waits.
         guard byteCount - freed <= 0 || byteCount - freed + count <= byteLimit else { return false }
         byteCount += count - freed
         return true
@@ -169,7 +169,7 @@ struct PendingChanges {
 
     mutating func release(_ count: Int64) { byteCount -= count }
 
-    /// Notes that a stream was read to its end and is being stored.
+    /// Records that a stream was read to its end and is being stored.
     mutating func beginStream(_ primaryKey: String) -> UInt64 {
         let number = begin()
         streams[primaryKey, default: []].insert(number)
@@ -188,9 +188,9 @@ struct PendingChanges {
         return last
     }
 
-    // MARK: Doing
+    // MARK: Working
 
-    /// What can be done at once, the oldest first: changes of different keys, or removals.
+    /// The oldest items that can run concurrently: either changes of different keys or removals.
     mutating func next(_ limit: Int = 64) -> [Work] {
         var work: [Work] = []
         var count = 0
@@ -202,7 +202,7 @@ struct PendingChanges {
                 guard let index = slots[key.primary]?.firstIndex(where: { $0.number == number }),
                     let change = slots[key.primary]?[index].change
                 else {
-                    // It was removed before it began.
+                    // The change was dropped before it began.
                     unfinished.remove(number)
                     continue
                 }
@@ -225,7 +225,7 @@ struct PendingChanges {
         return work.isEmpty && head < items.count ? next(limit) : work
     }
 
-    /// Notes that something was tried.
+    /// Records that the store has tried a change or removal.
     mutating func end(_ work: Work, succeeded: Bool) {
         switch work {
         case .change(let number, let change):
@@ -245,7 +245,7 @@ struct PendingChanges {
 
     var isOwing: Bool { removals.contains(where: \.isOwed) }
 
-    /// Puts the removals that the store has failed to do into the queue again.
+    /// Queues again the removals that the store has failed to do.
     mutating func retryOwed() {
         for (index, removal) in removals.enumerated() where removal.isOwed && !removal.isQueued {
             removals[index].isQueued = true
@@ -256,24 +256,24 @@ struct PendingChanges {
 
     // MARK: Reading
 
-    /// The note on an entry that waits.
+    /// Marks an entry that waits to be stored.
     fileprivate struct Waiting: Sendable {}
 
-    /// What waits under a primary key.
+    /// The changes that wait under a primary key.
     struct View: Sendable {
         fileprivate(set) var changes: [Change]
         fileprivate(set) var removals: [Removal]
         /// Streams that are being stored.
         fileprivate(set) var streams: Set<UInt64>
 
-        /// Whether the store need not be asked: the answer does not vary.
+        /// Whether the look-up needs no store, because a waiting entry has no `Vary`.
         var isComplete: Bool {
             changes.contains { change in
                 if case .store(let entry, _, _) = change { entry.key.variant.isEmpty } else { false }
             }
         }
 
-        /// What the store shows, and what waits, as if it had been done.
+        /// The store's entries with the waiting changes applied.
         func applied(to entries: [CacheEntry]) -> [CacheEntry] {
             var entries = entries.filter { entry in !removals.contains { $0.hides(entry) } }
             for change in changes {
@@ -285,7 +285,7 @@ struct PendingChanges {
                     entry.bodyByteCount = Int64(body.count)
                     entries.insert(entry, at: 0)
                 case .update(let entry):
-                    // Unless another process has stored a later one since.
+                    // Another process may have stored a newer entry.
                     let index = entries.firstIndex { $0.key == entry.key && $0.responseTime <= entry.responseTime }
                     if let index { entries[index] = entry }
                 case .touch(let entry):
@@ -310,7 +310,7 @@ struct PendingChanges {
         }
     }
 
-    /// The bytes that a change holds, roughly.
+    /// The approximate memory of a change, in bytes.
     private static func size(_ change: Change) -> Int64 {
         switch change {
         case .store(let entry, let body, _): entry.headByteCount + Int64(body.count) + 256
@@ -320,6 +320,6 @@ struct PendingChanges {
 }
 
 extension CacheEntry {
-    /// Whether it waits to be written, or did when it was given out.
+    /// Whether the entry was waiting to be stored when it was looked up.
     var isWaiting: Bool { note is PendingChanges.Waiting }
 }

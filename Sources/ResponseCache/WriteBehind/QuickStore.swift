@@ -1,22 +1,23 @@
 import FoundationEssentials
 import HTTPCore
 
-/// What a store can say or note without waiting, on the thread of whoever asks.
+/// A store that can answer some calls on the caller's thread, without waiting.
 protocol QuickStore: CacheStore {
-    /// Whether none of its methods ever waits, so that nothing need be done behind.
+    /// Whether none of its methods ever waits, so that it needs no write-behind.
     var neverWaits: Bool { get }
 
-    /// The entries under a primary key; `nil` when they are not known without waiting.
+    /// The entries under a primary key; `nil` when finding them would need to wait.
     func quickEntries(for primaryKey: String) -> [CacheEntry]?
 
-    /// What ``CacheStore/entries(for:)`` gives, without a task: each change of threads costs a look-up some microseconds.
+    /// Looks up the entries like ``CacheStore/entries(for:)``, but without a task, since each switch of threads costs some
+    /// microseconds.
     ///
-    /// - Parameter done: is called once, on any thread.
+    /// - Parameter done: called once, on any thread.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void)
 
-    /// Notes a use. On disk it is written when the one that was written last is older than an interval.
+    /// Records a use. On disk it is written only when the last written one is older than `interval`.
     ///
-    /// - Returns: `false` when that cannot be done without waiting.
+    /// - Returns: `false` when this would need to wait.
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool
 }
 
@@ -60,7 +61,7 @@ extension TieredStore: QuickStore {
 }
 
 extension CacheStore {
-    /// Stores an entry with its whole body, unless another was stored in place of what it may replace.
+    /// Stores an entry with its complete body, unless the stored entry may not be replaced.
     func put(_ entry: CacheEntry, _ body: Data, replacing: CacheReplacement) async throws {
         let writer = try await writer(for: entry, replacing: replacing)
         if !body.isEmpty { try await writer.append(body) }

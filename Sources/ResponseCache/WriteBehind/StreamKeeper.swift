@@ -1,23 +1,23 @@
 package import FoundationEssentials
 import Synchronization
 
-/// Stores a stream while it is read, without holding its reader up: chunks wait to be written, and when too many wait, the
-/// stream is not stored.
+/// Stores a stream while it is read, without delaying its reader. Chunks wait to be written; when too many wait, the stream
+/// is not stored.
 package final class StreamKeeper: Sendable {
     private struct State {
         var chunks: [Data] = []
-        /// What it ended with.
+        /// How the stream ended; `nil` before its end and once that is handled.
         var ending: Ending?
-        /// Whether the rest of it is dropped.
+        /// Whether the stream will not be stored.
         var isLost = false
-        /// Whether it was committed or discarded.
+        /// Whether the stream was committed or discarded.
         var isOver = false
         var isRunning = false
         var byteCount = 0
     }
 
     private enum Ending {
-        /// To be committed, under the number that others wait for.
+        /// The stream is to be committed. Look-ups wait for its number.
         case whole(UInt64)
         case incomplete
     }
@@ -32,7 +32,7 @@ package final class StreamKeeper: Sendable {
     private let replacing: CacheReplacement
     private let behind: WriteBehind
     private let state = Mutex(State())
-    /// Only in ``run()``, of which there is one at a time.
+    /// Used only by ``run()``, which runs once at a time.
     private let writer = Mutex<(any CacheWriter)?>(nil)
 
     init(_ entry: CacheEntry, _ replacing: CacheReplacement, _ behind: WriteBehind) {
@@ -41,7 +41,7 @@ package final class StreamKeeper: Sendable {
         self.behind = behind
     }
 
-    /// Adds bytes to the body.
+    /// Adds a chunk to the body.
     package func append(_ chunk: Data) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         let isTaken = behind.reserve(chunk.count)
@@ -52,11 +52,11 @@ package final class StreamKeeper: Sendable {
         }
     }
 
-    /// Ends it.
+    /// Ends the stream.
     ///
     /// - Parameters:
-    ///   - isWhole: whether all of it came, so that it is to be kept.
-    ///   - refusal: why it is not kept, where it is not whole.
+    ///   - isWhole: whether the body is complete and is to be stored.
+    ///   - refusal: why it is not stored, if it is not complete.
     package func end(isWhole: Bool, _ refusal: CacheRefusal = .notReadToEnd) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         if !isWhole { behind.ledger.refuse(entry.key.primary, refusal) }
@@ -105,7 +105,7 @@ package final class StreamKeeper: Sendable {
         return made
     }
 
-    /// What is to be done next; `nil` when there is nothing for now.
+    /// The next step; `nil` when there is none for now.
     private func next() -> Step? {
         let (step, dropped, number) = state.withLock { state -> (Step?, Int, UInt64?) in
             if state.isLost || state.isOver {

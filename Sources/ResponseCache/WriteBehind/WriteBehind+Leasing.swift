@@ -1,20 +1,20 @@
 extension WriteBehind {
-    /// Who fetches an answer that several processes miss.
+    /// Which process fetches a response that several processes miss.
     package enum Lead: Sendable {
-        /// We do, under a lease where the store gives any.
+        /// This one, with a lease if the store gives leases.
         case own(CacheLease?)
-        /// We do, but somebody else did just before, so that the answer may be there by now.
+        /// This one, after another process held the lease, so that the response may be stored by now.
         case late(CacheLease?)
-        /// Somebody else does.
+        /// Another process.
         case others
     }
 
-    /// Asks who fetches an answer.
+    /// Decides whether this process fetches a response, and takes the lease for it.
     ///
     /// - Parameters:
-    ///   - name: names the answer.
-    ///   - duration: how long the fetch takes at most; `nil` where nobody says so.
-    ///   - waits: whether somebody else is waited for, as long as for a look-up at most. Else the answer is
+    ///   - name: the name of the lease.
+    ///   - duration: the longest that the fetch takes; `nil` means 60 seconds.
+    ///   - waits: whether to wait for another process, at most as long as for a look-up. Otherwise the result is
     ///     ``Lead/others`` at once.
     package func lead(_ name: String, for duration: Duration?, waits: Bool = true) async -> Lead {
         guard let leasing = store.leasing else { return .own(nil) }

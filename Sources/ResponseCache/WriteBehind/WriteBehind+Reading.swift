@@ -1,9 +1,9 @@
 package import HTTPCore
 import Synchronization
 
-// Look-ups: what waits to be written is found like what is written, and nobody waits for the store beyond a limit.
+// Look-ups find waiting entries like stored ones, and wait for the store only up to a limit.
 extension WriteBehind {
-    /// The entries under a primary key, the one stored last first; none when the store fails or takes too long.
+    /// The entries under a primary key, newest first; none when the store fails or takes too long.
     package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
         let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
         if let view, view.isComplete { return view.applied(to: []) }
@@ -35,10 +35,10 @@ extension WriteBehind {
         }
     }
 
-    /// The body of an entry; `nil` when it is gone, or its first byte takes too long.
+    /// The body of an entry; `nil` when it is missing, or its first byte takes too long.
     package func body(of entry: CacheEntry) async -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
-        // All of it is checked before the first byte, at 20 MiB a second or more.
+        // The store checks the whole body before the first byte, at 20 MiB/s or more.
         let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
         do {
             if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
@@ -55,7 +55,7 @@ extension WriteBehind {
     private static func late(_ operation: String, _ limit: Duration) -> NetworkError {
         NetworkError(
             .cache,
-            message: "the response cache took longer than \(limit) to \(operation); see what holds its disk up, or "
-                + "allow more by cacheLookUpTimeout")
+            message: "the response cache took longer than \(limit) to \(operation) an entry; check the disk "
+                + "or raise cacheLookUpTimeout")
     }
 }

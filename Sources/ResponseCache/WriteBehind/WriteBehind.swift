@@ -4,22 +4,22 @@ internal import HTTPCore
 import Platform
 import Synchronization
 
-/// A store whose changes are made after the requests that they belong to, and that no request waits for beyond a limit.
+/// Writes to a store in the background, so that requests do not wait for writes, and wait for look-ups only up to a limit.
 ///
-/// What waits to be written is found like what is written. It waits in memory, at most ``Settings/queueByteLimit`` of it:
-/// what comes when that is full is not stored, and counted. A removal is never dropped: what it is to remove counts as
-/// absent from the moment that it is asked for, also while the store fails to do it.
+/// Look-ups find waiting entries like stored ones. At most ``Settings/queueByteLimit`` bytes wait in memory; entries that
+/// come while the queue is full are not stored, and counted. A removal is never dropped: the selected entries count as
+/// absent as soon as it is requested, even while the store fails to remove them.
 package final class WriteBehind: EndsWithProcess {
-    /// The store.
+    /// The store that is written to.
     package let store: any CacheStore
     let quick: (any QuickStore)?
     let settings: Settings
     private let now: @Sendable () -> Date
-    /// Called before something is written for the first time since ``needPreparation()``.
+    /// Called before the first write after ``needPreparation()``.
     private let prepare: @Sendable () -> Void
     let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
     let patience = Patience()
-    /// Told of what is stored, and of what is not and why.
+    /// Counts stored entries and records refusals.
     let ledger: CacheLedger
 
     struct State {
@@ -31,7 +31,7 @@ package final class WriteBehind: EndsWithProcess {
         var isRetrying = false
         var retryDelay = Duration.seconds(1)
 
-        /// When what the store has failed to remove is to be tried again, if that is not settled yet.
+        /// The delay before failed removals are retried; `nil` when there are none or a retry is already scheduled.
         mutating func nextRetry() -> Duration? {
             guard pending.isOwing else {
                 retryDelay = .seconds(1)
@@ -50,16 +50,16 @@ package final class WriteBehind: EndsWithProcess {
     }
 
     let state: Mutex<State>
-    /// Whether nothing waits, so that no lock is needed to look.
+    /// Whether nothing waits, so that a look-up needs no lock.
     let isIdle = Atomic(true)
 
-    /// Makes changes of a store behind.
+    /// Writes to a store in the background.
     ///
     /// - Parameters:
-    ///   - ledger: told of what is stored, and of what is not and why. Default: one of its own.
+    ///   - ledger: counts stored entries and records refusals. Default: a new one.
     ///   - now: the wall clock.
-    ///   - prepare: what is to be done before something is written that ``needPreparation()`` was called for.
-    ///   - report: told of each fault of the store, with what it could not do.
+    ///   - prepare: called before the first write after ``needPreparation()``.
+    ///   - report: called with each error of the store and the operation that failed.
     package init(
         _ store: any CacheStore, _ settings: Settings, _ ledger: CacheLedger? = nil,
         now: @escaping @Sendable () -> Date,
@@ -79,7 +79,7 @@ package final class WriteBehind: EndsWithProcess {
 
     private var neverWaits: Bool { quick?.neverWaits ?? false }
 
-    /// What could not be done in time, or at all.
+    /// The look-ups and writes that were late, skipped or failed.
     package var counts: Counts {
         state.withLock { state in
             var counts = state.counts
@@ -90,10 +90,10 @@ package final class WriteBehind: EndsWithProcess {
 
     // MARK: Changing
 
-    /// Has an answer stored.
+    /// Stores an entry.
     ///
-    /// - Parameter replacing: what it may take the place of; what somebody else has stored there since stays.
-    /// - Returns: whether it is found from now on.
+    /// - Parameter replacing: what it may replace.
+    /// - Returns: whether look-ups find it from now on.
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {
@@ -103,7 +103,7 @@ package final class WriteBehind: EndsWithProcess {
         return isTaken
     }
 
-    /// Stores an answer, and tells what came of it.
+    /// Writes an entry to the store and records the outcome.
     private func keep(_ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement) async -> Bool {
         defer { entry.lease?.end() }
         do {
@@ -117,7 +117,7 @@ package final class WriteBehind: EndsWithProcess {
         }
     }
 
-    /// Has what is kept of an entry besides its body replaced.
+    /// Updates everything in an entry except its body.
     package func update(_ entry: CacheEntry) async {
         if neverWaits {
             _ = await perform { try await $0.update(entry) }
@@ -126,7 +126,7 @@ package final class WriteBehind: EndsWithProcess {
         }
     }
 
-    /// Has what is selected removed. It counts as absent from now on.
+    /// Removes the selected entries. They count as absent from now on.
     package func remove(_ selection: CacheSelection) async {
         let now = now()
         if neverWaits {
@@ -139,7 +139,7 @@ package final class WriteBehind: EndsWithProcess {
         }
     }
 
-    /// Notes a use. It is written when the last one that was written is older than an interval, in seconds.
+    /// Records a use. It is written only when the last written one is older than `interval`, in seconds.
     package func touch(_ entry: CacheEntry, interval: Double) {
         let now = now()
         if entry.isWaiting, state.withLock({ $0.pending.touchStored(entry.key, at: now) }) { return }
@@ -155,10 +155,10 @@ package final class WriteBehind: EndsWithProcess {
         StreamKeeper(entry, replacing, self)
     }
 
-    /// Asks for the preparation before the next write.
+    /// Requires the preparation before the next write.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
 
-    /// Changes what waits, and has it written.
+    /// Changes the queue and starts to write it.
     private func change(_ body: (inout PendingChanges) -> Bool) -> Bool {
         let (isTaken, begins) = state.withLock { state in
             let isTaken = body(&state.pending)
@@ -171,7 +171,7 @@ package final class WriteBehind: EndsWithProcess {
         return isTaken
     }
 
-    /// Does one thing after the other until nothing waits.
+    /// Works through the queue until it is empty.
     private func drain() async {
         while true {
             let (work, prepares) = state.withLock { state in
@@ -182,7 +182,7 @@ package final class WriteBehind: EndsWithProcess {
             }
             guard !work.isEmpty else { return }
             if prepares { prepare() }
-            // Together, so that a store can make one transaction of them.
+            // Concurrently, so that a store can combine them in one transaction.
             await withTaskGroup(of: Void.self) { group in
                 for item in work { group.addTask { await self.perform(item) } }
             }
@@ -200,7 +200,7 @@ package final class WriteBehind: EndsWithProcess {
             succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
         case .removal(_, let selection):
             succeeded = await perform { store -> Void in
-                // Most requests with effects find nothing, and a look costs less than a removal.
+                // Most unsafe requests invalidate nothing, and a look-up costs less than a removal.
                 if case .url = selection, try await store.inspecting?.entries(selection).isEmpty ?? false { return }
                 if case .primaryKey(let key) = selection, try await store.entries(for: key).isEmpty { return }
                 _ = try await store.remove(selection)
@@ -209,7 +209,7 @@ package final class WriteBehind: EndsWithProcess {
         end { $0.pending.end(work, succeeded: succeeded) }
     }
 
-    /// Does something with the store.
+    /// Runs an operation of the store and reports its failure.
     private func perform<Value>(_ work: (any CacheStore) async throws -> Value) async -> Bool {
         do {
             _ = try await work(store)
@@ -225,7 +225,7 @@ package final class WriteBehind: EndsWithProcess {
         report(error, "write")
     }
 
-    /// Notes that something was tried, and wakes those who wait for it.
+    /// Records that work has ended and resumes the waiters that it completes.
     private func end(_ body: (inout State) -> Void) {
         let (done, delay) = state.withLock { state in
             body(&state)
@@ -245,7 +245,7 @@ package final class WriteBehind: EndsWithProcess {
         if let delay { retry(after: delay) }
     }
 
-    /// Tries what the store has failed to remove once more after a while.
+    /// Retries failed removals after a delay.
     private func retry(after delay: Duration) {
         Task(priority: .utility) { [weak self] in
             try? await Task.sleep(for: delay)
@@ -260,7 +260,7 @@ package final class WriteBehind: EndsWithProcess {
 
     // MARK: Waiting
 
-    /// Returns when all that has been asked for until now has been tried.
+    /// Returns when the store has tried all changes requested so far.
     package func settle() async {
         if state.withLock({ $0.pending.isOwing }) {
             _ = change {
@@ -271,7 +271,7 @@ package final class WriteBehind: EndsWithProcess {
         await settle(nil)
     }
 
-    /// Returns when these are done; `nil`: all that is unfinished now.
+    /// Returns when these changes have ended; with `nil`, all that are unfinished now.
     func settle(_ numbers: Set<UInt64>?) async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -285,12 +285,12 @@ package final class WriteBehind: EndsWithProcess {
         }
     }
 
-    /// Returns when all that has been asked for until now has been tried, or after a while.
+    /// Returns when the store has tried all changes requested so far, or at the limit.
     package func settle(within limit: Duration) async {
         _ = try? await patience.run(within: limit) { await self.settle() }
     }
 
-    /// A program that makes one request and ends keeps its answer.
+    /// Waits up to a second for the writes, so that a program that makes one request and exits has its response stored.
     package func processEnds() {
         guard !isIdle.load(ordering: .acquiring) else { return }
         let isSettled = DispatchSemaphore(value: 0)

@@ -1,7 +1,7 @@
 extension WriteBehind {
-    /// How long is waited, and how much may wait.
+    /// The limits of waiting.
     package struct Settings: Sendable {
-        /// The most bytes that wait to be written. Default: 32 MiB.
+        /// The most bytes that may wait to be written. Default: 32 MiB.
         package var queueByteLimit: Int64 = 32 << 20
         /// How long a request waits for a look-up. Default: 20 ms.
         package var lookUpTimeout: Duration = .milliseconds(20)
@@ -10,23 +10,23 @@ extension WriteBehind {
         package init() {}
     }
 
-    /// What could not be done in time, or at all, since the beginning.
+    /// The look-ups and writes that were late, skipped or failed, since this object was made.
     package struct Counts: Hashable, Sendable {
-        /// Look-ups that were too late: the request went on as if nothing were stored.
+        /// Look-ups that took too long and counted as misses.
         package var lateLookUps = 0
-        /// Answers that were not stored, and changes that were not made, as too much waited already.
+        /// Changes that were dropped because the queue was full.
         package var skippedWrites = 0
-        /// What the store has refused or failed to do.
+        /// Changes that the store refused or failed to make.
         package var failedWrites = 0
-        /// The bytes that wait to be written now.
+        /// The bytes that now wait to be written.
         package var waitingByteCount: Int64 = 0
     }
 
-    /// How much a request needs an answer of the store.
+    /// How much a request depends on the store.
     package enum Urgency: Sendable {
-        /// It can go to the network.
+        /// The request can go to the network.
         case alternative
-        /// There is nothing else: the network has failed, or is forbidden.
+        /// The network has failed or may not be used.
         case only
     }
 }

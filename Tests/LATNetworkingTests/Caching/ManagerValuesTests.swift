@@ -110,7 +110,7 @@ import Testing
         let error = await failure { try await manager.cache.store(Data(), for: HTTPRequest("PUT", url)) }
         #expect(
             error?.message
-                == "the response is not stored: answers to PUT are not stored unless the request asks for it")
+                == "the response is not stored: responses to PUT are stored only if the request asks for it")
         #expect(try await manager.cache.usage().entryCount == 0)
         #expect(try await manager.cache.store(Data("gone".utf8), for: url, status: 410, headers: ["ETag": "a"]))
     }

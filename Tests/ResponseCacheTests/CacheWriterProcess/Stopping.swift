@@ -6,27 +6,27 @@ import SQLite
 
 @testable import ResponseCache
 
-/// Where a process that writes into a cache stops, with what it holds there.
+/// The point at which a writing process stops, with the locks that it holds.
 enum Phase: String {
-    /// SQLite's lock for writing.
+    /// With SQLite's write lock.
     case writeLock
-    /// That, with a transaction begun and not committed.
+    /// With the write lock and an uncommitted transaction.
     case transaction
-    /// The lock of the folder, which is held while the index is opened or set aside.
+    /// With the lock of the folder, which is held while the index is opened or set aside.
     case folderLock
-    /// A checkpoint that waits for readers to cut the log off.
+    /// In a checkpoint that waits for readers before it truncates the log.
     case checkpoint
-    /// The recovery of the index of the log: nobody reads or writes meanwhile.
+    /// In the recovery of the log's index, during which nobody can read or write.
     case recovery
-    /// Half of a body's file.
+    /// With a partly written body file.
     case body
-    /// The lease of "k".
+    /// With the lease of "k".
     case lease
-    /// A secret of its own for telling senders apart, which it then saves and prints.
+    /// With its own unsaved identity key, which it then saves and prints.
     case identityKey
 }
 
-/// Stops this process in a phase. It goes on, and ends, when it is told to continue.
+/// Stops this process in a phase. When it is continued, it finishes and ends.
 func stop(in phase: Phase, _ directory: String) async throws {
     let layout = DiskLayout(directory)
     switch phase {
@@ -39,8 +39,8 @@ func stop(in phase: Phase, _ directory: String) async throws {
     case .folderLock:
         try layout.locked(within: .seconds(5)) { _ = raise(SIGSTOP) }
     case .checkpoint:
-        // The locks of https://www.sqlite.org/walformat.html#wal_locks that it holds: to write, to checkpoint, and those
-        // of the readers of the log.
+        // The locks of https://www.sqlite.org/walformat.html#wal_locks that a checkpoint holds: write, checkpoint and
+        // the readers' locks.
         try holding([120, 121, 124, 125, 126, 127], of: layout.index + "-shm")
     case .recovery:
         try holding([120, 121, 122, 123], of: layout.index + "-shm", invalidatesHeader: true)
@@ -67,7 +67,7 @@ func stop(in phase: Phase, _ directory: String) async throws {
     }
 }
 
-/// Stops while bytes of a file are locked.
+/// Stops this process while it holds locks on bytes of a file.
 private func holding(_ bytes: [Int], of path: String, invalidatesHeader: Bool = false) throws {
     let descriptor = open(path, O_RDWR | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemError("opening \(path)") }
@@ -80,7 +80,7 @@ private func holding(_ bytes: [Int], of path: String, invalidatesHeader: Bool = 
         lock.l_len = 1
         guard fcntl(descriptor, F_SETLK, &lock) == 0 else { throw SystemError("locking byte \(byte) of \(path)") }
     }
-    // Both copies of it.
+    // Both copies of the header.
     if invalidatesHeader { pwrite(descriptor, [UInt8](repeating: 0, count: 96), 96, 0) }
     raise(SIGSTOP)
 }

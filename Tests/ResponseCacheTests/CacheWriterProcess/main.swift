@@ -3,9 +3,9 @@ import Glibc
 import HTTPCore
 import ResponseCache
 
-// Writes into a cache until it is killed, and prints each key once its commit has returned.
+// Writes to a cache until it is killed or reaches LIMIT entries, and prints each key once its commit has returned.
 // Called by the tests: CacheWriterProcess DIRECTORY FIRST-NUMBER KEY-COUNT LIMIT
-//                  or: CacheWriterProcess DIRECTORY PHASE, which stops itself there
+//                  or: CacheWriterProcess DIRECTORY PHASE, which stops itself in that phase
 let arguments = CommandLine.arguments
 if arguments.count == 3, let phase = Phase(rawValue: arguments[2]) {
     try await stop(in: phase, arguments[1])
@@ -19,7 +19,7 @@ options.minimumFreeBytes = 0
 options.byteLimit = 1 << 40
 let store = try DiskStore(directory: arguments[1], options: options)
 
-/// Tells the parent; a line is one write, so it is there whole or not at all.
+/// Writes a line to the parent with one system call, so that it arrives completely or not at all.
 @Sendable func acknowledge(_ line: String) {
     let bytes = Array((line + "\n").utf8)
     if write(STDOUT_FILENO, bytes, bytes.count) != bytes.count { exit(3) }
@@ -35,7 +35,7 @@ await withTaskGroup(of: Void.self) { group in
         group.addTask {
             var number = first + worker
             while number < first + limit {
-                // The body tells its number and its size, so that half of one is seen.
+                // Content and size follow from the number, so that a partial body is detected.
                 let byteCount = [100, 5_000, 40_000, 300_000][(number / 4) % 4] + number % 97
                 let key = "k\(number % keyCount)"
                 var entry = CacheEntry(

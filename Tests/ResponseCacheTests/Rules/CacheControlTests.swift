@@ -7,7 +7,7 @@ import Testing
         CacheControl(HTTPHeaders(lines.map { ("Cache-Control", $0) }))
     }
 
-    @Test func namesHaveNoCaseAndUnknownOnesAreSkipped() {
+    @Test func namesIgnoreCaseAndUnknownAreSkipped() {
         let control = control("Max-Age=60, foo, bar=\"a, no-store\"", "NO-CACHE ,, immutable")
         #expect(control.maxAge == .seconds(60))
         #expect(control.noCache)
@@ -21,7 +21,7 @@ import Testing
             ("max-age=-1", nil), ("max-age=1.5", nil), ("max-age", nil), ("max-age=", nil), ("max-age =1", nil),
             ("max-age= 1", nil), ("max-age='1'", nil), ("max-age=\"", nil), ("max-age=99999999999999999999", 0x1p53),
         ] as [(String, Double?)])
-    func secondsAreDigitsOrNone(_ text: String, _ seconds: Double?) {
+    func secondsMustBeDigits(_ text: String, _ seconds: Double?) {
         #expect(control(text).maxAge == seconds.map { .seconds($0) } ?? .invalid)
     }
 
@@ -32,13 +32,13 @@ import Testing
         #expect(control("no-cache=\"a\", no-cache").noCache)
     }
 
-    @Test func pragmaStandsForNoCacheInRequestsWithoutCacheControl() {
+    @Test func pragmaCountsWithoutCacheControlOnly() {
         #expect(CacheControl(request: ["Pragma": "x, No-Cache"]).noCache)
         #expect(!CacheControl(request: ["Pragma": "no-cache", "Cache-Control": "max-age=1"]).noCache)
         #expect(!CacheControl(["Pragma": "no-cache"]).noCache)
     }
 
-    @Test func requestsSayHowStaleIsTooStale() {
+    @Test func requestDirectivesAreParsed() {
         #expect(control("max-stale").maxStale == .any)
         #expect(control("max-stale=5, min-fresh=2, only-if-cached").maxStale == .seconds(5))
         #expect(control("min-fresh=2").minFresh == 2)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Reasons as the rules give them, and the words for them.
+/// The reasons that the rules give, and their texts.
 @Suite struct CacheExplanationTests {
     private let start = Make.start
 
@@ -25,7 +25,7 @@ import Testing
             lastRefusal: refusal, at: start + seconds)
     }
 
-    @Test func reasonsNameWhatStandsInTheWay() {
+    @Test func verdictNamesTheReason() {
         let plain = HTTPRequest("GET", "http://h/k")
         func verdict(
             _ request: HTTPHeaders = [:], stored: HTTPHeaders, after seconds: Double
@@ -70,7 +70,7 @@ import Testing
                 == .fails(.otherVariant(fields: ["accept-language"])))
     }
 
-    @Test func credentialsAreNamedAndNeverShown() {
+    @Test func credentialsAreReportedButNotShown() {
         let request = HTTPRequest("GET", "http://h/k", headers: ["Authorization": "Bearer secret"])
         let identity = RequestIdentity(
             of: request, partition: nil, secretFields: .standard, cookies: nil, key: { Data("key".utf8) })
@@ -84,7 +84,7 @@ import Testing
         #expect(!own.description.contains("secret"))
     }
 
-    @Test func everyRefusalAndMissHasWords() {
+    @Test func everyRefusalAndMissHasItsOwnText() {
         let refusals: [CacheRefusal] = [
             .policy, .method("POST"), .requestBody, .noKey, .requestNoStore, .noStore, .status(500),
             .notUnderstood(status: 299), .variesOnEverything, .noFreshness, .businessFailure, .unjudgedStream,
@@ -102,7 +102,7 @@ import Testing
         #expect(times == ["0 seconds", "1 second", "119 seconds", "2 minutes", "119 minutes", "2 hours", "2 days"])
     }
 
-    @Test func linesTellAllThatIsKnown() {
+    @Test func descriptionListsEverything() {
         let request = HTTPRequest("GET", "http://h/k")
         var stored = entry(["Cache-Control": "max-age=60", "ETag": "\"a\""], of: request)
         stored.bodyByteCount = 1_234
@@ -114,13 +114,13 @@ import Testing
         let text = """
             request     GET http://h/k
             policy      http, of the manager
-            verdict     the server is asked whether what is stored is right: it expired 12 seconds ago
-            stored      200, 1234 bytes, in memory, 72 seconds old, was good for 60 seconds
+            verdict     the stored response is revalidated: it expired 12 seconds ago
+            stored      200, 1234 bytes, in memory, 72 seconds old, was valid for 60 seconds
                         not used: it expired 12 seconds ago
                         Cache-Control: max-age=60
                         ETag: "a"
-            elsewhere   1 of this URL: for the partition alice
-            not stored  an answer 12 seconds ago: the answer says no-store
+            elsewhere   1 of this URL: in the partition alice
+            not stored  a response 12 seconds ago: the response says no-store
             """
         #expect(explanation.description == text)
         #expect(explanation.stored.first?.expiry(at: explanation.time) == start + 60)

@@ -20,7 +20,7 @@ import Testing
             at: start.addingTimeInterval(seconds))
     }
 
-    @Test func freshIsAnsweredAndStaleIsAskedAbout() throws {
+    @Test func freshEntryAnswersAndStaleIsValidated() throws {
         let stored: HTTPHeaders = ["Cache-Control": "max-age=60", "ETag": "\"a\"", "Last-Modified": "x"]
         guard case .answer(let answer) = decide(stored: stored, after: 30) else {
             Issue.record("not answered")
@@ -38,7 +38,7 @@ import Testing
         #expect(forward.candidate != nil)
     }
 
-    @Test func theAppsOwnConditionsPassThroughWhenTheCacheCannotTell() {
+    @Test func appsConditionsAreForwardedUnchanged() {
         for condition in ["If-Match", "If-Unmodified-Since", "If-Range", "If-None-Match", "If-Modified-Since"] {
             let decision = decide(
                 [condition: "\"x\""], stored: ["Cache-Control": "max-age=60", "ETag": "\"a\""], after: 99)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func staleMayStandInForAsLongAsItSays() {
+    @Test func staleIfErrorLimitsStandIn() {
         let request = HTTPRequest("GET", "http://a/")
         func mayStandIn(_ control: String, after seconds: Double) -> Bool {
             CacheStrategy.mayStandIn(
@@ -75,7 +75,7 @@ import Testing
         #expect(!mayStandIn("max-age=1, stale-if-error=9", after: -1))
     }
 
-    @Test func a304ChangesFieldsButThoseOfTheBody() {
+    @Test func notModifiedKeepsFieldsOfTheBody() {
         let old = entry([
             "A": "1", "B": "1", "Age": "50", "Content-Length": "5", "Content-Encoding": "br", "Date": "x",
             "Vary": "accept",
@@ -115,7 +115,7 @@ import Testing
         #expect(StorageRule.isComplete(response, byteCount: 0, method: .head))
     }
 
-    @Test func timesToLiveEndWhereTheySay() {
+    @Test func timeToLiveEndsExactly() {
         var entry = entry([:])
         entry.lastUse = start.addingTimeInterval(50)
         func isAlive(_ timeToLive: CachePolicy.TimeToLive, _ seconds: Double) -> Bool {

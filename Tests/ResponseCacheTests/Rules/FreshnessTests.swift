@@ -16,7 +16,7 @@ import Testing
         return Freshness(of: entry, control: CacheControl(headers), at: start.addingTimeInterval(seconds))
     }
 
-    @Test func ageIsTheGreaterOfDateAndAgeFieldPlusTheStay() {
+    @Test func ageFollowsDateAgeFieldAndResidence() {
         let date = HTTPDate.format(start.addingTimeInterval(-10))
         #expect(freshness(["Date": date]).age == 10)
         #expect(freshness(["Date": date, "Age": "30"], delay: 2, after: 5).age == 37)
@@ -24,13 +24,13 @@ import Testing
         #expect(freshness([:], delay: 3, after: 4).age == 7)
     }
 
-    @Test func atItsLastMomentNothingIsFresh() {
+    @Test func responseIsStaleAtEndOfLifetime() {
         #expect(freshness(["Cache-Control": "max-age=60"], after: 59.999).isFresh)
         #expect(!freshness(["Cache-Control": "max-age=60"], after: 60).isFresh)
         #expect(freshness(["Cache-Control": "max-age=60"], after: 75).staleness == 15)
     }
 
-    @Test func maxAgeGoesBeforeExpiresAndExpiresBeforeAGuess() {
+    @Test func maxAgeBeatsExpiresBeatsHeuristic() {
         let later = HTTPDate.format(start.addingTimeInterval(100))
         let before = HTTPDate.format(start.addingTimeInterval(-1_000))
         let date = HTTPDate.format(start)
@@ -43,7 +43,7 @@ import Testing
         #expect(freshness(["Last-Modified": later]).lifetime == 0)
     }
 
-    @Test func whatCannotBeIsSuspect() {
+    @Test func futureAndMarkedEntriesAreNotFresh() {
         #expect(!freshness(["Cache-Control": "max-age=60"], after: -1).isFresh)
         #expect(!freshness(["Cache-Control": "max-age=60"], isExpired: true).isFresh)
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// What the rules tell a store about an entry: its tags, and until when it is of use.
+/// What the rules tell a store about an entry: its tags, its retention time and what it may replace.
 @Suite struct HintRuleTests {
     private func end(_ headers: HTTPHeaders, _ policy: CachePolicy = .http, servesStale: Bool = false) -> Double? {
         let entry = Make.entry("a", headers: headers)
@@ -23,19 +23,19 @@ import Testing
         #expect(InvalidationRule.tags(of: [:]).isEmpty)
     }
 
-    @Test func freshAnswerIsRetainedWhileItIsOfUse() {
-        // One second has passed between request and answer (RFC 9111 §4.2.3).
+    @Test func freshResponseIsRetainedWhileUseful() {
+        // One second has passed between request and response (RFC 9111 §4.2.3).
         #expect(end(["Cache-Control": "max-age=60"]) == 59)
         #expect(end(["Cache-Control": "max-age=60", "Age": "20"]) == 39)
         #expect(end(["Cache-Control": "max-age=60, stale-while-revalidate=100"]) == 159)
         #expect(end(["Cache-Control": "max-age=60, stale-while-revalidate=5, stale-if-error=600"]) == 659)
         #expect(end(["Cache-Control": "no-cache"]) == 0)
-        // A stale one that can be confirmed saves its body.
+        // With a validator, a 304 saves the body of a stale response.
         #expect(end(["Cache-Control": "max-age=60", "ETag": "\"1\""]) == 59 + RetentionRule.confirmableTime)
         #expect(end(["Cache-Control": "max-age=60"], servesStale: true) == nil)
     }
 
-    @Test func ownPoliciesRetainByTheirTimeToLive() {
+    @Test func onlyFixedTimeToLiveLimitsRetention() {
         #expect(end([:], .cacheElseNetwork(.fixed(.seconds(90)))) == 90)
         for policy in [
             CachePolicy.cacheElseNetwork(.forever), .cacheElseNetwork(.sliding(.seconds(1))), .networkElseCache,
@@ -43,7 +43,7 @@ import Testing
         ] { #expect(end(["Cache-Control": "max-age=1"], policy) == nil) }
     }
 
-    @Test func answerReplacesWhatItsServerWasAskedAbout() {
+    @Test func responseReplacesValidatedVersionOnly() {
         var candidate = Make.entry("a", variant: "en")
         #expect(CacheReplacement(of: candidate, by: Make.entry("a", variant: "en")) == .anything)
         candidate.version = StoredVersion(3)

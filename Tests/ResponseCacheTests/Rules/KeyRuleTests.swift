@@ -17,12 +17,12 @@ import Testing
         ("http://a.example/?b=1&a=2", "http://a.example/?a=2&b=1"),
         ("http://a.example/a b", "http://a.example/a%20b"), ("http://a.example:/", "http://a.example/"),
     ])
-    func equalURLsHaveOneKey(_ a: String, _ b: String) throws {
+    func equivalentURLsHaveOneKey(_ a: String, _ b: String) throws {
         let keys = [try key(a), try key(b)]
         #expect(keys[0] == keys[1])
     }
 
-    @Test func whatDiffersHasAKeyOfItsOwn() throws {
+    @Test func differentRequestsHaveDifferentKeys() throws {
         var keys = [
             try key("http://a/"), try key("https://a/"), try key("http://a:8080/"), try key("http://a/?"),
             try key("http://a/x"), try key("http://a/X"), try key("http://a/?a=1&a=2"), try key("http://a/?a=2&a=1"),
@@ -38,7 +38,7 @@ import Testing
         #expect(keys.count == count)
     }
 
-    @Test func volatileParametersDoNotCount() throws {
+    @Test func volatileParametersAreIgnored() throws {
         let rule = KeyRule(volatileParameters: ["t", "a[b]"])
         let pairs = [
             (try key("http://a/?t=1&x=1&a%5Bb%5D=2", rule), try key("http://a/?x=1", rule)),
@@ -57,9 +57,9 @@ import Testing
     }
 
     @Test(arguments: ["", "a", "ftp://a/", "http:///x", "http:a", "/x"])
-    func whatIsNoURLHasNone(_ text: String) { #expect(CanonicalURL(text) == nil) }
+    func invalidURLIsRejected(_ text: String) { #expect(CanonicalURL(text) == nil) }
 
-    @Test func variantsGoByTheFieldsThatVaryNames() {
+    @Test func variantDependsOnFieldsInVary() {
         var one = HTTPRequest("GET", "http://a/", headers: ["Accept": "a/b", "X": "1"])
         var two = one
         two.headers["X"] = "2"
@@ -68,7 +68,7 @@ import Testing
         #expect(VaryRule.variant([], of: one) == "")
         #expect(VaryRule.fields(of: ["Vary": "B, a,b"]) == ["a", "b"])
         #expect(VaryRule.fields(of: ["Vary": "a, *"]) == ["*"])
-        // How a coded body was kept tells variants apart too, and so do credentials that are no field.
+        // The stored coding of a body distinguishes variants too, and so do credentials outside of the fields.
         #expect(VaryRule.fields(of: ["Content-Encoding": "gzip"]) == [":coding"])
         two = one
         two.decompresses = false

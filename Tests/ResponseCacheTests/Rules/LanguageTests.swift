@@ -3,7 +3,7 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-/// Variants by language, and what makes two lists the same (RFC 9111 §4.1).
+/// Variants by language, and equivalent lists of preferences (RFC 9111 §4.1).
 @Suite struct LanguageTests {
     private let cache = RuleCache()
 
@@ -20,7 +20,7 @@ import Testing
     @Test(arguments: [
         "de, en", "EN, De", " en ,de", "en;q=1, de;q=1.0", "de; q=1.000,en",
     ])
-    func sameListsAreTheSameVariant(accept: String) throws {
+    func equivalentListsAreTheSameVariant(accept: String) throws {
         #expect(isFound(try entry(nil, asked: ["Accept-Language": "en, de"]), accept))
     }
 
@@ -38,14 +38,14 @@ import Testing
     }
 
     @Test(arguments: ["fr;q=0.5, de;q=1.0", "de", "de, *;q=0.1", "DE", "de, de-CH;q=0.1"])
-    func languageThatIsWantedMostIsFound(accept: String) throws {
+    func preferredLanguageIsFound(accept: String) throws {
         #expect(isFound(try entry("de", asked: ["Accept-Language": "en, de"]), accept))
     }
 
     @Test(arguments: [
         "fr, de;q=0.9", "fr, de", "*", "de;q=0", "de-CH, de;q=0.8", "deu", "", "de;q=2", "de;q=x", "fr;q=0.5",
     ])
-    func languageThatMayBeSecondIsNot(accept: String) throws {
+    func nonPreferredLanguageIsNotFound(accept: String) throws {
         #expect(!isFound(try entry("de", asked: ["Accept-Language": "en, de"]), accept))
     }
 
@@ -54,25 +54,25 @@ import Testing
         #expect(isFound(swiss, "de, en;q=0.5") && !isFound(swiss, "de, de-CH;q=0.1"))
     }
 
-    @Test func noLanguageAndSeveralAreNotSelected() throws {
+    @Test func noneOrSeveralLanguagesAreNotFound() throws {
         for language in [nil, "de, en"] {
             #expect(!isFound(try entry(language, asked: ["Accept-Language": "en, de"]), "de"))
         }
     }
 
-    @Test func otherFieldsHaveToMatchAsWell() throws {
+    @Test func otherVaryFieldsMustMatch() throws {
         let asked: HTTPHeaders = ["Accept-Language": "en, de", "Foo": "1"]
         let entry = try entry("de", asked: asked, vary: "Accept-Language, Foo")
         for (value, isFound) in [("1", true), ("2", false)] {
             #expect((cache.answer(entry, asked: ["Accept-Language": "de", "Foo": value]) != nil) == isFound)
         }
-        // Nor does anybody's credential.
+        // Credentials must match too.
         let own = try self.entry("de", asked: ["Accept-Language": "en, de", "Authorization": "ada"])
         #expect(cache.answer(own, asked: ["Accept-Language": "de", "Authorization": "bob"]) == nil)
         #expect(cache.answer(own, asked: ["Accept-Language": "de", "Authorization": "ada"]) != nil)
     }
 
-    @Test func exactVariantGoesFirst() throws {
+    @Test func exactVariantIsPreferred() throws {
         var exact = try entry("de", asked: ["Accept-Language": "de"])
         exact.reason = "exact"
         let other = try entry("de", asked: ["Accept-Language": "en, de"])

@@ -3,12 +3,12 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-/// Parts of answers: which are kept, joined, used and completed (RFC 9111 §3.3, §3.4; RFC 9110 §15.3.7.3).
+/// Parts of responses: which are stored, joined, used and completed (RFC 9111 §3.3, §3.4; RFC 9110 §15.3.7.3).
 @Suite struct PartRuleTests {
     private let cache = RuleCache()
     private static let tag = "\"1\""
 
-    /// The answer with a part of a body of ten bytes.
+    /// A 206 with a part of a body of ten bytes.
     private func part(
         _ range: Range<Int>, _ headers: HTTPHeaders = ["ETag": tag], of total: Int = 10, body: Data? = nil
     ) -> HTTPResponse {
@@ -64,16 +64,16 @@ import Testing
             ["Content-Range": "bytes 2-3,5-6/10"], ["Content-Encoding": "gzip"],
             ["Content-Type": "multipart/byteranges; boundary=x"], ["Content-Length": "5"],
         ] as [HTTPHeaders])
-    func partThatContradictsItselfIsNot(headers: HTTPHeaders) {
+    func contradictoryPartIsNotKept(headers: HTTPHeaders) {
         #expect(JoinedParts(part(2..<6, headers), kept: nil, at: cache.start) == nil)
     }
 
-    @Test func wholeAnswerIsNeverReplacedByPart() throws {
+    @Test func completeResponseIsNotReplacedByPart() throws {
         let whole = try #require(cache.entry(["Cache-Control": "max-age=60", "ETag": Self.tag]))
         #expect(JoinedParts(part(2..<6), kept: whole, at: cache.start) == nil)
     }
 
-    @Test(arguments: ["no-store", "private"]) func partObeysItsDirectives(control: String) {
+    @Test(arguments: ["no-store", "private"]) func noStoreAndPrivatePartsAreNotStored(control: String) {
         let response = part(2..<6, ["Cache-Control": "max-age=60, \(control)", "ETag": Self.tag])
         #expect(!StorageRule.isStorable(part: response, to: cache.request(), .shared))
         #expect(
@@ -90,14 +90,14 @@ import Testing
         #expect(joined.before == 0..<1 && joined.after == 3..<4 && joined.parts.ranges == ByteRanges([2..<8]))
     }
 
-    @Test func completeOneIsWhole() throws {
+    @Test func joinedCompletePartsBecome200() throws {
         let entry = try kept(part(4..<10), with: kept(part(0..<4)))
         #expect(entry.status == 200 && !entry.headers.contains("Content-Range"))
         #expect(entry.headers["Content-Length"] == "10")
         #expect(try kept(part(0..<10, [:])).status == 200)
     }
 
-    /// The fields of the new part take the place of the stored ones (§3.4).
+    /// The fields of the new part replace the stored ones (§3.4).
     @Test func newFieldsReplaceStoredOnes() throws {
         let old = try kept(part(0..<4, ["ETag": Self.tag, "A": "1", "B": "1"]))
         let entry = try kept(part(4..<6, ["ETag": Self.tag, "A": "2"]), with: old)
@@ -109,13 +109,13 @@ import Testing
             ["ETag": "\"2\""], ["ETag": "W/\"1\""], [:], ["Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"],
             ["ETag": "\"1\"", "Vary": "Foo"],
         ] as [HTTPHeaders])
-    func otherValidatorStandsForItself(headers: HTTPHeaders) throws {
+    func partWithOtherValidatorReplacesParts(headers: HTTPHeaders) throws {
         let old = try kept(part(0..<4))
         #expect(try StoredParts(kept(part(4..<6, headers), with: old))?.ranges == ByteRanges([4..<6]))
         #expect(try StoredParts(kept(part(4..<6, of: 12), with: old))?.ranges == ByteRanges([4..<6]))
     }
 
-    @Test func oldModificationDateIsStrong() throws {
+    @Test func oldLastModifiedIsStrongValidator() throws {
         let modified = "Sun, 06 Nov 1994 08:49:37 GMT"
         for (date, isJoined) in [("Sun, 06 Nov 1994 08:50:37 GMT", true), ("Sun, 06 Nov 1994 08:50:00 GMT", false)] {
             let headers: HTTPHeaders = [
@@ -139,7 +139,7 @@ import Testing
 
     // MARK: Using
 
-    @Test func rangesWithinArePlaced() throws {
+    @Test func coveredRangesAreAnswered() throws {
         let entry = try kept(part(6..<10), with: kept(part(2..<4)))
         #expect(place(entry, "2-3") == 0..<2 && place(entry, "7-8") == 3..<5 && place(entry, "-2") == 4..<6)
         #expect(place(entry, "6-") == 2..<6 && place(entry, "6-99") == 2..<6)
@@ -147,7 +147,7 @@ import Testing
         #expect(place(entry, "2-3", after: 60) == nil)
     }
 
-    @Test func incompleteAnswerAnswersNothingElse() throws {
+    @Test func incompleteEntryAnswersOnlyRanges() throws {
         let entry = try kept(part(2..<6))
         #expect(cache.answer(entry) == nil)
         for condition in ["If-Range", "If-None-Match", "If-Match"] {
@@ -161,7 +161,7 @@ import Testing
         #expect(!CacheStrategy.mayStandIn(entry, for: cache.request(), at: cache.start, atAnyAge: true))
     }
 
-    @Test func bodyOfAnotherLengthIsNotUsed() throws {
+    @Test func entryWithWrongLengthIsNotUsed() throws {
         var entry = try kept(part(2..<6))
         entry.bodyByteCount = 3
         #expect(place(entry, "2-3") == nil && completion(entry, "2-8") == nil)
@@ -169,7 +169,7 @@ import Testing
 
     // MARK: Completing
 
-    @Test func restIsAskedForUnderIfRange() throws {
+    @Test func missingRestIsRequestedWithIfRange() throws {
         let entry = try kept(part(0..<4))
         for (asked, sent) in [(nil, "4-"), ("0-", "4-"), ("1-6", "4-6"), ("3-99", "4-"), ("-9", "4-")] {
             let forward = try #require(completion(entry, asked))
@@ -184,7 +184,7 @@ import Testing
         #expect(completion(try kept(part(0..<4, [:]))) == nil)
     }
 
-    @Test func otherAnswersCompleteNothing() throws {
+    @Test func mismatchedPartsDoNotComplete() throws {
         let completion = try #require(completion(kept(part(0..<4)))?.completion)
         #expect(completion.joined(part(4..<10), at: cache.start)?.parts.isComplete == true)
         for response in [
@@ -192,7 +192,7 @@ import Testing
         ] { #expect(completion.joined(response, at: cache.start) == nil) }
     }
 
-    @Test func completedAnswerIsWhatWasAskedFor() throws {
+    @Test func completedResponseMatchesTheRequest() throws {
         let entry = try kept(part(0..<4))
         let whole = try #require(completion(entry)?.completion)
         let joined = try #require(whole.joined(part(4..<10), at: cache.start))
@@ -205,13 +205,13 @@ import Testing
 
     // MARK: Model
 
-    /// Random requests to a resource that changes now and then: never a wrong byte.
+    /// Random range requests to a resource that changes at times never return a wrong byte.
     @Test(arguments: 0..<20 as Range<UInt64>) func randomRangesNeverGiveWrongBytes(seed: UInt64) throws {
         var random = SystemRandomNumberGenerator.Seeded(seed)
         var model = PartModel(byteCount: .random(in: 1...200, using: &random))
         for _ in 0..<300 {
             if Int.random(in: 0..<10, using: &random) == 0 { model.version += 1 }
-            // A whole answer stays; parts are what is tried here.
+            // A complete response stays forever, so it is dropped at times to test parts again.
             if Int.random(in: 0..<30, using: &random) == 0 { model.forget() }
             try model.ask(.random(upTo: model.byteCount, using: &random), cache)
         }
@@ -219,7 +219,7 @@ import Testing
     }
 }
 
-/// A resource, what the rules keep of it, and the cache's steps between them.
+/// A resource on a server, its stored parts, and the steps of a cache between them.
 struct PartModel {
     let byteCount: Int
     var version = 1
@@ -236,7 +236,7 @@ struct PartModel {
         Data(range.map { UInt8(truncatingIfNeeded: $0 &* 7 &+ Int64(version) &* 31) })
     }
 
-    /// The server: parts as they are asked for, all of it when the validator is another one.
+    /// The server's response: the requested part, or everything when `If-Range` names another version.
     private func reply(_ request: HTTPRequest) -> HTTPResponse {
         let headers: HTTPHeaders = ["ETag": "\"\(version)\"", "Cache-Control": "max-age=60"]
         let isCurrent = request.headers["If-Range"].map { $0 == "\"\(version)\"" } ?? true
@@ -259,10 +259,10 @@ struct PartModel {
         let asked: HTTPHeaders = range.map { ["Range": "bytes=\($0)"] } ?? [:]
         let wanted = RangeRule.part(cache.request(asked), of: Int64(byteCount))
         switch cache.decide(entry.map { [$0] } ?? [], asked: asked) {
-        case .gatewayTimeout: Issue.record("no cache was asked alone")
+        case .gatewayTimeout: Issue.record("a 504 without only-if-cached")
         case .answer(let answer):
             answered += 1
-            // What is fresh may be of an older state, but of one only.
+            // A fresh entry may be an older version, but all its bytes must be of that version.
             let tag = try #require(answer.entry.headers["ETag"])
             var state = self
             state.version = try #require(Int(tag.dropFirst().dropLast()))
@@ -305,7 +305,7 @@ struct PartModel {
 }
 
 extension String? {
-    /// What somebody may ask of so many bytes: all of it, or a range, also one that there is not.
+    /// A random `Range` of a content, which may lie outside of it; `nil` for a request without `Range`.
     fileprivate static func random(upTo byteCount: Int, using random: inout SystemRandomNumberGenerator.Seeded)
         -> String?
     {

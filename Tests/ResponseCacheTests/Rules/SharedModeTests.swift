@@ -3,7 +3,7 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-/// What several users may share, sentence by sentence (RFC 9111 §3.5, §5.2.2.7 to §5.2.2.10).
+/// The rules of a shared cache, by clause (RFC 9111 §3.5, §5.2.2.7 to §5.2.2.10).
 @Suite struct SharedModeTests {
     private let cache = RuleCache()
     private let user: HTTPHeaders = ["Authorization": "ada"]
@@ -14,11 +14,11 @@ import Testing
 
     // MARK: private (§5.2.2.7)
 
-    @Test func privateIsKeptByPrivateCachesOnly() throws {
+    @Test func privateResponsesAreOnlyInPrivateCaches() throws {
         #expect(keeps("private, max-age=60", .private))
         #expect(!keeps("private, max-age=60", .shared))
         #expect(!keeps("private, max-age=60, s-maxage=60, public", .shared))
-        // Another manager may have kept it in the same store.
+        // Another manager may have stored it in the same store.
         let entry = try #require(cache.entry(["Cache-Control": "private, max-age=60"], .private))
         #expect(cache.answer(entry, .private) != nil && cache.answer(entry, .shared) == nil)
     }
@@ -29,7 +29,7 @@ import Testing
         #expect(!shared.headers.contains("a") && !shared.headers.contains("b") && shared.headers["c"] == "3")
         let own = try #require(cache.entry(headers, .private))
         #expect(own.headers["a"] == "1" && own.headers["b"] == "2")
-        // Kept by a private cache in the same store, they are held back.
+        // Fields that a private cache stored in the same store are withheld.
         let answer = try #require(cache.answer(own, .shared))
         let response = StoredAnswer.response(answer, to: cache.request(), .shared)
         #expect(!response.headers.contains("a") && response.headers["c"] == "3")
@@ -38,7 +38,7 @@ import Testing
 
     // MARK: proxy-revalidate (§5.2.2.8)
 
-    @Test func proxyRevalidateBindsSharedCachesOnly() throws {
+    @Test func proxyRevalidateAppliesToSharedOnly() throws {
         let entry = try #require(
             cache.entry(["Cache-Control": "max-age=1, proxy-revalidate, stale-if-error=60"], .shared))
         let asked: HTTPHeaders = ["Cache-Control": "max-stale"]
@@ -49,7 +49,7 @@ import Testing
 
     // MARK: public (§5.2.2.9)
 
-    @Test func publicIsSharedWhateverTheCredentials() throws {
+    @Test func publicIsSharedAcrossCredentials() throws {
         let entry = try #require(cache.entry(["Cache-Control": "public, max-age=60"], asked: user, .shared))
         for asked in [user, ["Authorization": "bob"], [:]] {
             #expect(cache.answer(entry, asked: asked, .shared) != nil)
@@ -59,14 +59,14 @@ import Testing
     // MARK: s-maxage (§5.2.2.10)
 
     @Test(arguments: ["max-age=9, s-maxage=60", "s-maxage=60", "s-maxage=60, max-age=0"])
-    func sharedMaxAgeGoesBeforeMaxAge(control: String) throws {
+    func sharedMaxAgeOverridesMaxAge(control: String) throws {
         let headers: HTTPHeaders = ["Cache-Control": control, "Expires": "0", "ETag": "\"a\""]
         let entry = try #require(cache.entry(headers, .shared))
         #expect(cache.answer(entry, after: 30, .shared) != nil && cache.answer(entry, after: 60, .shared) == nil)
         #expect(cache.answer(entry, after: 30, .private) == nil)
     }
 
-    @Test func shortSharedMaxAgeGoesBeforeLongMaxAge() throws {
+    @Test func shortSharedMaxAgeOverridesLongMaxAge() throws {
         let entry = try #require(cache.entry(["Cache-Control": "max-age=60, s-maxage=9"], .shared))
         #expect(cache.answer(entry, after: 30, .shared) == nil && cache.answer(entry, after: 30, .private) != nil)
     }
@@ -80,23 +80,23 @@ import Testing
     // MARK: Authorization (§3.5)
 
     @Test(arguments: ["max-age=60", "max-age=60, proxy-revalidate", "max-age=60, immutable"])
-    func authorizedAnswersStayOutOfSharedCaches(control: String) throws {
+    func authorizedResponsesAreNotShared(control: String) throws {
         #expect(!keeps(control, .shared, asked: user) && keeps(control, .private, asked: user))
         #expect(keeps(control, .shared))
-        // One that a private cache has kept is not used either, not even for the same user.
+        // An entry that a private cache stored is not used either, even for the same user.
         let own = try #require(cache.entry(["Cache-Control": control], asked: user, .private))
         #expect(cache.answer(own, asked: user, .private) != nil && cache.answer(own, asked: user, .shared) == nil)
     }
 
     @Test(arguments: ["max-age=60, must-revalidate", "public, max-age=60", "s-maxage=60"])
-    func threeDirectivesShareAuthorizedAnswers(control: String) throws {
+    func threeDirectivesShareAuthorizedResponses(control: String) throws {
         let entry = try #require(cache.entry(["Cache-Control": control], asked: user, .shared))
         for asked in [user, ["Authorization": "bob"], [:]] {
             #expect(cache.answer(entry, asked: asked, .shared) != nil)
         }
     }
 
-    @Test func mustRevalidateSaysNothingOfCookies() throws {
+    @Test func mustRevalidateDoesNotShareCookies() throws {
         let control: HTTPHeaders = ["Cache-Control": "max-age=60, must-revalidate"]
         for asked: HTTPHeaders in [["Cookie": "ada"], ["Cookie": "ada", "Authorization": "ada"]] {
             let entry = try #require(cache.entry(control, asked: asked, .shared))
@@ -108,7 +108,7 @@ import Testing
 
     // MARK: Heuristics (§4.2.2)
 
-    @Test(arguments: CacheMode.allCases) func heuristicsAreForAnswersWithoutTimes(mode: CacheMode) throws {
+    @Test(arguments: CacheMode.allCases) func heuristicAppliesWithoutExplicitFreshness(mode: CacheMode) throws {
         let modified = HTTPDate.format(cache.start.addingTimeInterval(-1_000))
         let entry = try #require(cache.entry(["Last-Modified": modified], mode))
         #expect(cache.answer(entry, after: 99, mode) != nil && cache.answer(entry, after: 101, mode) == nil)
@@ -117,7 +117,7 @@ import Testing
     }
 }
 
-/// What the rules keep and answer, without a store.
+/// A cache of the pure rules, without a store.
 struct RuleCache {
     let start = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -127,7 +127,7 @@ struct RuleCache {
         RequestIdentity(of: request, partition: nil, secretFields: .standard, cookies: nil, key: { Data([7]) })
     }
 
-    /// The entry for an answer; `nil` when it is not stored.
+    /// The entry for a response; `nil` when it is not stored.
     func entry(
         _ headers: HTTPHeaders, status: Int = 200, asked: HTTPHeaders = [:], _ mode: CacheMode = .private
     ) -> CacheEntry? {

@@ -2,11 +2,11 @@ import Testing
 
 @testable import ResponseCache
 
-/// Keys whose answers nobody waits for.
+/// Keys whose responses equal calls do not wait for.
 @Suite struct UnsharedKeysTests {
     private let start = ContinuousClock.now
 
-    @Test func itCountsForAWhile() {
+    @Test func keyIsForgottenAfterItsLife() {
         var keys = UnsharedKeys(life: .seconds(30))
         #expect(!keys.contains("k", at: start))
         keys.insert("k", at: start)
@@ -15,7 +15,7 @@ import Testing
         #expect(!keys.contains("other", at: start))
     }
 
-    @Test func aStoredAnswerEndsIt() {
+    @Test func storedResponseForgetsItsKey() {
         var keys = UnsharedKeys()
         keys.insert("k", at: start)
         keys.remove("k")
@@ -25,7 +25,7 @@ import Testing
     @Test func theTableIsBounded() {
         var keys = UnsharedKeys(life: .seconds(30), limit: 100)
         for number in 0..<100 { keys.insert("\(number)", at: start) }
-        // The first hundred count no more.
+        // The first hundred have expired.
         keys.insert("100", at: start + .seconds(40))
         for number in 101..<150 { keys.insert("\(number)", at: start + .seconds(41)) }
         #expect(keys.contains("100", at: start + .seconds(41)))

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A child process that writes its standard output into a file.
+/// A child process whose standard output goes to a file.
 struct ChildProcess {
     struct Failure: Error {
         let code: Int32
@@ -26,7 +26,7 @@ struct ChildProcess {
         self.identifier = identifier
     }
 
-    /// `CacheWriterProcess`, which is built beside the tests.
+    /// Starts `CacheWriterProcess`, which is built beside the tests.
     static func cacheWriter(_ arguments: String..., output: String = "/dev/null") throws -> ChildProcess {
         let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
@@ -35,19 +35,19 @@ struct ChildProcess {
 
     func kill() { _ = Glibc.kill(identifier, SIGKILL) }
 
-    /// Waits until it has stopped itself; `false` when it has ended instead.
+    /// Waits until the process has stopped itself; `false` when it ended instead.
     func waitUntilStopped() -> Bool {
         var status: Int32 = 0
         while waitpid(identifier, &status, WUNTRACED) < 0, errno == EINTR {}
         return status & 0xFF == 0x7F
     }
 
-    /// Lets it go on after a stop.
+    /// Continues the process after a stop.
     func resume() { _ = Glibc.kill(identifier, SIGCONT) }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
-    /// - Returns: The status as `waitpid` gives it; 0 when all went well.
+    /// - Returns: The status of `waitpid`; 0 on success.
     @discardableResult
     func wait() -> Int32 {
         var status: Int32 = 0
@@ -55,7 +55,7 @@ struct ChildProcess {
         return status
     }
 
-    /// What it has written, line by line. A last line without an end is left out.
+    /// The lines of its output, without an unterminated last line.
     var lines: [Substring] {
         let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
         return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()

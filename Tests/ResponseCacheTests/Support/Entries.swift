@@ -50,7 +50,7 @@ extension CacheStore {
 }
 
 extension DiskStore {
-    /// A store that leaves nothing free and does nothing by itself.
+    /// A store that leaves no space free and does not collect garbage by itself.
     static func plain(
         _ directory: String, limit: Int64 = 64 << 20, key: Data? = nil
     ) throws -> DiskStore {
@@ -64,13 +64,13 @@ extension DiskStore {
 }
 
 extension TemporaryDirectory {
-    /// The files of bodies below a folder.
+    /// The body files in a cache folder.
     func bodyFiles(_ folder: String) -> [String] {
         contents.filter { $0.hasPrefix(folder + "/bodies-4/") }
     }
 }
 
-/// The stores, for what they must have in common.
+/// The kinds of stores, for tests of what they have in common.
 enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case memory, disk, sealedDisk, tiered, memoryTiers
 

@@ -3,14 +3,14 @@ import Glibc
 import LATTesting
 import Testing
 
-/// A file system of its own, in memory, of a given size; where making one is not permitted there is none.
+/// A tmpfs of a given size, where mounting one is permitted.
 ///
-/// It is mounted on a folder of the test, which must not be looked at by others, and taken away with this value.
+/// It is mounted on a temporary folder of its own and unmounted when this object is released.
 final class SmallDisk: Sendable {
     let path: String
     private let directory: TemporaryDirectory
 
-    /// Whether a file system can be mounted here, and mounted once more for reading.
+    /// Whether a tmpfs can be mounted here, and mounted again read-only.
     static let isPermitted = (try? SmallDisk(byteCount: 1 << 20)?.readOnlyView()) != nil
     static let reason: Comment = "mounting a tmpfs, and mounting it again read-only, is not permitted here"
 
@@ -24,7 +24,7 @@ final class SmallDisk: Sendable {
 
     deinit { umount2(path, Int32(MNT_DETACH)) }
 
-    /// The same files where nobody may write, not even root; `nil` where that is not permitted.
+    /// The same files mounted read-only, even for root; `nil` where that is not permitted.
     func readOnlyView() throws -> ReadOnlyView? { try ReadOnlyView(of: self) }
 
     final class ReadOnlyView: Sendable {
@@ -43,7 +43,7 @@ final class SmallDisk: Sendable {
         deinit { umount2(path, Int32(MNT_DETACH)) }
     }
 
-    /// Fills what is free.
+    /// Fills all free space.
     func fill() {
         let file = open(path + "/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         defer { close(file) }
