@@ -25,16 +25,16 @@ extension CurlTransport {
         var root = request
         root.url = try targets.target(for: request.url).origin + "/"
         let request = root
-        guard try await !warm(request, takesKnown: true) else { return }
+        guard try await !warm(request, acceptsExisting: true) else { return }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 1..<connections { group.addTask { _ = try await self.warm(request, takesKnown: false) } }
+            for _ in 1..<connections { group.addTask { _ = try await self.warm(request, acceptsExisting: false) } }
             try await group.waitForAll()
         }
     }
 
     /// Opens one connection. Returns whether it is multiplexed.
-    private func warm(_ request: HTTPRequest, takesKnown: Bool) async throws -> Bool {
-        let warmUp = WarmUp(takesKnown: takesKnown)
+    private func warm(_ request: HTTPRequest, acceptsExisting: Bool) async throws -> Bool {
+        let warmUp = WarmUp(acceptsExisting: acceptsExisting)
         let transfer = try prepare(request, nil, warmUp: warmUp)
         do {
             _ = try await answer(to: transfer)

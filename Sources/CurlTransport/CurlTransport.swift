@@ -39,7 +39,7 @@ public final class CurlTransport: Transport {
     private let challengesOfProxy: Bool
     /// Whether all bodies are sent in pieces, each of which waits for the engine's send rate.
     private let sendsInPieces: Bool
-    private let origins: OriginMemory?
+    private let origins: OriginStore?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when to use it, and what not to do there.
@@ -72,7 +72,7 @@ public final class CurlTransport: Transport {
         netrc = try Netrc(configuration.netrc)
         challengesOfProxy = configuration.proxyAuthentication != .basic
         sendsInPieces = configuration.maxSendRate != nil
-        origins = try OriginMemory(configuration)
+        origins = try OriginStore(configuration)
         let engine = try Engine(
             configuration, proxies: proxies, tls: tls, addressGuard: addressGuard, cookies: cookieStore)
         mailbox = engine.mailbox

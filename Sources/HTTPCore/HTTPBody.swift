@@ -133,17 +133,17 @@ package final class BodyStream: Sendable, Hashable {
     package let length: Int64?
     package let isReplayable: Bool
     /// Whether the maker of the stream reports its progress.
-    package let countsItself: Bool
+    package let reportsProgress: Bool
     /// Starts the body from the beginning and returns the function that gives its chunks one by one.
     package let makeIterator: @Sendable () -> NextChunk
 
     package init(
-        length: Int64?, isReplayable: Bool, countsItself: Bool = false,
+        length: Int64?, isReplayable: Bool, reportsProgress: Bool = false,
         makeIterator: @escaping @Sendable () -> NextChunk
     ) {
         self.length = length
         self.isReplayable = isReplayable
-        self.countsItself = countsItself
+        self.reportsProgress = reportsProgress
         self.makeIterator = makeIterator
     }
 

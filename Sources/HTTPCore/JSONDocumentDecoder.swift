@@ -4,11 +4,11 @@ extension JSONDocument {
     /// Decodes the value.
     ///
     /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does. Its coding path begins at this value.
-    package func decode<T: Decodable>(_ type: T.Type) throws -> T { try decode(type, at: JSONPlace()) }
+    package func decode<T: Decodable>(_ type: T.Type) throws -> T { try decode(type, at: JSONCodingPath()) }
 
     /// Types that are not part of JSON are decoded as by `JSONDecoder`: `Data` from Base64, `URL` from text, `Date` from
     /// seconds since 2001.
-    fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONPlace) throws -> T {
+    fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONCodingPath) throws -> T {
         // Each cast is to the same type; `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
         if type == JSONValue.self { return unsafeBitCast(value, to: type) }
@@ -50,7 +50,7 @@ extension JSONDocument {
     }
 
     /// Unwraps what was read of this value, or throws the reason why it could not be read.
-    fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONPlace) throws -> T {
+    fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONCodingPath) throws -> T {
         if let value { return value }
         if let number, T.self is any BinaryInteger.Type {
             throw place().corrupted("the number \(number) does not fit into \(T.self)")
@@ -58,7 +58,7 @@ extension JSONDocument {
         throw mismatch(T.self, at: place())
     }
 
-    fileprivate func mismatch(_ type: Any.Type, at place: JSONPlace) -> DecodingError {
+    fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath) -> DecodingError {
         let context = DecodingError.Context(
             codingPath: place.keys, debugDescription: "expected \(type), found \(kindName)")
         return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
@@ -66,7 +66,7 @@ extension JSONDocument {
 }
 
 /// The place of a value in a document: a key in the value of a decoder. The coding path is made only for errors.
-private struct JSONPlace {
+private struct JSONCodingPath {
     var decoder: JSONDocumentDecoder?
     var key: (any CodingKey)?
 
@@ -90,12 +90,12 @@ private struct JSONPlace {
 /// The decoder of one value.
 final class JSONDocumentDecoder: Decoder {
     let document: JSONDocument
-    fileprivate let place: JSONPlace
+    fileprivate let place: JSONCodingPath
     fileprivate let depth: Int
     /// The members of a large object, in which a linear search for each name would be slow.
     private let table: [String: JSONDocument]?
 
-    fileprivate init(_ document: JSONDocument, at place: JSONPlace) {
+    fileprivate init(_ document: JSONDocument, at place: JSONCodingPath) {
         let document = document.opened
         self.document = document
         self.place = place
@@ -163,14 +163,14 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     @inline(__always)  // The caller knows `T`, but not `Key`.
     private func read<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T {
         let member = try member(key)
-        return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
+        return try member.read(value(member), at: JSONCodingPath(decoder: decoder, key: key))
     }
 
     /// Looks the name up once. The default implementations of `decodeIfPresent` would do it three times.
     @inline(__always)
     private func readIfPresent<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T? {
         guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
-        return try member.read(value(member), at: JSONPlace(decoder: decoder, key: key))
+        return try member.read(value(member), at: JSONCodingPath(decoder: decoder, key: key))
     }
 
     func contains(_ key: Key) -> Bool { decoder.member(key.stringValue) != nil }
@@ -190,7 +190,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try read(key) { $0.integer() } }
     func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read(key) { $0.integer() } }
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
-        try member(key).decode(type, at: JSONPlace(decoder: decoder, key: key))
+        try member(key).decode(type, at: JSONCodingPath(decoder: decoder, key: key))
     }
 
     func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try readIfPresent(key) { $0.bool } }
@@ -203,7 +203,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try readIfPresent(key) { $0.integer() } }
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
-        return try member.decode(type, at: JSONPlace(decoder: decoder, key: key))
+        return try member.decode(type, at: JSONCodingPath(decoder: decoder, key: key))
     }
 
     func nestedContainer<Nested: CodingKey>(
@@ -223,7 +223,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func superDecoder(forKey key: Key) throws -> any Decoder { decoder(of: decoder.member(key.stringValue), at: key) }
 
     private func decoder(of member: JSONDocument?, at key: any CodingKey) -> JSONDocumentDecoder {
-        JSONDocumentDecoder(member ?? JSONDocument(.null), at: JSONPlace(decoder: decoder, key: key))
+        JSONDocumentDecoder(member ?? JSONDocument(.null), at: JSONCodingPath(decoder: decoder, key: key))
     }
 }
 
@@ -244,7 +244,7 @@ private struct JSONElements: UnkeyedDecodingContainer {
     var count: Int? { elementCount }
     var isAtEnd: Bool { currentIndex >= elementCount }
 
-    private var place: JSONPlace { JSONPlace(decoder: decoder, key: JSONKey(intValue: currentIndex)) }
+    private var place: JSONCodingPath { JSONCodingPath(decoder: decoder, key: JSONKey(intValue: currentIndex)) }
 
     private func current(_ type: Any.Type) throws -> JSONDocument {
         guard isAtEnd else { return element }

@@ -2,26 +2,26 @@ internal import Glibc
 import Synchronization
 
 /// An object that does work when the process ends.
-package protocol EndsWithProcess: AnyObject, Sendable {
+package protocol ProcessExitObserver: AnyObject, Sendable {
     /// Called when the process ends by `exit` or by returning from `main`. Other threads still run until this returns.
-    func processEnds()
+    func processWillExit()
 }
 
 /// Notifies objects when the process ends.
 package enum ProcessEnd {
     private struct Reference {
-        weak var object: (any EndsWithProcess)?
+        weak var object: (any ProcessExitObserver)?
     }
 
     private static let references = Mutex<[Reference]>([])
     /// The process that registered the handler. A forked child inherits the handler but none of the threads.
     private static let process: pid_t = {
-        atexit { ProcessEnd.tellAll() }
+        atexit { ProcessEnd.notifyAll() }
         return getpid()
     }()
 
     /// Registers an object, which is not retained.
-    package static func tell(_ object: any EndsWithProcess) {
+    package static func tell(_ object: any ProcessExitObserver) {
         _ = process
         references.withLock { references in
             references.removeAll { $0.object == nil }
@@ -29,8 +29,8 @@ package enum ProcessEnd {
         }
     }
 
-    private static func tellAll() {
+    private static func notifyAll() {
         guard process == getpid() else { return }
-        for object in references.withLock({ $0.compactMap(\.object) }) { object.processEnds() }
+        for object in references.withLock({ $0.compactMap(\.object) }) { object.processWillExit() }
     }
 }

@@ -174,7 +174,7 @@ import Testing
 /// Bodies in the codings of RFC 9110 §8.4.1.
 enum Codings {
     /// The codings that the libcurl of this process decodes.
-    static let known = ["gzip", "br", "zstd"].filter(LibcurlFacts.current.features.contains)
+    static let known = ["gzip", "br", "zstd"].filter(LibcurlInfo.current.features.contains)
 
     static let text = String(repeating: "The quick brown fox. ", count: 20)
 

@@ -123,7 +123,7 @@ import Testing
 
 @Suite struct CertificateFactsTests {
     @Test func openSSLCertificateTextIsParsed() {
-        let facts = CertificateFacts([
+        let facts = CertificateInfo([
             "Subject:CN = example.org", "Issuer:O = Authority, CN = Root", "Start date:Nov  1 00:00:00 2026 GMT",
             "Expire date:Nov 21 04:30:38 2027 GMT",
             "X509v3 Subject Alternative Name:DNS:example.org, DNS:*.example.org, IP Address:127.0.0.1", "odd",

@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: LibcurlFacts.current.version.hasPrefix("7."), "libcurl 8 may try it sooner"))
+    @Test(.enabled(if: LibcurlInfo.current.version.hasPrefix("7."), "libcurl 8 may try it sooner"))
     func otherFamilyIsNotTriedBeforeTheDelay() async throws {
         let place = try TwoFamilies()
         let configuration = place.configuration(.seconds(3600), .milliseconds(800))

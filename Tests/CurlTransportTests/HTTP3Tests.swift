@@ -375,15 +375,15 @@ import Testing
     }
 
     @Test func losingOriginsExpireAndAreBounded() {
-        var losers = LosingOrigins()
+        var failedOrigins = FailedHTTP3Origins()
         let start = MonotonicTime(nanoseconds: 0)
-        losers.insert("https://a:443", start)
-        #expect(losers.contains("https://a:443", start + (LosingOrigins.pause - 1)))
-        #expect(!losers.contains("https://a:443", start + LosingOrigins.pause))
-        #expect(!losers.contains("https://b:443", start))
-        losers.remove("https://a:443")
-        #expect(!losers.contains("https://a:443", start))
-        for index in 0...LosingOrigins.limit { losers.insert("\(index)", start) }
-        #expect(losers.contains("\(LosingOrigins.limit)", start) && !losers.contains("0", start))
+        failedOrigins.insert("https://a:443", start)
+        #expect(failedOrigins.contains("https://a:443", start + (FailedHTTP3Origins.pause - 1)))
+        #expect(!failedOrigins.contains("https://a:443", start + FailedHTTP3Origins.pause))
+        #expect(!failedOrigins.contains("https://b:443", start))
+        failedOrigins.remove("https://a:443")
+        #expect(!failedOrigins.contains("https://a:443", start))
+        for index in 0...FailedHTTP3Origins.limit { failedOrigins.insert("\(index)", start) }
+        #expect(failedOrigins.contains("\(FailedHTTP3Origins.limit)", start) && !failedOrigins.contains("0", start))
     }
 }

@@ -146,7 +146,7 @@ import Testing
     @Test(arguments: ["9.9.9.9", "192.0.2.1:5353", "[2620:fe::fe]:53", "2620:fe::fe"])
     func dnsServersRequireCAres(server: String) async throws {
         let configuration = testConfiguration { $0.nameResolver = .servers([server]) }
-        if LibcurlFacts.current.features.contains("DNS servers") {
+        if LibcurlInfo.current.features.contains("DNS servers") {
             try await withTransport(configuration) { _ in }
         } else {
             let error = #expect(throws: NetworkError.self) { try CurlTransport(configuration: configuration) }

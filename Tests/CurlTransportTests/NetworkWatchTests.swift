@@ -26,7 +26,7 @@ import Testing
         return withUnsafeBytes(of: header) { Array($0) } + payload
     }
 
-    private func isNews(_ changes: inout NetworkChanges, _ bytes: [UInt8]) -> Bool {
+    private func isChange(_ changes: inout NetworkChanges, _ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { changes.note($0) }
     }
 
@@ -40,12 +40,12 @@ import Testing
     @Test func linkUpOrDownIsAChange() {
         var changes = NetworkChanges()
         let up = message(Int(RTM_NEWLINK), link(7, flags: 0x1_1043))
-        #expect(isNews(&changes, up))
-        #expect(!isNews(&changes, up))
+        #expect(isChange(&changes, up))
+        #expect(!isChange(&changes, up))
         // A change of IFF_PROMISC is not relevant.
-        #expect(!isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1_1143))))
-        #expect(isNews(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1002))))
-        #expect(isNews(&changes, message(Int(RTM_DELLINK), link(7, flags: 0))))
+        #expect(!isChange(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1_1143))))
+        #expect(isChange(&changes, message(Int(RTM_NEWLINK), link(7, flags: 0x1002))))
+        #expect(isChange(&changes, message(Int(RTM_DELLINK), link(7, flags: 0))))
     }
 
     @Test func renewedAddressIsNoChange() {
@@ -56,18 +56,18 @@ import Testing
         let address: [(UInt16, [UInt8])] = [(UInt16(IFA_ADDRESS), [10, 0, 0, 1])]
         let first = message(Int(RTM_NEWADDR), body, address + [(UInt16(IFA_CACHEINFO), [1, 2, 3, 4])])
         let renewed = message(Int(RTM_NEWADDR), body, address + [(UInt16(IFA_CACHEINFO), [9, 9, 9, 9])])
-        #expect(isNews(&changes, first))
-        #expect(!isNews(&changes, renewed))
-        #expect(isNews(&changes, message(Int(RTM_DELADDR), body, address)))
-        #expect(isNews(&changes, renewed))
+        #expect(isChange(&changes, first))
+        #expect(!isChange(&changes, renewed))
+        #expect(isChange(&changes, message(Int(RTM_DELADDR), body, address)))
+        #expect(isChange(&changes, renewed))
     }
 
     @Test func clonedRouteIsNoChange() {
         var changes = NetworkChanges()
-        #expect(isNews(&changes, message(Int(RTM_DELROUTE), rtmsg())))
+        #expect(isChange(&changes, message(Int(RTM_DELROUTE), rtmsg())))
         var cloned = rtmsg()
         cloned.rtm_flags = 0x200
-        #expect(!isNews(&changes, message(Int(RTM_NEWROUTE), cloned)))
+        #expect(!isChange(&changes, message(Int(RTM_NEWROUTE), cloned)))
     }
 
     @Test func multipleAndTruncatedMessagesAreParsed() {
@@ -75,10 +75,10 @@ import Testing
         var cloned = rtmsg()
         cloned.rtm_flags = 0x200
         let both = message(Int(RTM_NEWROUTE), cloned) + message(Int(RTM_NEWROUTE), rtmsg())
-        #expect(isNews(&changes, both))
-        #expect(!isNews(&changes, Array(both.dropLast(4))))
-        #expect(!isNews(&changes, [1, 2, 3]))
-        #expect(!isNews(&changes, [UInt8](repeating: 0, count: 64)))
+        #expect(isChange(&changes, both))
+        #expect(!isChange(&changes, Array(both.dropLast(4))))
+        #expect(!isChange(&changes, [1, 2, 3]))
+        #expect(!isChange(&changes, [UInt8](repeating: 0, count: 64)))
     }
 
     // MARK: Bursts
@@ -166,12 +166,12 @@ import Testing
 extension CurlTransport {
     /// Reports a network change to the engine and returns when it has been handled.
     fileprivate func networkHasChanged(
-        findGone: (@Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds>)? = nil
+        findDead: (@Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds>)? = nil
     ) async {
         let isOver = Event()
         mailbox.post(
             .services { services in
-                if let findGone { services?.findGone = findGone }
+                if let findDead { services?.findDead = findDead }
                 services?.observeNetwork { isOver.happen() }
                 services?.networkHasChanged()
             })

@@ -20,7 +20,7 @@ import Testing
         server.fallback { _ in .text("x").delayed(by: .milliseconds(50)) }
         try await withTransport { transport async throws in
             try await within { try await transport.prewarm(server.url("/any"), connections: 3) }
-            if LibcurlFacts.current.version.hasPrefix("7.") { #expect(server.requests.isEmpty) }
+            if LibcurlInfo.current.version.hasPrefix("7.") { #expect(server.requests.isEmpty) }
             #expect(await transport.gauges.sockets == 3)
             try await Self.send(3, to: server.url(), on: transport)
             #expect(server.acceptedConnections == 3)

@@ -34,9 +34,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (UInt8(5), ProxyVerdict.refused), (4, .unreachable), (3, .unreachable), (6, .expired), (2, .failed),
+        (UInt8(5), ProxyFailure.refused), (4, .unreachable), (3, .unreachable), (6, .expired), (2, .failed),
     ])
-    func proxyReplyIsReported(_ code: UInt8, _ verdict: ProxyVerdict) async throws {
+    func proxyReplyIsReported(_ code: UInt8, _ verdict: ProxyFailure) async throws {
         let server = try proxy(answering: code)
         let report = try await probe("socks5h://127.0.0.1:\(server.port)")
         #expect(report.error?.kind == .proxy)

@@ -14,7 +14,7 @@ import Testing
         _ = machine.submitted(nil, start)
         _ = machine.started(start)
         _ = machine.connectionIsReady(start, opened: 1, sent: 0, isMultiplexed: false)
-        _ = machine.headLineCame(start)
+        _ = machine.receivedHeadLine(start)
         return machine
     }
 
@@ -23,71 +23,71 @@ import Testing
     }
 
     private func take(_ count: Int, _ machine: inout TransferMachine) -> TransferMachine.BodyAction {
-        machine.bodyCame(count, start, isReaderBehind: false, coded: 1)
+        machine.receivedBody(count, start, isReaderBehind: false, coded: 1)
     }
 
     @Test(arguments: [false, true]) func shortRedirectIsCollected(isStream: Bool) {
         var machine = running(isStream: isStream)
-        #expect(machine.headCame(redirect(65_536), start) == .look(start + TransferMachine.drainTime))
+        #expect(machine.receivedHead(redirect(65_536), start) == .look(start + TransferMachine.drainTime))
         #expect(take(65_536, &machine) == .keep)
-        #expect(machine.concluded(isWell: true, hasHead: true) == .answer)
+        #expect(machine.concluded(isSuccess: true, hasHead: true) == .answer)
         #expect(!machine.isStream && !machine.hasAnswered)
     }
 
     @Test func largeRedirectIsDeliveredAtItsHead() {
         var announced = running()
-        #expect(announced.headCame(redirect(65_537), start) == .answer)
+        #expect(announced.receivedHead(redirect(65_537), start) == .answer)
         #expect(announced.isStream)
         var unannounced = running()
-        _ = unannounced.headCame(redirect(), start)
+        _ = unannounced.receivedHead(redirect(), start)
         #expect(take(65_536, &unannounced) == .keep)
         #expect(take(1, &unannounced) == .answerAndKeep)
     }
 
     @Test func slowRedirectIsDeliveredAfterDrainTime() {
         var machine = running()
-        _ = machine.headCame(redirect(), start)
+        _ = machine.receivedHead(redirect(), start)
         let end = start + TransferMachine.drainTime
         #expect(machine.look(start + 249) == .again(end))
         #expect(machine.look(end) == .answer)
         #expect(machine.look(end) == .never)
         // The limit does not pass while the transfer is suspended.
         var held = running()
-        _ = held.headCame(redirect(), start)
-        _ = held.updated(TransferStanding(isSuspended: true), start, isReaderBehind: false)
+        _ = held.receivedHead(redirect(), start)
+        _ = held.updated(TransferState(isSuspended: true), start, isReaderBehind: false)
         #expect(held.look(end) == .again(end + TransferMachine.drainTime))
     }
 
     @Test func bodyLimitDoesNotApplyToRedirects() {
         let rules = TransferMachine.Rules(maxBodySize: 1000)
         var followed = running(rules)
-        #expect(followed.headCame(redirect(1 << 30), start) == .answer)
+        #expect(followed.receivedHead(redirect(1 << 30), start) == .answer)
         var answer = running(rules)
-        #expect(answer.headCame(.init(status: 302, contentLength: 1001), start) == .bodyTooLarge)
+        #expect(answer.receivedHead(.init(status: 302, contentLength: 1001), start) == .bodyTooLarge)
         #expect(take(1, &answer) == .refuse)
     }
 
     @Test func challengeIsNotDelivered() {
         var machine = running(
             TransferMachine.Rules(mayBeChallenged: true, hasBody: true, readsBody: true), isStream: true)
-        #expect(machine.headCame(.init(status: 401), start) == .wait)
+        #expect(machine.receivedHead(.init(status: 401), start) == .wait)
         #expect(machine.sending == .read)
-        #expect(machine.headCame(.init(status: 403), start) == .answer)
+        #expect(machine.receivedHead(.init(status: 403), start) == .answer)
         #expect(machine.sending == .end)
     }
 
     @Test func decompressionRatioIsLimited() {
         var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true))
-        _ = machine.headCame(.init(status: 200, isCoded: true), start)
+        _ = machine.receivedHead(.init(status: 200, isCoded: true), start)
         #expect(take(Int(TransferMachine.decompressionGrace), &machine) == .keep)
         #expect(take(1, &machine) == .decompressionBomb)
     }
 
     @Test func decodedErrorIsNotPaused() {
         var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true), isStream: true)
-        _ = machine.headCame(.init(status: 500, isCoded: true), start)
+        _ = machine.receivedHead(.init(status: 500, isCoded: true), start)
         func take(unread: Int, coded: Int64) -> TransferMachine.BodyAction {
-            machine.bodyCame(16_384, start, isReaderBehind: true, unread: unread, coded: coded)
+            machine.receivedBody(16_384, start, isReaderBehind: true, unread: unread, coded: coded)
         }
         #expect(take(unread: 300_000, coded: 16_384) == .answerAndKeep)
         #expect(machine.pause == .none)
@@ -95,7 +95,7 @@ import Testing
         #expect(take(unread: TransferMachine.errorGrace, coded: 16_384) == .errorTooLarge)
         #expect(take(unread: 0, coded: 16_384) == .refuse)
         var plain = running(TransferMachine.Rules(decompresses: true), isStream: true)
-        _ = plain.headCame(.init(status: 500), start)
-        #expect(plain.bodyCame(1, start, isReaderBehind: true, unread: 0, coded: 1) == .pause)
+        _ = plain.receivedHead(.init(status: 500), start)
+        #expect(plain.receivedBody(1, start, isReaderBehind: true, unread: 0, coded: 1) == .pause)
     }
 }

@@ -121,8 +121,8 @@ private final class Life {
 
     // MARK: The caller
 
-    private func standing() -> TransferStanding {
-        TransferStanding(
+    private func standing() -> TransferState {
+        TransferState(
             isCancelled: chance(2), isSuspended: chance(30), priority: chance(30) ? .high : .normal)
     }
 
@@ -241,7 +241,7 @@ private final class Life {
 
     private func headLine() -> Bool {
         guard isConnected || isOver else { return false }
-        let isTaken = machine.headLineCame(now)
+        let isTaken = machine.receivedHeadLine(now)
         check(isTaken == !(isOver || isRefused), "a line was \(isTaken ? "" : "not ")taken")
         if isTaken {
             hasHead = true
@@ -261,7 +261,7 @@ private final class Life {
         var followed = head
         followed.isFollowed = head.status == 302 && chance(80)
         let wasStream = machine.isStream
-        switch machine.headCame(followed, now) {
+        switch machine.receivedHead(followed, now) {
         case .wait: check(!followed.isFollowed, "no end is set to a redirect")
         case .answer:
             check(machine.isStream && (wasStream || followed.isFollowed), "answered before its body")
@@ -281,7 +281,7 @@ private final class Life {
         let readerIsBehind = !isOver && machine.isStream && machine.phase == .running && chance(30)
         let (before, hadAnswer) = (machine.bodyByteCount, machine.hasAnswered)
         let unread = readerIsBehind ? Int.random(in: 262_144...1_048_576, using: &random) : 0
-        switch machine.bodyCame(count, now, isReaderBehind: readerIsBehind, unread: unread, coded: Int64(count)) {
+        switch machine.receivedBody(count, now, isReaderBehind: readerIsBehind, unread: unread, coded: Int64(count)) {
         case .refuse: return check(isOver || isRefused, "bytes were refused")
         case .drop: check(rules.hasHTTPProxy && machine.status == 407, "bytes were dropped")
         case .pause:
@@ -363,12 +363,12 @@ private final class Life {
     }
 
     private func conclude() {
-        let isWell = chance(50)
-        switch machine.concluded(isWell: isWell, hasHead: hasHead) {
-        case .answer: check(isWell && hasHead && !isRefused, "a success")
-        case .proxyRefusal: check(isWell && rules.hasHTTPProxy && machine.status == 407, "a proxy's refusal")
+        let isSuccess = chance(50)
+        switch machine.concluded(isSuccess: isSuccess, hasHead: hasHead) {
+        case .answer: check(isSuccess && hasHead && !isRefused, "a success")
+        case .proxyRefusal: check(isSuccess && rules.hasHTTPProxy && machine.status == 407, "a proxy's refusal")
         case .stopped: check(isRefused, "a reason of its own")
-        case .failed: check(!isRefused && (!isWell || !hasHead), "a failure")
+        case .failed: check(!isRefused && (!isSuccess || !hasHead), "a failure")
         }
         finish()
     }

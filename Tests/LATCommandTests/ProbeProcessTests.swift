@@ -140,7 +140,7 @@ import Testing
         let result = try await LatProcess.run(["doctor", "--format", "json"])
         let libcurl = try JSONValue(parsing: result.out)["steps"][0]
         let details = try #require(libcurl["details"].array).compactMap(\.string)
-        let facts = LibcurlFacts.current
+        let facts = LibcurlInfo.current
         #expect(libcurl["finding"].string?.hasPrefix(facts.version) == true)
         #expect(details.first == "has " + facts.features.joined(separator: ", "))
         for lack in facts.consequences {

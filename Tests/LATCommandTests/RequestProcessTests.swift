@@ -59,12 +59,12 @@ import Testing
     }
 
     @Test(
-        .enabled(if: LibcurlFacts.current.missing.contains("HTTP/3"), "this libcurl has HTTP/3"),
+        .enabled(if: LibcurlInfo.current.missing.contains("HTTP/3"), "this libcurl has HTTP/3"),
         arguments: ["--http3", "--http3-only"])
     func http3IsRefusedWithoutSupport(option: String) async throws {
         let result = try await request("GET", "/", option)
         #expect(result.exitCode != 0 && result.out.isEmpty)
-        #expect(result.err.contains("HTTP/3") && result.err.contains(LibcurlFacts.current.version))
+        #expect(result.err.contains("HTTP/3") && result.err.contains(LibcurlInfo.current.version))
         #expect(server.acceptedConnections == 0)
     }
 

@@ -13,11 +13,11 @@ import Testing
         server.fallback { $0.path == "/small" ? .text("x") : .pattern(byteCount: 1 << 20) }
         let manager = try CentralRequestManager.make()
         let blocks = Signal()
-        let mayGoOn = DispatchSemaphore(value: 0)
+        let mayTryNext = DispatchSemaphore(value: 0)
         let progress: ProgressHandler = { _ in
             blocks.raise()
-            mayGoOn.wait()
-            mayGoOn.signal()
+            mayTryNext.wait()
+            mayTryNext.signal()
         }
         let body = method == "GET" ? nil : HTTPBody.data(Data(count: 1 << 20))
         let response = Task {
@@ -33,7 +33,7 @@ import Testing
         }
         await blocks.wait()
         for _ in 0..<5 { #expect(try await manager.startRequest("GET", server.url("/small")).text == "x") }
-        mayGoOn.signal()
+        mayTryNext.signal()
         #expect(try await response.value.data.count == 1 << 20)
         await manager.shutdown()
     }

@@ -33,7 +33,7 @@ public struct CookieJar: Sendable {
     ///   `None`); ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func set(_ cookie: Cookie) async throws {
         _ = try NetscapeCookie.line(cookie)
-        guard cookie.keepsItsPromise else {
+        guard cookie.meetsPrefixRules else {
             throw NetworkError.invalidRequest(
                 "the cookie \(cookie) needs isSecure, and if its name begins with __Host- also path \"/\" and no subdomains: "
                     + "its name prefix or SameSite requires that (RFC 6265bis §4.1.3, §5.7)")

@@ -9,7 +9,7 @@ import Synchronization
 /// The cookies of an engine and the file they are kept in.
 ///
 /// The engine's thread stores and reads cookies and never waits for the file, which a queue of the store writes.
-final class CookieStore: EndsWithProcess {
+final class CookieStore: ProcessExitObserver {
     private struct State {
         var table = CookieTable()
         /// The engine has ended.
@@ -64,7 +64,7 @@ final class CookieStore: EndsWithProcess {
         written = Mutex(Written(text: text))
         let now = Date.now
         state.withLock { state in
-            for cookie in NetscapeCookie.cookies(text) where cookie.keepsItsPromise {
+            for cookie in NetscapeCookie.cookies(text) where cookie.meetsPrefixRules {
                 state.table.set(cookie, now: now)
             }
         }
@@ -145,7 +145,7 @@ final class CookieStore: EndsWithProcess {
         queue.sync { _ = save() }
     }
 
-    func processEnds() { writeNow() }
+    func processWillExit() { writeNow() }
 
     /// Writes the file if its content has changed. Runs on the queue.
     @discardableResult

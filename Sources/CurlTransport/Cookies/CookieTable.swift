@@ -70,10 +70,10 @@ struct CookieTable: Sendable {
             path: field.path ?? place.defaultPath, expires: field.expires, isSecure: field.isSecure,
             isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite)
         let isWholeHost = !isForSubdomains && field.path == "/"
-        guard cookie.keepsItsPromise, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else {
+        guard cookie.meetsPrefixRules, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else {
             return false
         }
-        if !place.isTrusted, hidesSecureCookie(cookie) { return false }
+        if !place.isTrusted, shadowsSecureCookie(cookie) { return false }
         return set(cookie, now: now)
     }
 
@@ -131,7 +131,7 @@ struct CookieTable: Sendable {
     }
 
     /// Whether a cookie from clear text would shadow a secure one, which RFC 6265bis §5.7 forbids.
-    private func hidesSecureCookie(_ cookie: Cookie) -> Bool {
+    private func shadowsSecureCookie(_ cookie: Cookie) -> Bool {
         domains.contains { domain, entries in
             (Self.isBelow(domain, cookie.domain) || Self.isBelow(cookie.domain, domain))
                 && entries.contains {
@@ -205,7 +205,7 @@ extension Cookie {
     }
 
     /// Whether a cookie meets the requirements of its name prefix and `SameSite` (RFC 6265bis §4.1.3, §5.7).
-    var keepsItsPromise: Bool {
+    var meetsPrefixRules: Bool {
         guard !isSecure else {
             return !name.lowercased().hasPrefix("__host-") || path == "/" && !includesSubdomains
         }

@@ -68,7 +68,7 @@ extension EasyHandle {
             report.error = EngineFailure.describe(
                 result, handle: self, transfer: probe.transfer, timings: timings, now: now)
             report.systemError = Int32(truncatingIfNeeded: long(CURLINFO_OS_ERRNO))
-            report.proxyVerdict = ProxyVerdict(long(CURLINFO_PROXY_ERROR))
+            report.proxyVerdict = ProxyFailure(long(CURLINFO_PROXY_ERROR))
             report.isResolved = offset(CURLINFO_NAMELOOKUP_TIME_T) > 0
         }
         return report
@@ -81,7 +81,7 @@ extension EasyHandle {
     }
 
     /// The server's certificates in the order sent, its own first.
-    private var certificates: [CertificateFacts] {
+    private var certificates: [CertificateInfo] {
         var chain: UnsafeMutablePointer<curl_certinfo>?
         guard lat_getinfo_certificates(curl, &chain) == CURLE_OK, let chain = chain?.pointee,
             let lists = chain.certinfo
@@ -93,12 +93,12 @@ extension EasyHandle {
                 if let data = current.data { lines.append(String(cString: data)) }
                 item = current.next
             }
-            return CertificateFacts(lines)
+            return CertificateInfo(lines)
         }
     }
 }
 
-extension ProxyVerdict {
+extension ProxyFailure {
     /// Converts a `CURLproxycode`; `nil` for `CURLPX_OK`.
     fileprivate init?(_ code: Int) {
         switch CURLproxycode(UInt32(truncatingIfNeeded: code)) {

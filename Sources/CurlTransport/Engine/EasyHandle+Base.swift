@@ -43,7 +43,9 @@ extension EasyHandle {
         note(lat_setopt_close_socket(curl, closeSocketCallback), CURLOPT_CLOSESOCKETFUNCTION)
         set(CURLOPT_CLOSESOCKETDATA, pointer: engineContext)
         // libcurl refuses the option while it holds a buffer of another size.
-        if buffersMuch, lat_setopt_long(curl, CURLOPT_BUFFERSIZE, Self.largeBufferSize) != CURLE_OK { isSpent = true }
+        if hasLargeBuffer, lat_setopt_long(curl, CURLOPT_BUFFERSIZE, Self.largeBufferSize) != CURLE_OK {
+            isSpent = true
+        }
         setHostOverrides()
         setEngineOptions()
     }

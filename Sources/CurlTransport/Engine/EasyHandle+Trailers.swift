@@ -17,7 +17,7 @@ extension EasyHandle {
 let trailerCallback: curl_trailer_callback = { list, context in
     guard let list, let context, let transfer = EasyHandle.from(context).transfer else { return CURL_TRAILERFUNC_ABORT }
     guard let trailers = transfer.request.trailers else { return CURL_TRAILERFUNC_OK }
-    transfer.hasMadeTrailers = true
+    transfer.hasSentTrailers = true
     do throws(NetworkError) {
         list.pointee = try TrailerFields.list(trailers)
         return CURL_TRAILERFUNC_OK

@@ -11,7 +11,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     let slot: Int
     /// Whether it has a large receive buffer.
-    let buffersMuch: Bool
+    let hasLargeBuffer: Bool
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
     /// The current transfer.
@@ -54,12 +54,12 @@ final class EasyHandle {
         case mime
     }
 
-    init?(engine: Engine, slot: Int, buffersMuch: Bool) {
+    init?(engine: Engine, slot: Int, hasLargeBuffer: Bool) {
         guard let curl = curl_easy_init() else { return nil }
         self.curl = curl
         self.engine = engine
         self.slot = slot
-        self.buffersMuch = buffersMuch
+        self.hasLargeBuffer = hasLargeBuffer
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         setBaseOptions()
@@ -172,7 +172,7 @@ final class EasyHandle {
 
     /// Whether a transfer needs a large receive buffer: for a streamed body and, before libcurl 8.1, when HTTP/2 may
     /// carry it.
-    static func buffersMuch(for transfer: Transfer) -> Bool {
+    static func hasLargeBuffer(for transfer: Transfer) -> Bool {
         if transfer.pipe != nil { return true }
         let version = transfer.plan.version.value
         guard transfer.target.isSecure || version == Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) else { return false }

@@ -79,7 +79,7 @@ extension Engine {
             isRefused: transfer.streamFate.isRefused,
             // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
-        transfer.streamFate = StreamFate()
+        transfer.streamFate = StreamRefusal()
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
         case .refuse:
@@ -97,19 +97,19 @@ extension Engine {
     private static let reserveLimit: Int64 = 16 << 20
 
     func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
-        guard let transfer = handle.transfer, transfer.machine.headLineCame(now) else { return 0 }
+        guard let transfer = handle.transfer, transfer.machine.receivedHeadLine(now) else { return 0 }
         let wasComplete = transfer.head.isComplete
         if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
         guard transfer.head.append(line) else {
             transfer.fail(EngineFailure.headTooLarge)
             return 0
         }
-        if !wasComplete, transfer.head.isFinal { return headCame(transfer, handle) ? line.count : 0 }
+        if !wasComplete, transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
         return line.count
     }
 
     /// A head that is not interim is complete. Returns whether the transfer goes on.
-    private func headCame(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+    private func receivedHead(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         if transfer.head.hasInvalidLength, transfer.mayHaveBody {
             transfer.fail(EngineFailure.invalidLength)
             return false
@@ -118,7 +118,7 @@ extension Engine {
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
-        let action = transfer.machine.headCame(head, now)
+        let action = transfer.machine.receivedHead(head, now)
         // libcurl stops sending by itself, but not while the request body is paused for more bytes.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         switch action {
@@ -153,7 +153,7 @@ extension Engine {
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return 0 }
         if throttle?.allows(receiving: bytes.count, transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
-        let action = transfer.machine.bodyCame(
+        let action = transfer.machine.receivedBody(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
             unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
         switch action {
@@ -182,7 +182,7 @@ extension Engine {
             transfer.stream(mailbox).append(bytes)
             if !transfer.hasNewChunks {
                 transfer.hasNewChunks = true
-                pipesWithNews.append(transfer)
+                pipesWithNewChunks.append(transfer)
             }
         } else if transfer.body.isEmpty,
             case let size = max(Int64(bytes.count), transfer.machine.announcedBodySize ?? 0),
@@ -220,7 +220,7 @@ extension Engine {
 
     func rewind(_ source: any BodySource, _ handle: EasyHandle) -> CInt {
         handle.transfer?.machine.rewound()
-        if handle.transfer?.hasMadeTrailers != true, source.rewind() { return CURL_SEEKFUNC_OK }
+        if handle.transfer?.hasSentTrailers != true, source.rewind() { return CURL_SEEKFUNC_OK }
         handle.transfer?.fail(EngineFailure.notReplayable)
         return CURL_SEEKFUNC_FAIL
     }

@@ -11,7 +11,7 @@ extension Engine {
         guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
         let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer))
         // libcurl answers a challenge by itself; its next request must carry the cookies that the challenge set.
-        if hasChanged, rules.libcurlMayAskAgain(status) { handle.setCookies(cookies.field(for: transfer)) }
+        if hasChanged, rules.mayBeRetriedByLibcurl(status) { handle.setCookies(cookies.field(for: transfer)) }
     }
 }
 

@@ -84,7 +84,7 @@ extension Engine {
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
-        switch transfer.machine.concluded(isWell: result == CURLE_OK, hasHead: transfer.head.isComplete) {
+        switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {
         case .answer:
             transfer.target.noteBodySize(transfer.body.count)
             over(transfer, .success(response(of: transfer, timings: timings)))
@@ -110,7 +110,7 @@ extension Engine {
             transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
         else { return false }
         transfer.machine.repeated(now)
-        transfer.streamFate = StreamFate()
+        transfer.streamFate = StreamRefusal()
         curl_multi_remove_handle(multi, handle.curl)
         handle.finish()
         do throws(NetworkError) {
@@ -181,7 +181,7 @@ extension Engine {
             status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
             headers: transfer.head.headers, trailers: transfer.head.trailers,
             body: transfer.machine.isStream
-                ? ResponseBody(ReaderEnd(transfer.stream(mailbox), keepsAlive: transfer.keepAlive))
+                ? ResponseBody(BodyReader(transfer.stream(mailbox), keepsAlive: transfer.keepAlive))
                 : ResponseBody(transfer.body),
             url: transfer.target.url, timings: timings)
     }
@@ -228,9 +228,9 @@ extension Engine {
     }
 
     func deliverChunks() {
-        guard !pipesWithNews.isEmpty else { return }
-        let transfers = pipesWithNews
-        pipesWithNews.removeAll(keepingCapacity: true)
+        guard !pipesWithNewChunks.isEmpty else { return }
+        let transfers = pipesWithNewChunks
+        pipesWithNewChunks.removeAll(keepingCapacity: true)
         for transfer in transfers {
             transfer.hasNewChunks = false
             guard let pipe = transfer.pipe else { continue }

@@ -54,7 +54,7 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) private var jobs: [UnownedJob] = []
     /// Transfers suspended before they started; they take no place in the queue.
     @exclusivity(unchecked) var held: Set<Transfer> = []
-    @exclusivity(unchecked) var pipesWithNews: [Transfer] = []
+    @exclusivity(unchecked) var pipesWithNewChunks: [Transfer] = []
     /// Transfers whose start failed. The loop ends them, because ending one starts the next.
     @exclusivity(unchecked) var failedStarts: [(Transfer, NetworkError)] = []
     /// The results of this turn. The transfers are already released, so that their callers' threads free them.
@@ -146,7 +146,7 @@ final class Engine: @unchecked Sendable {
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
-            if idleWatch.isDue(now) { lookAtTransfers() }
+            if idleWatch.isDue(now) { checkIdleTransfers() }
             if let due = throttle?.due, due <= now {
                 resumeThrottled()
                 finishTransfers()
@@ -173,7 +173,9 @@ final class Engine: @unchecked Sendable {
     }
 
     private func waitTime() -> CInt {
-        guard failedStarts.isEmpty, answers.isEmpty, pipesWithNews.isEmpty, mailbox.prepareToSleep() else { return 0 }
+        guard failedStarts.isEmpty, answers.isEmpty, pipesWithNewChunks.isEmpty, mailbox.prepareToSleep() else {
+            return 0
+        }
         let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, throttle?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))

@@ -87,7 +87,7 @@ extension EngineFailure {
             code == CURLE_OK
             ? "the server closed the connection"
             : isHeadTooLarge(code, detail)
-                ? "libcurl \(LibcurlFacts.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(detail))"
+                ? "libcurl \(LibcurlInfo.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(detail))"
                 : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
         let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
         let resolverFault = ResolverFault(code, said: said, handle: handle, transfer: transfer)

@@ -6,13 +6,13 @@ import Platform
 ///
 /// Each has a descriptor of its own in the engine's epoll, so transfers pay nothing for them.
 final class EngineServices {
-    let probes: ProbeLane
+    let probes: ProbeRunner
     private unowned let engine: Engine
     private let network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
     private var schedule = ChangeSchedule()
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
-    var findGone: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
+    var findDead: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
     private var isLooking = false
     /// Whether the network has changed during the present look.
     private var looksAgain = false
@@ -21,7 +21,7 @@ final class EngineServices {
 
     init(engine: Engine, _ events: EventQueue) {
         self.engine = engine
-        probes = ProbeLane(engine: engine, events)
+        probes = ProbeRunner(engine: engine, events)
         network = engine.configuration.watchesNetwork ? NetworkWatch() : nil
         if let network { events.watch(network.descriptor, for: .readable) }
     }
@@ -68,8 +68,8 @@ final class EngineServices {
         isLooking = true
         let ends = engine.idleEnds
         guard !ends.isEmpty else { return finishLook([]) }
-        let isStarted = BackgroundThread.start("lat-routes") { [findGone, mailbox = engine.mailbox] in
-            let gone = findGone(ends)
+        let isStarted = BackgroundThread.start("lat-routes") { [findDead, mailbox = engine.mailbox] in
+            let gone = findDead(ends)
             mailbox.post(.services { $0?.finishLook(gone) })
         }
         if !isStarted { finishLook([]) }

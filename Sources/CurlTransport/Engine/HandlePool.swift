@@ -11,9 +11,11 @@ struct HandlePool {
 
     /// Returns a handle for a transfer; `nil` when there is no memory for one.
     mutating func take(for transfer: Transfer, _ engine: Engine) -> EasyHandle? {
-        let buffersMuch = EasyHandle.buffersMuch(for: transfer)
-        if let handle = buffersMuch ? freeLarge.popLast() : free.popLast() { return handle }
-        guard let handle = EasyHandle(engine: engine, slot: all.count, buffersMuch: buffersMuch) else { return nil }
+        let hasLargeBuffer = EasyHandle.hasLargeBuffer(for: transfer)
+        if let handle = hasLargeBuffer ? freeLarge.popLast() : free.popLast() { return handle }
+        guard let handle = EasyHandle(engine: engine, slot: all.count, hasLargeBuffer: hasLargeBuffer) else {
+            return nil
+        }
         all.append(handle)
         return handle
     }
@@ -23,12 +25,12 @@ struct HandlePool {
         handle.finish()
         var handle = handle
         if handle.isSpent,
-            let other = EasyHandle(engine: handle.engine, slot: handle.slot, buffersMuch: handle.buffersMuch)
+            let other = EasyHandle(engine: handle.engine, slot: handle.slot, hasLargeBuffer: handle.hasLargeBuffer)
         {
             all[handle.slot] = other
             handle = other
         }
-        if handle.buffersMuch { freeLarge.append(handle) } else { free.append(handle) }
+        if handle.hasLargeBuffer { freeLarge.append(handle) } else { free.append(handle) }
         // Frees the extra handles of a burst once no transfer runs.
         guard isLast, all.count > Self.limit else { return }
         all.removeLast(all.count - Self.limit)

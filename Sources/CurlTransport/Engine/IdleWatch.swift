@@ -42,7 +42,7 @@ struct IdleWatch {
 
 extension Engine {
     /// Looks at all running transfers, and ends those that have been silent for too long.
-    func lookAtTransfers() {
+    func checkIdleTransfers() {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {
             guard let transfer = handle.transfer else { continue }

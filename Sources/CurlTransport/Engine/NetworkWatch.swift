@@ -29,17 +29,17 @@ final class NetworkWatch {
 
     /// Reads all pending messages. Returns whether any of them is a change.
     func takeChanges() -> Bool {
-        var isNews = false
+        var isChange = false
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, CInt(MSG_DONTWAIT))
             if count < 0, errno == EINTR { continue }
             // The kernel dropped messages, so there were many changes.
             if count < 0, errno == ENOBUFS {
-                isNews = true
+                isChange = true
                 continue
             }
-            guard count > 0 else { return isNews }
-            if changes.note(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { isNews = true }
+            guard count > 0 else { return isChange }
+            if changes.note(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { isChange = true }
         }
     }
 }
@@ -53,7 +53,7 @@ struct NetworkChanges {
 
     /// Reads messages. Returns whether any of them is a change.
     mutating func note(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        var isNews = false
+        var isChange = false
         var offset = 0
         let headerSize = MemoryLayout<nlmsghdr>.size
         while offset + headerSize <= bytes.count {
@@ -61,10 +61,10 @@ struct NetworkChanges {
             let length = Int(header.nlmsg_len)
             guard length >= headerSize, offset + length <= bytes.count else { break }
             let payload = UnsafeRawBufferPointer(rebasing: bytes[(offset + headerSize)..<(offset + length)])
-            if note(Int(header.nlmsg_type), payload) { isNews = true }
+            if note(Int(header.nlmsg_type), payload) { isChange = true }
             offset += (length + 3) & ~3
         }
-        return isNews
+        return isChange
     }
 
     private mutating func note(_ type: Int, _ payload: UnsafeRawBufferPointer) -> Bool {

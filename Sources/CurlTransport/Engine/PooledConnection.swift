@@ -9,10 +9,11 @@ extension Engine {
     /// only once a second, so the engine checks there. In HTTP/2, frames of the connection may arrive at any time. Input may
     /// also be a TLS message, which only reading would show; servers send those before the first response.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
-        let hasNews =
-            GlobalCurl.looksAtPoolSeldom
-            ? handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasNews(handle.activeSocket)
+        let hasUnsolicitedInput =
+            GlobalCurl.checksPoolOncePerSecond
+            ? handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
             : sockets.inputCount > 0 && sockets.takeInput(port: handle.localPort)
-        return hasNews && transfer.request.version != .http2PriorKnowledge && !OpenSSL.choseHTTP2(handle.curl)
+        return hasUnsolicitedInput && transfer.request.version != .http2PriorKnowledge
+            && !OpenSSL.choseHTTP2(handle.curl)
     }
 }

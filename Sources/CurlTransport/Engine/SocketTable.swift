@@ -17,7 +17,7 @@ struct SocketTable {
         /// The events registered with epoll; empty when the socket is not registered.
         var registered: EventQueue.Events = []
         /// Whether our open callback made it and our close callback has not closed it yet.
-        var isOurs = false
+        var isOpenedByEngine = false
         /// Whether the connection was established. If not, libcurl 7.88 may close it without calling back, so that its
         /// descriptor could be reused unnoticed.
         var isConnected = false
@@ -39,7 +39,7 @@ struct SocketTable {
     mutating func opened(_ descriptor: CInt) {
         reserve(descriptor)
         forgetInput(descriptor)
-        entries[Int(descriptor)] = Entry(isOurs: true, inode: Self.inode(of: descriptor))
+        entries[Int(descriptor)] = Entry(isOpenedByEngine: true, inode: Self.inode(of: descriptor))
     }
 
     mutating func closed(_ descriptor: CInt) {
@@ -58,8 +58,8 @@ struct SocketTable {
         if entry.wanted.contains(.readable) { entry.isConnected = true }
         if entry.wanted.isEmpty {
             // A response that arrives at once is read without waiting for the socket to become readable.
-            if entry.isOurs, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
-            if !entry.isOurs || !entry.isConnected { unregister(descriptor, &entry) }
+            if entry.isOpenedByEngine, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
+            if !entry.isOpenedByEngine || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
             register(descriptor, &entry, entry.wanted)
         }
@@ -72,7 +72,7 @@ struct SocketTable {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         var entry = entries[Int(descriptor)]
         if !entry.wanted.isEmpty { return true }
-        if entry.isOurs, entry.isConnected {
+        if entry.isOpenedByEngine, entry.isConnected {
             leaveIdle(descriptor, &entry, events)
         } else {
             unregister(descriptor, &entry)
@@ -111,7 +111,7 @@ struct SocketTable {
     }
 
     /// Whether the server closed a pooled TCP connection, or sent unsolicited input on it.
-    mutating func hasNews(_ descriptor: CInt) -> Bool {
+    mutating func hasUnsolicitedInput(_ descriptor: CInt) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         forgetInput(descriptor)
         let (isInput, isClosed) = Self.look(at: descriptor)
@@ -136,7 +136,10 @@ struct SocketTable {
 
     /// Records that the connection on a port was prewarmed and has carried no request.
     mutating func noteUnused(port: Int) {
-        guard let found = entries.indices.first(where: { entries[$0].isOurs && Self.port(of: CInt($0)) == port }) else {
+        guard
+            let found = entries.indices.first(where: { entries[$0].isOpenedByEngine && Self.port(of: CInt($0)) == port }
+            )
+        else {
             return
         }
         entries[found].isUnused = true
@@ -167,9 +170,10 @@ struct SocketTable {
     private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
     private var open: some Sequence<CInt> {
-        entries.indices.lazy.filter { entries[$0].isOurs && Self.inode(of: CInt($0)) == entries[$0].inode }.map {
-            CInt($0)
-        }
+        entries.indices.lazy.filter { entries[$0].isOpenedByEngine && Self.inode(of: CInt($0)) == entries[$0].inode }
+            .map {
+                CInt($0)
+            }
     }
 
     /// The number of open sockets.

@@ -34,7 +34,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// The refusal of an address that it may not connect to. The error if no other address can be connected to.
     @exclusivity(unchecked) var blockedAddress: NetworkError?
     /// Whether its trailers were sent, which libcurl can do only once.
-    @exclusivity(unchecked) var hasMadeTrailers = false
+    @exclusivity(unchecked) var hasSentTrailers = false
     /// The budgets of its own rates, if it has any.
     @exclusivity(unchecked) var receiveBudget: ByteBudget?
     @exclusivity(unchecked) var sendBudget: ByteBudget?
@@ -47,7 +47,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
     /// What libcurl's log says of the stream on the present connection; recorded if ``mayNeedStreamFate``.
-    @exclusivity(unchecked) var streamFate = StreamFate()
+    @exclusivity(unchecked) var streamFate = StreamRefusal()
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
     /// The mailbox for changes of the owner's standing; set when there is an owner.
@@ -70,7 +70,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         if reservedBodySize > 0 { body.reserveCapacity(reservedBodySize) }
     }
 
-    func standingDidChange() { mailbox?.post(.update(self)) }
+    func stateDidChange() { mailbox?.post(.update(self)) }
 
     /// The pipe that delivers the body from here on, starting with the bytes collected so far.
     func stream(_ mailbox: Mailbox<Engine.Command>) -> BodyPipe {

@@ -6,7 +6,7 @@ extension TransferMachine {
     // MARK: The head
 
     /// A line of a head has arrived. Returns whether to accept it.
-    mutating func headLineCame(_ now: MonotonicTime) -> Bool {
+    mutating func receivedHeadLine(_ now: MonotonicTime) -> Bool {
         guard !isStopped else { return false }
         lastActivity = now
         attempts.hasHead = true
@@ -34,13 +34,13 @@ extension TransferMachine {
     }
 
     /// A head that is not interim is complete. ``stopsSending`` then says whether to stop sending the request body.
-    mutating func headCame(_ head: Head, _ now: MonotonicTime) -> HeadAction {
+    mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
         // These have no body, whatever they announce (RFC 9112 §6.3).
         let hasNoContent = rules.hasNoContent || status == 204 || status == 304
         isDecoded = rules.decompresses && head.isCoded
         announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
-        guard !libcurlMayAskAgain else { return .wait }
+        guard !mayBeRetriedByLibcurl else { return .wait }
         if status >= 300, rules.readsBody { stopsSending = true }
         if head.isFollowed {
             if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
@@ -58,7 +58,7 @@ extension TransferMachine {
     }
 
     /// Whether libcurl may answer the response by itself, so that another one follows.
-    private var libcurlMayAskAgain: Bool { rules.libcurlMayAskAgain(status) }
+    private var mayBeRetriedByLibcurl: Bool { rules.mayBeRetriedByLibcurl(status) }
 
     var isProxyRefusal: Bool { rules.isProxyRefusal(status) }
 
@@ -90,7 +90,7 @@ extension TransferMachine {
     ///
     /// - Parameter unread: How many bytes wait for the reader.
     /// - Parameter coded: How many bytes have arrived in all, before decoding.
-    mutating func bodyCame(
+    mutating func receivedBody(
         _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool,
         unread: @autoclosure () -> Int = 0, coded: @autoclosure () -> Int64
     ) -> BodyAction {

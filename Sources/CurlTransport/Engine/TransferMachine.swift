@@ -12,7 +12,7 @@ import Platform
 /// | `new` | with its caller | ``submitted(_:_:)`` |
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
-/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``headLineCame(_:)``, ``headCame(_:_:)``, ``bodyCame(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isWell:hasHead:)`` |
+/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
 /// ``ended()`` leaves any phase and says whether the caller is still to be answered. The caller of a stream was
@@ -38,7 +38,7 @@ struct TransferMachine: Sendable {
         var readsBody = false
 
         /// Whether libcurl may answer a response of this status by itself, so that another one follows.
-        func libcurlMayAskAgain(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
+        func mayBeRetriedByLibcurl(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
 
         /// Whether a response of this status is a proxy's 407.
         func isProxyRefusal(_ status: Int) -> Bool { status == 407 && hasHTTPProxy }
@@ -115,7 +115,7 @@ struct TransferMachine: Sendable {
     enum Submission: Sendable { case ignore, admit, hold, cancel }
 
     /// The engine has received the transfer, and may answer its caller.
-    mutating func submitted(_ standing: TransferStanding?, _ now: MonotonicTime) -> Submission {
+    mutating func submitted(_ standing: TransferState?, _ now: MonotonicTime) -> Submission {
         guard phase == .new else { return .ignore }
         phase = .held
         submittedAt = now
@@ -176,9 +176,9 @@ struct TransferMachine: Sendable {
     /// libcurl has finished the transfer.
     ///
     /// - Parameter hasHead: Whether the last head is complete.
-    func concluded(isWell: Bool, hasHead: Bool) -> Conclusion {
+    func concluded(isSuccess: Bool, hasHead: Bool) -> Conclusion {
         if isStopped { return .stopped }
-        guard isWell, hasHead else { return .failed }
+        guard isSuccess, hasHead else { return .failed }
         return isProxyRefusal ? .proxyRefusal : .answer
     }
 
@@ -203,7 +203,7 @@ struct TransferMachine: Sendable {
 
     /// The owner's standing, the reader's position or the source's state has changed.
     mutating func updated(
-        _ standing: TransferStanding?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
+        _ standing: TransferState?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
     ) -> Update {
         // For a new transfer, the standing is read when it is submitted.
         guard phase != .over, phase != .new || standing?.isCancelled == true else { return .nothing }

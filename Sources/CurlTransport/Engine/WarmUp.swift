@@ -13,10 +13,10 @@ import Synchronization
 /// libcurl 8 does not reuse a clear-text connection that has carried no request. There the `HEAD` is sent.
 final class WarmUp: Sendable {
     /// Whether an existing connection is enough.
-    let takesKnown: Bool
+    let acceptsExisting: Bool
     private let multiplexes = Atomic<Bool>(false)
 
-    init(takesKnown: Bool) { self.takesKnown = takesKnown }
+    init(acceptsExisting: Bool) { self.acceptsExisting = acceptsExisting }
 
     /// Whether the connection is multiplexed, so that one is enough.
     var isMultiplexed: Bool { multiplexes.load(ordering: .relaxed) }
@@ -35,7 +35,7 @@ final class WarmUp: Sendable {
 
 extension EasyHandle {
     func setWarmUp(_ warmUp: WarmUp) {
-        if !warmUp.takesKnown { set(CURLOPT_FRESH_CONNECT, 1) }
+        if !warmUp.acceptsExisting { set(CURLOPT_FRESH_CONNECT, 1) }
         if GlobalCurl.runtimeVersion >= 0x08_00_00, transfer?.target.isSecure == false { return }
         set(CURLOPT_TIMECONDITION, Int(CURL_TIMECOND_IFMODSINCE.rawValue))
         set(CURLOPT_TIMEVALUE_LARGE, Int64.max)

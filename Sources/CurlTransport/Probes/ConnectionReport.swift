@@ -24,13 +24,13 @@ package struct ConnectionReport: Sendable {
     /// The system's error of the last connection attempt (`CURLINFO_OS_ERRNO`); 0 for none.
     package var systemError: Int32 = 0
     /// What a SOCKS proxy reported of its connection to the server (`CURLINFO_PROXY_ERROR`); `nil` for nothing.
-    package var proxyVerdict: ProxyVerdict?
+    package var proxyVerdict: ProxyFailure?
     /// Whether the host name had been resolved when the probe failed.
     package var isResolved = true
     /// The URL of the proxy, without its password; `nil` for none.
     package var proxy: String?
     /// The certificates that the server sent, its own first.
-    package var certificates: [CertificateFacts] = []
+    package var certificates: [CertificateInfo] = []
 
     package init(error: NetworkError? = nil) { self.error = error }
 
@@ -43,7 +43,7 @@ package struct ConnectionReport: Sendable {
 }
 
 /// Why a SOCKS proxy could not connect to the server (RFC 1928 §6).
-package enum ProxyVerdict: Hashable, Sendable {
+package enum ProxyFailure: Hashable, Sendable {
     /// The proxy could not resolve the name.
     case nameNotFound
     /// The server refused the connection.
@@ -57,7 +57,7 @@ package enum ProxyVerdict: Hashable, Sendable {
 }
 
 /// The fields of a certificate, in OpenSSL's notation (`CURLINFO_CERTINFO`).
-package struct CertificateFacts: Hashable, Sendable {
+package struct CertificateInfo: Hashable, Sendable {
     /// The subject: `CN = example.org`.
     package var subject = ""
     /// The issuer.

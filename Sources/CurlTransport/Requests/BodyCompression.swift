@@ -91,7 +91,7 @@ package enum BodyCompression {
         of body: HTTPBody, _ handler: BodyHandler?, isReplayable: Bool, flush: GzipEncoder.Flush,
         _ pieces: @escaping @Sendable () -> BodyStream.NextChunk
     ) -> HTTPBody {
-        let stream = BodyStream(length: nil, isReplayable: isReplayable, countsItself: true) {
+        let stream = BodyStream(length: nil, isReplayable: isReplayable, reportsProgress: true) {
             var encoder = GzipEncoder()
             let hasEncoder = encoder != nil
             let next = pieces()

@@ -42,7 +42,7 @@ enum PreparedBody: Sendable {
         case .file(let path):
             self = .source(MeteredSource.of(try FileSource(path: path), handler))
         case .stream(let stream):
-            self = .source(MeteredSource.of(StreamSource(stream), stream.countsItself ? nil : handler))
+            self = .source(MeteredSource.of(StreamSource(stream), stream.reportsProgress ? nil : handler))
         case .multipart(let files):
             var parts: [Part] = []
             var fileCount = 0

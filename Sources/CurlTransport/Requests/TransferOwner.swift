@@ -6,7 +6,7 @@ package import HTTPCore
 /// submitted and after each notification. Notifications may arrive out of order, so only the current state counts.
 package protocol TransferOwner: AnyObject, Sendable {
     /// The current state: whether the owner is cancelled or suspended, and its priority.
-    var standing: TransferStanding { get }
+    var standing: TransferState { get }
 
     /// Receives a transfer's progress, on the engine's thread; `nil` when nobody observes it.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
@@ -43,7 +43,7 @@ package enum BodyEvent: Hashable, Sendable {
 }
 
 /// The state of an owner, which its transfers follow.
-package struct TransferStanding: Hashable, Sendable {
+package struct TransferState: Hashable, Sendable {
     /// Whether transfers end with ``NetworkError/Kind/cancelled``, whatever their state.
     package var isCancelled: Bool
     /// Whether transfers are held: running ones pause, waiting ones do not start.
@@ -62,5 +62,5 @@ package struct TransferStanding: Hashable, Sendable {
 /// A transfer that observes its owner.
 package protocol TransferListener: AnyObject, Sendable {
     /// Called when the owner's standing has changed, on the thread that changed it.
-    func standingDidChange()
+    func stateDidChange()
 }

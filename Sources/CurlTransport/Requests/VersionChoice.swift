@@ -19,7 +19,7 @@ final class VersionChoice: Sendable {
 
     /// The manager's policy for requests without one.
     let standard: HTTPVersionPolicy
-    private let losers = Mutex(LosingOrigins())
+    private let failedOrigins = Mutex(FailedHTTP3Origins())
 
     /// - Throws: ``NetworkError/Kind/unsupported`` for a version that this libcurl lacks,
     ///   ``NetworkError/Kind/invalidRequest`` for settings that exclude each other.
@@ -43,7 +43,7 @@ final class VersionChoice: Sendable {
 
     /// Tries HTTP/3 and HTTP/2 in parallel, unless HTTP/3 lost the race recently.
     func race(_ target: Target) -> Choice {
-        let hasLost = losers.withLock { $0.contains(target.origin, .now) }
+        let hasLost = failedOrigins.withLock { $0.contains(target.origin, .now) }
         return hasLost ? Self.automatic : Choice(value: CurlVersion.http3, isRace: true)
     }
 
@@ -78,8 +78,12 @@ final class VersionChoice: Sendable {
     /// Records the result of a race. A response over a reused connection says nothing about it.
     func note(_ response: HTTPResponse, of target: Target) {
         guard !response.timings.connectionReused else { return }
-        losers.withLock { losers in
-            if response.version == .http3 { losers.remove(target.origin) } else { losers.insert(target.origin, .now) }
+        failedOrigins.withLock { failedOrigins in
+            if response.version == .http3 {
+                failedOrigins.remove(target.origin)
+            } else {
+                failedOrigins.insert(target.origin, .now)
+            }
         }
     }
 
@@ -88,13 +92,13 @@ final class VersionChoice: Sendable {
         switch error.kind {
         case .connect, .connectionLost, .timeout, .protocolViolation:
             guard error.response == nil else { return }
-            losers.withLock { $0.insert(target.origin, .now) }
+            failedOrigins.withLock { $0.insert(target.origin, .now) }
         default: break
         }
     }
 
     /// Forgets the lost races, since another network may allow UDP.
-    func networkHasChanged() { losers.withLock { $0 = LosingOrigins() } }
+    func networkHasChanged() { failedOrigins.withLock { $0 = FailedHTTP3Origins() } }
 
     private static func check(_ policy: HTTPVersionPolicy) throws(NetworkError) {
         guard policy == .http3 || policy == .http3Only, !GlobalCurl.has(CURL_VERSION_HTTP3) else { return }
@@ -102,7 +106,7 @@ final class VersionChoice: Sendable {
             .unsupported,
             message:
                 "version = .\(policy) needs a libcurl that was built with HTTP/3 (ngtcp2 or quiche), and this one, "
-                + "\(LibcurlFacts.current.version), was not; use .automatic, or load another libcurl")
+                + "\(LibcurlInfo.current.version), was not; use .automatic, or load another libcurl")
     }
 
     private static func excluded(_ other: String) -> NetworkError {
@@ -112,7 +116,7 @@ final class VersionChoice: Sendable {
 }
 
 /// The origins where HTTP/3 lost the race recently. A pure value: the caller passes the time.
-struct LosingOrigins: Sendable {
+struct FailedHTTP3Origins: Sendable {
     /// The most origins.
     static let limit = 1000
     /// How long an origin is not raced, in milliseconds.

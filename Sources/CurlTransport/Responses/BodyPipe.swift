@@ -156,7 +156,7 @@ final class BodyPipe: ResponseBodySource {
 
 /// The response's handle of a pipe. Cancels the transfer when the last copy of the response and its iterators is gone,
 /// since nobody can read the body any more.
-final class ReaderEnd: AbandonableBodySource {
+final class BodyReader: AbandonableBodySource {
     private let pipe: BodyPipe
     /// Keeps the engine alive until the body is read to its end or abandoned.
     private let keepsAlive: Mutex<(any AnyObject & Sendable)?>
@@ -170,19 +170,19 @@ final class ReaderEnd: AbandonableBodySource {
         do {
             if let chunk = try await pipe.next() { return chunk }
         } catch {
-            letEngineGo()
+            releaseEngine()
             throw error
         }
-        letEngineGo()
+        releaseEngine()
         return nil
     }
 
     func abandon() {
         pipe.abandon()
-        letEngineGo()
+        releaseEngine()
     }
 
-    private func letEngineGo() {
+    private func releaseEngine() {
         let engine = keepsAlive.withLock { engine in
             defer { engine = nil }
             return engine

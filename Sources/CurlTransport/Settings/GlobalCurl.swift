@@ -13,7 +13,7 @@ enum GlobalCurl {
     static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
 
     /// Whether libcurl checks pooled connections once a second only, not before each use (8.22 and newer).
-    static let looksAtPoolSeldom = runtimeVersion >= 0x08_16_00
+    static let checksPoolOncePerSecond = runtimeVersion >= 0x08_16_00
 
     /// The features of the library, as in `curl_version_info_data.features`.
     private static let features = Int(curl_version_info(CURLVERSION_TENTH)?.pointee.features ?? 0)

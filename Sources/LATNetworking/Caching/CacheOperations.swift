@@ -165,7 +165,7 @@ struct CacheOperations: Sendable {
         _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil
     ) async throws -> HTTPResponse? {
         guard let body = try await body(of: entry, for: request) else { return nil }
-        var response = StoredAnswer.response(entry, to: request)
+        var response = StoredResponseCoding.response(entry, to: request)
         response.body = body
         response.source = isStale ? .stale : source(of: entry)
         touch(entry, timeToLive)
@@ -260,7 +260,7 @@ struct CacheOperations: Sendable {
             return (response, false)
         }
         guard
-            var entry = StoredAnswer.entry(
+            var entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
                 varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, mode)
         else { return (response, false) }

@@ -211,7 +211,7 @@ final class FlightTable: Sendable {
 
     private struct State {
         var flights: [String: Flight] = [:]
-        var unshared = UnsharedKeys()
+        var unshared = HitForMissKeys()
     }
 
     private let state = Mutex(State())

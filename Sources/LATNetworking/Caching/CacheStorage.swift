@@ -14,7 +14,7 @@ final class CacheStorage: Sendable {
     }
 
     /// What the cache did, and why it did not store responses.
-    let ledger: CacheLedger
+    let ledger: CacheRecorder
     /// The secret that separates the entries of different senders.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
@@ -38,7 +38,7 @@ final class CacheStorage: Sendable {
         self.settings = settings
         self.observer = observer
         self.now = now
-        ledger = CacheLedger(now: now)
+        ledger = CacheRecorder(now: now)
         state = Mutex(State(partition: partition))
         isPartitioned = Atomic(partition != nil)
         identityKey = IdentityKey(directory: directory)

@@ -98,7 +98,7 @@ struct HTTPCacheRoom: Room {
         guard !request.method.isSafe else { return response }
         await operations.invalidate(after: response, to: request, chain.call)
         let content = response.headers["Content-Location"].flatMap { URLReference.resolve($0, against: response.url) }
-        guard StorageRule.answersGet(response, to: request, contentURL: content, operations.mode),
+        guard StorageRule.isStorableForGet(response, to: request, contentURL: content, operations.mode),
             let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
@@ -133,7 +133,7 @@ struct HTTPCacheRoom: Room {
     }
 
     private func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) async throws -> HTTPResponse? {
-        var response = StoredAnswer.response(answer, to: request, operations.mode)
+        var response = StoredResponseCoding.response(answer, to: request, operations.mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
         switch answer.form {
         case .head, .notModified: break
@@ -248,7 +248,7 @@ struct HTTPCacheRoom: Room {
             await operations.update(entry)
         }
         guard let body else { return response }
-        var confirmed = StoredAnswer.response(entry, to: request)
+        var confirmed = StoredResponseCoding.response(entry, to: request)
         confirmed.url = response.url
         confirmed.version = response.version
         confirmed.timings = response.timings

@@ -6,12 +6,12 @@ import Synchronization
 /// A streamed body that is stored while it is read. It is kept only if it is read to its end.
 final class StoringBody: AbandonableBodySource {
     private let body: ResponseBody
-    private let keeper: StreamKeeper
+    private let keeper: StreamStoring
     private let announced: Int64?
     private let byteCount = Atomic<Int64>(0)
 
     /// - Parameter announced: The expected number of bytes, if known.
-    init(_ body: ResponseBody, into keeper: StreamKeeper, announced: Int64?) {
+    init(_ body: ResponseBody, into keeper: StreamStoring, announced: Int64?) {
         self.body = body
         self.announced = announced
         self.keeper = keeper

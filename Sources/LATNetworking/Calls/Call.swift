@@ -20,7 +20,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// The time by which the call must end, on the corridor's clock; `nil` for no deadline.
     let deadline: Duration?
     /// Reports the call's events to its observers; `nil` when there are none.
-    let watch: CallWatch?
+    let watch: CallReporter?
 
     /// Neighbours in the registry's list.
     var next: Call?
@@ -57,7 +57,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     ///   - watch: The watch to use instead of a new one, when this call is made on behalf of another.
     init(
         _ request: HTTPRequest, details: CallDetails = CallDetails(), deadline: Duration? = nil,
-        watchers: CallWatchers? = nil, watch: CallWatch? = nil,
+        watchers: CallReporters? = nil, watch: CallReporter? = nil,
         progress: (@Sendable (TransferProgress) -> Void)? = nil
     ) {
         let id = Self.count.add(1, ordering: .relaxed).newValue
@@ -67,7 +67,8 @@ final class Call: @unchecked Sendable, TransferOwner {
         self.deadline = deadline
         progressHandler = progress
         word = Atomic(UInt32(request.priority.rawValue) << Flag.priorityShift)
-        self.watch = watch ?? watchers.map { CallWatch($0, ObservedCall(id: id, request: request, tag: request.tag)) }
+        self.watch =
+            watch ?? watchers.map { CallReporter($0, ObservedCall(id: id, request: request, tag: request.tag)) }
     }
 
     /// The call's name in selections: ``RequestSelection/key(_:)``.
@@ -75,9 +76,9 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     // MARK: Standing
 
-    var standing: TransferStanding {
+    var standing: TransferState {
         let word = word.load(ordering: .acquiring)
-        return TransferStanding(
+        return TransferState(
             isCancelled: word & Flag.cancelled != 0, isSuspended: word & Flag.suspended != 0,
             priority: RequestPriority(rawValue: Int(word >> Flag.priorityShift)) ?? .high)
     }
@@ -90,17 +91,17 @@ final class Call: @unchecked Sendable, TransferOwner {
     func cancel() { end(Flag.cancelled) }
 
     /// Ends the call because its deadline has passed.
-    func endLate() { end(Flag.cancelled | Flag.late) }
+    func endAtDeadline() { end(Flag.cancelled | Flag.late) }
 
     private func end(_ flags: UInt32) {
         guard change({ $0 & (Flag.cancelled | Flag.finished) != 0 ? $0 : $0 | flags }) else { return }
-        tellWaits()
+        notifyWaits()
         state.withLock(\.work)?.cancel()
     }
 
     /// Suspends or resumes the transfer.
     func setSuspended(_ isSuspended: Bool) {
-        if change({ isSuspended ? $0 | Flag.suspended : $0 & ~Flag.suspended }) { tellWaits() }
+        if change({ isSuspended ? $0 | Flag.suspended : $0 & ~Flag.suspended }) { notifyWaits() }
     }
 
     /// Raises the priority. Never lowers it.
@@ -110,7 +111,7 @@ final class Call: @unchecked Sendable, TransferOwner {
             word >> Flag.priorityShift >= wanted
                 ? word : word & ((1 << Flag.priorityShift) - 1) | wanted << Flag.priorityShift
         }
-        if isRaised { tellWaits() }
+        if isRaised { notifyWaits() }
     }
 
     /// Marks the call as finished just before its terminal event is delivered. A later cancellation has no effect.
@@ -152,7 +153,7 @@ final class Call: @unchecked Sendable, TransferOwner {
         state.withLock { state in
             if state.wait == nil { state.wait = listener } else { state.otherWaits.append(listener) }
         }
-        if isCancelled { listener.standingDidChange() }
+        if isCancelled { listener.stateDidChange() }
     }
 
     func detach(_ listener: any TransferListener) {
@@ -165,10 +166,10 @@ final class Call: @unchecked Sendable, TransferOwner {
         }
     }
 
-    private func tellWaits() {
+    private func notifyWaits() {
         let (wait, others) = state.withLock { ($0.wait, $0.otherWaits) }
-        wait?.standingDidChange()
-        for other in others { other.standingDidChange() }
+        wait?.stateDidChange()
+        for other in others { other.stateDidChange() }
     }
 
     /// Runs the call in a task of its own, which is cancelled with the call.

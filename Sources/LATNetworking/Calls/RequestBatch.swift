@@ -62,7 +62,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
 
     /// Runs all steps to their ends and returns their results in order.
     ///
-    /// If the values are ``CacheTelling``, as ``HTTPResponse`` and ``Reply`` are, ``Swift/Collection/areAllFromCache``
+    /// If the values are ``CacheReporting``, as ``HTTPResponse`` and ``Reply`` are, ``Swift/Collection/areAllFromCache``
     /// of the results says whether all of them came from the cache.
     ///
     /// - Throws: `CancellationError` if the task is cancelled, and nothing else.
@@ -111,7 +111,7 @@ public struct BatchProgress: Hashable, Sendable {
     public let finishedSteps: Int
     /// The number of steps that failed.
     public let failedSteps: Int
-    /// The number of steps whose value came from the cache, counted for ``CacheTelling`` values.
+    /// The number of steps whose value came from the cache, counted for ``CacheReporting`` values.
     public let cachedSteps: Int
     /// The number of all steps.
     public let stepCount: Int
@@ -128,27 +128,27 @@ public struct BatchProgress: Hashable, Sendable {
 }
 
 /// A value that knows whether it came from the cache: a response, a reply, or a result with one of these.
-public protocol CacheTelling {
+public protocol CacheReporting {
     /// Whether it came from the cache, unconfirmed by a server; see ``HTTPResponse/Source-swift.enum/isFromCache``.
     var isFromCache: Bool { get }
 }
 
-extension HTTPResponse: CacheTelling {
+extension HTTPResponse: CacheReporting {
     /// Whether the response came from the cache, unconfirmed by a server.
     public var isFromCache: Bool { source.isFromCache }
 }
 
-extension Reply: CacheTelling {
+extension Reply: CacheReporting {
     /// Whether the response came from the cache, unconfirmed by a server.
     public var isFromCache: Bool { response.isFromCache }
 }
 
-extension Result: CacheTelling where Success: CacheTelling {
+extension Result: CacheReporting where Success: CacheReporting {
     /// Whether this is a success whose value came from the cache.
     public var isFromCache: Bool { (try? get().isFromCache) ?? false }
 }
 
-extension Collection where Element: CacheTelling {
+extension Collection where Element: CacheReporting {
     /// Whether all elements came from the cache. `false` if one is a failure or the collection is empty.
     public var areAllFromCache: Bool { !isEmpty && allSatisfy(\.isFromCache) }
 }
@@ -160,7 +160,7 @@ struct BatchTally: Sendable {
         var total: Int64?
         var share = 0.0
         var isOver = false
-        var isWell = false
+        var isSuccess = false
         var isCached = false
     }
 
@@ -177,9 +177,9 @@ struct BatchTally: Sendable {
         return sum()
     }
 
-    mutating func end(_ index: Int, isWell: Bool, isCached: Bool = false) -> BatchProgress {
+    mutating func end(_ index: Int, isSuccess: Bool, isCached: Bool = false) -> BatchProgress {
         steps[index].isOver = true
-        steps[index].isWell = isWell
+        steps[index].isSuccess = isSuccess
         steps[index].isCached = isCached
         steps[index].share = 1
         return sum()
@@ -190,7 +190,7 @@ struct BatchTally: Sendable {
         fraction = steps.isEmpty ? 1 : max(fraction, shares / Double(steps.count))
         let isKnown = steps.allSatisfy { $0.isOver || $0.total != nil }
         return BatchProgress(
-            finishedSteps: steps.count(where: \.isOver), failedSteps: steps.count { $0.isOver && !$0.isWell },
+            finishedSteps: steps.count(where: \.isOver), failedSteps: steps.count { $0.isOver && !$0.isSuccess },
             cachedSteps: steps.count(where: \.isCached), stepCount: steps.count,
             completed: steps.reduce(0) { $0 + $1.completed },
             total: isKnown ? steps.reduce(0) { $0 + ($1.isOver ? $1.completed : $1.total ?? 0) } : nil,
@@ -220,7 +220,7 @@ final class BatchMeter: Sendable {
     func end<Value>(_ index: Int, _ result: Result<Value, any Error>) {
         guard let handler else { return }
         let value = try? result.get()
-        let isCached = (value as? any CacheTelling)?.isFromCache ?? false
-        tally.withLock { handler($0.end(index, isWell: value != nil, isCached: isCached)) }
+        let isCached = (value as? any CacheReporting)?.isFromCache ?? false
+        tally.withLock { handler($0.end(index, isSuccess: value != nil, isCached: isCached)) }
     }
 }

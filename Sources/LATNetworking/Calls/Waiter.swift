@@ -30,16 +30,16 @@ extension Waiter {
 /// The registration of a call's wait, from its creation to ``end()``.
 final class CallWait: TransferListener {
     private let call: Call
-    private let changed: @Sendable (TransferStanding) -> Void
+    private let changed: @Sendable (TransferState) -> Void
 
     /// - Parameter changed: Called for every change of standing, and at once if the call is already cancelled.
-    init(_ call: Call, _ changed: @escaping @Sendable (TransferStanding) -> Void) {
+    init(_ call: Call, _ changed: @escaping @Sendable (TransferState) -> Void) {
         self.call = call
         self.changed = changed
         call.attach(self)
     }
 
-    func standingDidChange() { changed(call.standing) }
+    func stateDidChange() { changed(call.standing) }
 
     func end() { call.detach(self) }
 }

@@ -4,7 +4,7 @@ import HTTPCore
 import Platform
 
 /// The arguments of a call of the central API, besides method, URL and headers.
-struct CallParts {
+struct CallArguments {
     var parameters: Parameters?
     var files: [UploadFile] = []
     var body: HTTPBody?
@@ -21,7 +21,7 @@ extension CentralRequestManager {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for arguments that cannot be combined.
     func call(
-        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts,
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallArguments,
         progress: ProgressHandler? = nil, cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
     ) throws(NetworkError) -> Call {
         do throws(NetworkError) {
@@ -32,7 +32,7 @@ extension CentralRequestManager {
     }
 
     private func uncheckedCall(
-        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ progress: ProgressHandler?,
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallArguments, _ progress: ProgressHandler?,
         _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
     ) throws(NetworkError) -> Call {
         var request = HTTPRequest(method, RequestBuilder.absoluteURL(url, base: baseURL), headers: headers)
@@ -63,7 +63,7 @@ extension CentralRequestManager {
     /// - Parameter watch: the watch of the call that this one is a part of.
     func makeCall(
         _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
-        partOf watch: CallWatch? = nil
+        partOf watch: CallReporter? = nil
     ) -> Call {
         var request = request
         var details = details
@@ -76,7 +76,7 @@ extension CentralRequestManager {
         return Call(
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
             watchers: configuration.accessories.isEmpty && !hub.isActive
-                ? nil : CallWatchers(accessories: configuration.accessories, hub: hub),
+                ? nil : CallReporters(accessories: configuration.accessories, hub: hub),
             watch: watch, progress: progress)
     }
 
@@ -240,7 +240,7 @@ extension CentralRequestManager {
     func enter(_ call: Call) -> TimeLimits.Ticket? {
         calls.enter(call)
         call.watch?.start()
-        return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endLate() } }
+        return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 
     func leave(_ call: Call, _ alarm: TimeLimits.Ticket?) {

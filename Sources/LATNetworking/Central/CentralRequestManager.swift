@@ -30,7 +30,7 @@ public final class CentralRequestManager: Sendable {
     let hub = CallEventHub(limit: CallEventHub.bufferSize)
     /// Routes of entities, resolved once for each type and state of the table.
     let plans: RoutePlanCache
-    private let address: BaseAddress
+    private let address: MutableBaseURL
 
     /// Creates a manager and starts its engine.
     ///
@@ -50,7 +50,7 @@ public final class CentralRequestManager: Sendable {
         if case .engine(let engine) = sender { self.engine = engine } else { engine = nil }
         storage = CacheStorage(configuration)
         callbacks = configuration.callbackExecutor ?? .serial()
-        let address = BaseAddress(configuration.baseURL)
+        let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
         self.address = address
         self.tables = tables
@@ -132,7 +132,7 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
-        let parts = CallParts(
+        let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
         let gate = progress.map { ProgressGate($0, callbacks) }
         let call = try await made { () throws(NetworkError) in
@@ -157,7 +157,7 @@ public final class CentralRequestManager: Sendable {
         success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
-        let parts = CallParts(
+        let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
         let gate = progress.map { ProgressGate($0, callbacks) }
         return start(gate) { () throws(NetworkError) in
@@ -204,7 +204,7 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
     ) async throws -> HTTPResponse {
-        let parts = CallParts(
+        let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag, streams: true)
         let call = try call(method, url, headers, parts)
         var response = try await runStream(call)

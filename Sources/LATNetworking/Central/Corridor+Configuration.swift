@@ -55,24 +55,24 @@ extension Corridor {
         ]
         var always: RoomSet = []
         /// Adds a room that only some managers have.
-        func furnish(_ place: Place, _ room: (any Room)?) {
+        func addDefaults(_ place: Place, _ room: (any Room)?) {
             guard let room else { return }
             rooms[place] = room
             always.insert(place)
         }
         if !configuration.interceptors.isEmpty {
-            furnish(
+            addDefaults(
                 .interceptors,
                 InterceptorRoom(interceptors: configuration.interceptors, limits: limits, shown: composition.shown))
         }
         if !configuration.networkInterceptors.isEmpty {
-            furnish(
+            addDefaults(
                 .networkInterceptors,
                 InterceptorRoom(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
         }
-        furnish(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
-        furnish(.sign, configuration.signer.map { SignRoom(signer: $0) })
-        furnish(
+        addDefaults(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
+        addDefaults(.sign, configuration.signer.map { SignRoom(signer: $0) })
+        addDefaults(
             .authentication,
             configuration.authenticator.map {
                 AuthenticationRoom(TokenSource($0, manager), scope: scope, limits: limits)
@@ -82,8 +82,8 @@ extension Corridor {
             || configuration.parameterProvider != nil
         self.init(
             RoomTable(rooms, sender, limits),
-            toCache: RoomTable(rooms.merging(CacheReached.rooms) { $1 }, sender, limits), operations, always: always,
-            furnished: Furniture(
+            toCache: RoomTable(rooms.merging(CacheProbe.rooms) { $1 }, sender, limits), operations, always: always,
+            withDefaults: RequestDefaults(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,
                 cachePolicy: configuration.cachePolicy,
@@ -110,7 +110,7 @@ extension TokenSource {
 }
 
 /// The base URL of a manager, which may change at any time.
-final class BaseAddress: Sendable {
+final class MutableBaseURL: Sendable {
     private let value: Mutex<String?>
 
     init(_ url: String?) { value = Mutex(url) }

@@ -14,7 +14,7 @@ final class Corridor: Sendable {
     let cacheOperations: CacheOperations
     /// The rooms of a request without settings of its own.
     private let standing: RoomSet
-    private let furnished: Furniture
+    private let withDefaults: RequestDefaults
     /// Whether the cache may hold entries that an unsafe request invalidates.
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
@@ -22,7 +22,7 @@ final class Corridor: Sendable {
     private let redirect: RedirectRoom
 
     /// The manager's settings, for requests that have none of their own.
-    struct Furniture: Sendable {
+    struct RequestDefaults: Sendable {
         var retries = 0
         var waitsForConnectivity = false
         var seals = false
@@ -35,25 +35,26 @@ final class Corridor: Sendable {
     /// - Parameter always: the rooms that every request passes.
     init(
         _ table: RoomTable, toCache tableToCache: RoomTable, _ cacheOperations: CacheOperations, always: RoomSet,
-        furnished: Furniture,
+        withDefaults: RequestDefaults,
         mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
         redirect: RedirectRoom
     ) {
         self.table = table
         self.tableToCache = tableToCache
         self.cacheOperations = cacheOperations
-        self.furnished = furnished
+        self.withDefaults = withDefaults
         self.mayHoldEntries = mayHoldEntries
         self.sharing = sharing
         self.barrier = barrier
         self.redirect = redirect
         var standing = always
         standing.insert(.redirect)
-        standing.set(.retry, furnished.retries > 0)
-        standing.set(.connectivity, furnished.waitsForConnectivity)
-        standing.set(.composition, furnished.composes)
-        standing.set(.seal, furnished.seals)
-        standing.formUnion(Self.caches(furnished.cachePolicy, isSealed: furnished.seals, furnished.cachesSealed))
+        standing.set(.retry, withDefaults.retries > 0)
+        standing.set(.connectivity, withDefaults.waitsForConnectivity)
+        standing.set(.composition, withDefaults.composes)
+        standing.set(.seal, withDefaults.seals)
+        standing.formUnion(
+            Self.caches(withDefaults.cachePolicy, isSealed: withDefaults.seals, withDefaults.cachesSealed))
         self.standing = standing
     }
 
@@ -77,7 +78,7 @@ final class Corridor: Sendable {
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
         let caches = RoomSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
         let all = rooms(for: call, call.request)
-        guard !all.contains(.seal) || !furnished.cachesSealed else {
+        guard !all.contains(.seal) || !withDefaults.cachesSealed else {
             throw NetworkError(
                 .cache,
                 message: "the cache keeps the responses to this request sealed (cachesSealed) under a key "
@@ -89,7 +90,7 @@ final class Corridor: Sendable {
         if rooms.isDisjoint(with: caches) { rooms.insert(.cache) }
         do {
             _ = try await Chain(call, tableToCache, rooms).proceed(call.request)
-        } catch let end as CacheReached {
+        } catch let end as CacheProbe {
             return end.request
         }
         throw NetworkError(
@@ -108,7 +109,7 @@ final class Corridor: Sendable {
         case .coalesce: rooms.formUnion(RoomSet(.rejection, .sharing))
         }
         if call.watch != nil || TraceParent.current != nil { rooms.insert(.attempt) }
-        if request.replacesGlobalHeaders, !furnished.hasParameterProvider { rooms.remove(.composition) }
+        if request.replacesGlobalHeaders, !withDefaults.hasParameterProvider { rooms.remove(.composition) }
         if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
         if call.details.simulation != nil { rooms.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
@@ -123,14 +124,15 @@ final class Corridor: Sendable {
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed =
                 switch request.sealing {
-                case .automatic: furnished.seals
+                case .automatic: withDefaults.seals
                 case .unsealed: false
                 case .sealed: true
                 }
             rooms.set(.seal, isSealed)
             rooms.subtract(RoomSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
             rooms.formUnion(
-                Self.caches(request.cachePolicy ?? furnished.cachePolicy, isSealed: isSealed, furnished.cachesSealed))
+                Self.caches(
+                    request.cachePolicy ?? withDefaults.cachePolicy, isSealed: isSealed, withDefaults.cachesSealed))
         }
         if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
         return rooms

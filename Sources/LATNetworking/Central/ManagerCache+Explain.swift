@@ -2,13 +2,13 @@ public import HTTPCore
 public import ResponseCache
 
 /// Thrown where the chain would enter the cache; carries the request as it is there.
-struct CacheReached: Error {
+struct CacheProbe: Error {
     let request: HTTPRequest
 
     /// Takes the place of the cache's rooms.
     private struct End: Room {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
-            throw CacheReached(request: request)
+            throw CacheProbe(request: request)
         }
     }
 
@@ -65,12 +65,12 @@ extension CentralRequestManager.Cache {
 
     /// Explains what the cache would do with a request now, and why. Its credentials and `Vary`'s fields count.
     public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
-        let manager = try living()
+        let manager = try requireManager()
         let call = manager.makeCall(manager.located(request))
         return try await manager.explain(call, from: request.cachePolicy == nil ? .manager : .call)
     }
 
-    func living() throws -> CentralRequestManager {
+    func requireManager() throws -> CentralRequestManager {
         guard let manager = manager() else {
             throw NetworkError(.cache, message: "this cache's manager was released; keep it for as long as its cache")
         }

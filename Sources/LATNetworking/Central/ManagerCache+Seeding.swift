@@ -36,7 +36,7 @@ extension CacheOperations {
         }
         let now = storage.now()
         guard
-            let entry = StoredAnswer.entry(
+            let entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
                 varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
                 mode)
@@ -85,7 +85,7 @@ extension CentralRequestManager.Cache {
         _ body: Data, for request: HTTPRequest, status: Int = 200, headers: HTTPHeaders = HTTPHeaders(),
         onlyIfAbsent: Bool = false
     ) async throws -> Bool {
-        let manager = try living()
+        let manager = try requireManager()
         let call = manager.makeCall(manager.located(request))
         let request = try await manager.corridor.requestAtCache(call)
         let response = HTTPResponse(status: status, headers: headers, url: request.url)

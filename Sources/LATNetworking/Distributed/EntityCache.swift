@@ -3,7 +3,7 @@ public import ResponseCache
 extension CentralRequestManager.Cache {
     /// Explains what the cache would do with an entity's request now, and why; see ``explain(_:cache:)``.
     public func explain(_ entity: some EntityRequest) async throws -> CacheExplanation {
-        let manager = try living()
+        let manager = try requireManager()
         let plan = try entity.call.plan()
         let call = try manager.call(plan)
         let source: CacheExplanation.PolicySource =

@@ -90,12 +90,12 @@ struct CircuitBreaker: Sendable {
     }
 
     /// Records the end of a request; `nil` if it says nothing about the host.
-    mutating func finish(_ ticket: UInt64, isWell: Bool?, at now: Duration) {
+    mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) {
         guard ticket >= firstTicket else { return }
         switch state {
         case .closed(let failures):
-            guard let isWell else { return }
-            if isWell {
+            guard let isSuccess else { return }
+            if isSuccess {
                 state = .closed(failures: 0)
             } else if failures + 1 >= max(1, policy.failures) {
                 open(at: now)
@@ -103,7 +103,7 @@ struct CircuitBreaker: Sendable {
                 state = .closed(failures: failures + 1)
             }
         case .probing(ticket):
-            switch isWell {
+            switch isSuccess {
             case true?: state = .closed(failures: 0)
             case false?: open(at: now)
             // Inconclusive: the next request may probe at once.

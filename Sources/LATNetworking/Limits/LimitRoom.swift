@@ -138,8 +138,8 @@ final class LimitRoom: Room {
         }
     }
 
-    private func finish(_ host: String, _ ticket: UInt64, _ isWell: Bool?) {
-        state.withLock { $0.breakers[host]?.finish(ticket, isWell: isWell, at: clock.now()) }
+    private func finish(_ host: String, _ ticket: UInt64, _ isSuccess: Bool?) {
+        state.withLock { $0.breakers[host]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
     }
 
     private static func isOpen(

@@ -30,7 +30,7 @@ final class MirrorRoom: Room {
                 }
                 standIn = response
                 throw failure
-            } catch let error as NetworkError where mayGoOn(after: error, call) {
+            } catch let error as NetworkError where mayTryNext(after: error, call) {
                 change(key) { $0.failed(index, at: clock.now) }
                 failures.append(error)
             } catch {
@@ -45,7 +45,7 @@ final class MirrorRoom: Room {
         throw first.counting(attempts: failures.count)
     }
 
-    private func mayGoOn(after error: NetworkError, _ call: Call) -> Bool {
+    private func mayTryNext(after error: NetworkError, _ call: Call) -> Bool {
         call.isReplayable && !call.isCancelled && call.sent.allows(.mirror, after: .failure(error))
     }
 

@@ -133,24 +133,24 @@ extension EventHub<CallEvent> {
 }
 
 /// The observers of a manager's calls.
-struct CallWatchers: Sendable {
+struct CallReporters: Sendable {
     let accessories: [any RequestAccessory]
     let hub: CallEventHub
 }
 
 /// Reports the events of one call to its observers, in order. The start and the end are reported once each.
-final class CallWatch: Sendable {
+final class CallReporter: Sendable {
     private enum Phase: Int {
         case new, started, finishing, finished
     }
 
     let call: ObservedCall
-    private let watchers: CallWatchers
+    private let watchers: CallReporters
     private let startedAt = ContinuousClock.now
     private let phase = Atomic(Phase.new.rawValue)
     private let attempts = Atomic(0)
 
-    init(_ watchers: CallWatchers, _ call: ObservedCall) {
+    init(_ watchers: CallReporters, _ call: ObservedCall) {
         self.watchers = watchers
         self.call = call
     }

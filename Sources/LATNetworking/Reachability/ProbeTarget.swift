@@ -9,7 +9,7 @@ struct ProbeTarget: Hashable, Sendable {
     /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
     var pins: [String] = []
-    var check: ReachabilityConfiguration.AnswerCheck?
+    var check: ReachabilityConfiguration.ResponseCheck?
 
     /// - Parameter text: The name of a domain, or an absolute URL.
     /// - Throws: ``NetworkError`` for an unusable URL or an unknown name, with the nearest known name.
@@ -110,7 +110,7 @@ final class ProbeSource: Sendable {
 
     /// Sends the request of a check and compares the response.
     private func check(
-        _ check: ReachabilityConfiguration.AnswerCheck, _ probe: HTTPRequest, _ engine: CurlTransport
+        _ check: ReachabilityConfiguration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
     ) async throws {
         var request = probe
         request.url =

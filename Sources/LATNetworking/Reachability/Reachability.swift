@@ -255,7 +255,7 @@ extension Reachability {
     }
 
     private static func publish(_ status: ReachabilityStatus, to channel: Channel) {
-        if status.isNews(after: channel.status.current) { channel.status.send(status) }
+        if status.isChange(after: channel.status.current) { channel.status.send(status) }
     }
 
     /// Probes a target repeatedly while it is observed, without retaining anything in between.

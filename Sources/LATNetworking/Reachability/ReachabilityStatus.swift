@@ -26,7 +26,7 @@ public enum ReachabilityStatus: Hashable, Sendable {
     public var reason: UnreachableReason? { if case .unreachable(let reason) = self { reason } else { nil } }
 
     /// Whether the two differ in more than their latency. Only such changes are reported.
-    func isNews(after other: ReachabilityStatus?) -> Bool {
+    func isChange(after other: ReachabilityStatus?) -> Bool {
         switch (self, other) {
         case (.reachable(_, let new), .reachable(_, let old)): new != old
         default: self != other
@@ -84,9 +84,9 @@ public struct ReachabilityConfiguration: Sendable {
     public var timeout: Duration = .seconds(5)
     /// The request and response that a server must pass to count as reachable. Default `nil`: a connection is enough,
     /// and nothing is sent.
-    public var check: AnswerCheck?
+    public var check: ResponseCheck?
     /// Checks for domains of the table, instead of ``check``. Default none.
-    public var checks: [String: AnswerCheck] = [:]
+    public var checks: [String: ResponseCheck] = [:]
     /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
     public var waitsForConnectivity = false
     /// The maximum time that a call waits for the network, outside of its own timeout. Default 60 s.
@@ -98,11 +98,11 @@ public struct ReachabilityConfiguration: Sendable {
     /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
     ///
     /// ```swift
-    /// configuration.reachability.checks["daxiang"] = AnswerCheck(path: "/health", status: 200, contains: "ok")
+    /// configuration.reachability.checks["daxiang"] = ResponseCheck(path: "/health", status: 200, contains: "ok")
     /// ```
     ///
     /// The request is a `GET` without redirects, on a connection of its own that is closed afterwards.
-    public struct AnswerCheck: Hashable, Sendable {
+    public struct ResponseCheck: Hashable, Sendable {
         /// The path, joined to the probed URL, or an absolute URL.
         public var path: String
         /// The expected status.
@@ -159,7 +159,7 @@ extension UnreachableReason {
         }
     }
 
-    private init(_ verdict: ProxyVerdict) {
+    private init(_ verdict: ProxyFailure) {
         self =
             switch verdict {
             case .nameNotFound: .dns

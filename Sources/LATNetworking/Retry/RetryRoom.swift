@@ -54,8 +54,8 @@ final class RetryRoom: Room {
         _ policy: RetryPolicy, _ request: HTTPRequest, _ sent: SentRequests,
         _ answer: Result<HTTPResponse, NetworkError>
     ) -> Bool {
-        let isOwnWish = !policy.repeatsOnlyIdempotent || policy.judge?(request, answer) == true
-        return sent.allows(.retry(onlyIdempotent: !isOwnWish), after: answer)
+        let ignoresIdempotence = !policy.repeatsOnlyIdempotent || policy.judge?(request, answer) == true
+        return sent.allows(.retry(onlyIdempotent: !ignoresIdempotence), after: answer)
     }
 
     private func answer(

@@ -203,7 +203,7 @@ extension CoreSealer {
 /// ```
 ///
 /// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
+/// reply is also bound to its request. TierCopies of a sealer share its keys. With random nonces, a key must be replaced
 /// before 2³² messages (SP 800-38D §8.3). Documentation/SealedMessages.md describes the format.
 public struct AESGCMSealer: CoreSealer {
     let core: SealingCore
@@ -237,7 +237,7 @@ public struct AESGCMSealer: CoreSealer {
 /// ```
 ///
 /// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
+/// reply is also bound to its request. TierCopies of a sealer share its keys. With random nonces, a key must be replaced
 /// before 2³² messages. Documentation/SealedMessages.md describes the format.
 public struct ChaChaPolySealer: CoreSealer {
     let core: SealingCore

@@ -34,7 +34,7 @@ extension Transaction {
             return try Object(from: decoder)
         } catch let error as DecodingError {
             if case .keyNotFound(let field, let context) = error, context.codingPath.isEmpty,
-                layout.index(of: field.stringValue) == nil, !layout.strangers.isEmpty
+                layout.index(of: field.stringValue) == nil, !layout.unknownColumns.isEmpty
             {
                 throw TypeChange.renamed([field.stringValue], layout)
             }

@@ -133,7 +133,7 @@ public final class Transaction: ObjectAccess {
         let missing = needed.filter { known?.index(of: $0.name) == nil }
         try TypeChange.validate(missing.map(\.name), of: table)
         let required = missing.map(\.name).filter { entry.fields[$0] == false && entry.prototype.values[$0] == nil }
-        if !required.isEmpty, !entry.layout.strangers.isEmpty, try hasRows(entry.layout) {
+        if !required.isEmpty, !entry.layout.unknownColumns.isEmpty, try hasRows(entry.layout) {
             throw TypeChange.renamed(required, entry.layout)
         }
         try TableLayout.add(missing, to: table, on: connection)
@@ -209,7 +209,7 @@ public final class Transaction: ObjectAccess {
         } catch let error as EncodingError {
             throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error)")
         }
-        if let name = encoder.handmade {
+        if let name = encoder.nestedField {
             throw NetworkError.storage(
                 .value, operation,
                 "the field \(Identifier.shown(name)) encodes through nestedContainer or superEncoder; "

@@ -131,15 +131,15 @@ enum ColumnCoding {
 extension FieldKind {
     /// Types that are always stored as JSON, so that storing them as a single value need not be tried.
     fileprivate static func isNested(_ type: Any.Type) -> Bool {
-        type is any MaybeNested.Type
+        type is any JSONEncodedCollection.Type
     }
 }
 
 /// Collections of the standard library, which always encode elements.
-private protocol MaybeNested {}
-extension Array: MaybeNested {}
-extension Set: MaybeNested {}
-extension Dictionary: MaybeNested {}
+private protocol JSONEncodedCollection {}
+extension Array: JSONEncodedCollection {}
+extension Set: JSONEncodedCollection {}
+extension Dictionary: JSONEncodedCollection {}
 
 extension StoredValue {
     var text: String? { if case .text(let value) = self { value } else { nil } }

@@ -127,17 +127,17 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type, forKey key: Key
-    ) throws -> KeyedDecodingContainer<NestedKey> { throw handmade(key) }
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw nestedField(key) }
 
-    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { throw handmade(key) }
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { throw nestedField(key) }
     func superDecoder() throws -> any Decoder {
         throw DecodingError.dataCorrupted(
             .init(codingPath: [], debugDescription: "a stored type cannot use a super decoder; call super.init(from:)")
         )
     }
-    func superDecoder(forKey key: Key) throws -> any Decoder { throw handmade(key) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { throw nestedField(key) }
 
-    private func handmade(_ key: Key) -> DecodingError {
+    private func nestedField(_ key: Key) -> DecodingError {
         .dataCorrupted(
             .init(codingPath: [key], debugDescription: "it uses a nested container; give the field a type of its own"))
     }

@@ -16,7 +16,7 @@ final class RowEncoder: Encoder {
     private(set) var hasFields = false
     /// A field that the type encodes through a nested container. It is refused: nothing says when that container is
     /// complete.
-    private(set) var handmade: String?
+    private(set) var nestedField: String?
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -40,7 +40,7 @@ final class RowEncoder: Encoder {
 
     // MARK: Fields
 
-    func refuse(_ name: String) { handmade = name }
+    func refuse(_ name: String) { nestedField = name }
 
     /// The parameter of a field, 0 when it has none.
     func parameter(_ name: String, _ kind: FieldKind) throws -> Int32 {

@@ -115,7 +115,7 @@ enum TypeChange {
         func list(_ names: [String]) -> String { names.map { Identifier.shown($0) }.joined(separator: ", ") }
         return .storage(
             .schema, "use \(layout.shown)",
-            "the type reads \(list(names)), which no row has, and does not know \(list(layout.strangers)), which "
+            "the type reads \(list(names)), which no row has, and does not know \(list(layout.unknownColumns)), which "
                 + "rows have; give the store a Migration that renames or removes it, or the type a storedPrototype")
     }
 

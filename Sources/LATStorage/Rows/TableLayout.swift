@@ -64,7 +64,7 @@ final class TableLayout: Sendable {
     func column(_ name: String) -> Column? { indices[name].map { columns[$0] } }
 
     /// The names of columns that are not fields of the type.
-    var strangers: [String] { columns.filter { !$0.isOwn }.map(\.name) }
+    var unknownColumns: [String] { columns.filter { !$0.isOwn }.map(\.name) }
 
     /// Returns the same table for a type that has only some of the fields.
     func owned(_ isOwn: (String) -> Bool) -> TableLayout {

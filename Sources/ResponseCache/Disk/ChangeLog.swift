@@ -23,9 +23,9 @@ extension CacheIndex {
         for change in changes {
             let statement = try connection.statement("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)")
             statement.bind(1, writer)
-            statement.bind(2, Self.isEverybodys(change) ? 0 : sealer.keyNumber)
+            statement.bind(2, Self.affectsEveryKey(change) ? 0 : sealer.keyNumber)
             let bytes = Self.encode(change)
-            statement.bind(3, Self.isEverybodys(change) ? bytes : try sealer.sealChange(bytes))
+            statement.bind(3, Self.affectsEveryKey(change) ? bytes : try sealer.sealChange(bytes))
             try statement.run()
         }
         // The log is trimmed only now and then, since a few extra rows do no harm.
@@ -64,7 +64,7 @@ extension CacheIndex {
     }
 
     /// Whether a change affects rows of every encryption key and reveals nothing about them.
-    private static func isEverybodys(_ change: CacheSelection) -> Bool {
+    private static func affectsEveryKey(_ change: CacheSelection) -> Bool {
         switch change {
         case .all, .storedBefore: true
         default: false

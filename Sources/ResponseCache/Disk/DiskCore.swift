@@ -19,13 +19,13 @@ final class DiskCore: Sendable {
     let writer: Int64
 
     /// The queue of look-ups.
-    let lookups = Lane("lookups")
+    let lookups = StoreQueue("lookups")
     /// The queue of reports, which read many entries, so that look-ups need not wait for them.
-    let scans = Lane("scans")
+    let scans = StoreQueue("scans")
     /// The queue that reads and writes bodies.
-    let bodies = Lane("bodies", concurrent: true)
+    let bodies = StoreQueue("bodies", concurrent: true)
     /// The only queue that changes the index.
-    let writes = Lane("writes")
+    let writes = StoreQueue("writes")
 
     /// Used only on ``lookups``.
     let lookupIndex: Confined<IndexHandle>
@@ -95,7 +95,7 @@ final class DiskCore: Sendable {
 
     /// Reads from the index. Returns `nil` when there is none, or when it was damaged and is now set aside.
     func read<Result: Sendable>(
-        _ lane: Lane, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
+        _ lane: StoreQueue, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
     ) async throws -> Result? {
         try await lane.run { [self] in try readNow(handle, body) }
     }

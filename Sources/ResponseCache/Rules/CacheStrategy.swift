@@ -142,7 +142,7 @@ package enum CacheStrategy: Sendable {
     ) -> CacheMiss? {
         guard !VaryRule.matchesNothing(entry.varyFields) else { return .refused(.variesOnEverything) }
         // An entry that another policy stored after redirects does not answer a single hop.
-        guard StoredAnswer.isSingleHop(entry) else { return .redirected }
+        guard StoredResponseCoding.isSingleHop(entry) else { return .redirected }
         return StorageRule.refusal(status: entry.status, entry.headers, control, to: request, mode).map { .refused($0) }
     }
 

@@ -143,7 +143,7 @@ package enum StorageRule {
 
     /// Whether the response to a POST may be stored for later GETs (RFC 9110 §9.3.3): its `Content-Location` is the
     /// request's own URL, and it has explicit freshness.
-    package static func answersGet(
+    package static func isStorableForGet(
         _ response: HTTPResponse, to request: HTTPRequest, contentURL: String?, _ mode: CacheMode = .private
     ) -> Bool {
         let control = CacheControl(response.headers, mode)

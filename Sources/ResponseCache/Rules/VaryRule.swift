@@ -49,7 +49,8 @@ package enum VaryRule {
     /// Whether a request differs from an entry's in `Accept-Language` only, and the entry is in the language that the
     /// request prefers.
     static func selectsByLanguage(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
-        guard let stored = entry.headers[StoredAnswer.unlanguagedField], request.headers.contains(LanguageRule.field),
+        guard let stored = entry.headers[StoredResponseCoding.unlanguagedField],
+            request.headers.contains(LanguageRule.field),
             let language = LanguageRule.language(of: entry.headers), LanguageRule.isBest(language, for: request)
         else { return false }
         return stored == unlanguagedVariant(entry.varyFields, of: request, identity)

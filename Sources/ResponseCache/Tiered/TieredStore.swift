@@ -27,7 +27,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The upper store, when it is memory.
     private let memory: MemoryStore?
-    private let copies: Copies
+    private let copies: TierCopies
     private let follower: Task<Void, Never>?
 
     /// Memory over disk.
@@ -52,7 +52,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         self.lower = lower
         self.copyLimit = min(copyLimit, FileBody.wholeByteCount)
         let feed = lower.invalidating?.invalidations()
-        let copies = Copies(upper, feed)
+        let copies = TierCopies(upper, feed)
         memory = upper as? MemoryStore
         self.copies = copies
         follower = feed.map { feed in
@@ -68,10 +68,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The entries under a primary key, one for each variant, newest first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        if let found = entriesAtHand(for: primaryKey) { return found }
-        let areRight = memory == nil && copies.areRight
+        if let found = entriesInMemory(for: primaryKey) { return found }
+        let areCurrent = memory == nil && copies.areCurrent
         let kept = (try? await upper.entries(for: primaryKey)) ?? []
-        if areRight, let found = copies.complete(kept) { return found }
+        if areCurrent, let found = copies.complete(kept) { return found }
         let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
         do {
@@ -90,8 +90,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     }
 
     /// The entries under a primary key if memory has all of them, found without waiting, with one lock and no system call.
-    func entriesAtHand(for primaryKey: String) -> [CacheEntry]? {
-        guard let memory, copies.areRight else { return nil }
+    func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
+        guard let memory, copies.areCurrent else { return nil }
         return copies.complete(memory.lookUp(primaryKey))
     }
 
@@ -120,7 +120,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The entries that only the upper store has, for when the lower one fails.
     private func own(of kept: [CacheEntry], insteadOf error: any Error) throws -> [CacheEntry] {
-        let own = kept.filter(Copies.isOwn)
+        let own = kept.filter(TierCopies.isOwn)
         if own.isEmpty { throw error }
         return own
     }
@@ -138,7 +138,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     private func finding(_ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?) -> Finding {
         // A newer entry in the lower store takes precedence.
         let own = kept.filter { entry in
-            Copies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
+            TierCopies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
         }
         var found = stored.filter { entry in !own.contains { $0.key == entry.key } }
         for index in found.indices {
@@ -189,7 +189,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         var fault: (any Error)?
         do { isThere = try await lower.update(plain) } catch { fault = error }
         if let copy = await copies.copy(of: entry) {
-            let isOwn = Copies.isOwn(copy)
+            let isOwn = TierCopies.isOwn(copy)
             if isThere || isOwn || fault != nil {
                 plain.origin = copy.origin
                 plain.version = copy.version
@@ -253,7 +253,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         let stored = try await lower.inspected().entries(selection)
         let keys = Set(stored.map(\.key))
         let kept = try await upper.inspecting?.entries(selection) ?? []
-        return stored + kept.filter { Copies.isOwn($0) && !keys.contains($0.key) }
+        return stored + kept.filter { TierCopies.isOwn($0) && !keys.contains($0.key) }
     }
 
     /// How much the lower store holds.

@@ -13,11 +13,11 @@ final class TieredWriter: CacheWriter {
 
     private let entry: CacheEntry
     private let writer: any CacheWriter
-    private let copies: Copies
+    private let copies: TierCopies
     private let copyLimit: Int64
     private let state = Mutex(State())
 
-    init(_ entry: CacheEntry, _ writer: any CacheWriter, _ copies: Copies, copyLimit: Int64) {
+    init(_ entry: CacheEntry, _ writer: any CacheWriter, _ copies: TierCopies, copyLimit: Int64) {
         self.entry = entry
         self.writer = writer
         self.copies = copies

@@ -19,10 +19,10 @@ struct PendingChanges {
         /// Whether it is in the queue.
         var isQueued = true
         /// Whether the store has failed to do it. Until it succeeds, entries from before ``time`` count as absent.
-        var isOwed = false
+        var hasFailedRemoval = false
 
         func hides(_ entry: CacheEntry) -> Bool {
-            selection.selects(entry) && (!isOwed || entry.responseTime <= time)
+            selection.selects(entry) && (!hasFailedRemoval || entry.responseTime <= time)
         }
     }
 
@@ -144,7 +144,9 @@ struct PendingChanges {
             }
             if rest.count < list.count { slots[primary] = rest.isEmpty ? nil : rest }
         }
-        guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.isOwed }) else { return }
+        guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.hasFailedRemoval }) else {
+            return
+        }
         if removals.count >= Self.removalLimit, selection != .all {
             // A store that is this far behind loses all entries.
             items.removeFirst(head)
@@ -237,17 +239,17 @@ struct PendingChanges {
         case .removal(let number, _):
             unfinished.remove(number)
             guard let index = index(number) else { return }
-            if succeeded { removals.remove(at: index) } else { removals[index].isOwed = true }
+            if succeeded { removals.remove(at: index) } else { removals[index].hasFailedRemoval = true }
         }
     }
 
     private func index(_ removal: UInt64) -> Int? { removals.firstIndex { $0.number == removal } }
 
-    var isOwing: Bool { removals.contains(where: \.isOwed) }
+    var hasFailedRemovals: Bool { removals.contains(where: \.hasFailedRemoval) }
 
     /// Queues again the removals that the store has failed to do.
-    mutating func retryOwed() {
-        for (index, removal) in removals.enumerated() where removal.isOwed && !removal.isQueued {
+    mutating func retryFailedRemovals() {
+        for (index, removal) in removals.enumerated() where removal.hasFailedRemoval && !removal.isQueued {
             removals[index].isQueued = true
             unfinished.insert(removal.number)
             items.append(.removal(removal.number, removal.selection))

@@ -50,7 +50,7 @@ extension DiskStore: QuickStore {
 extension TieredStore: QuickStore {
     var neverWaits: Bool { false }
 
-    func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesAtHand(for: primaryKey) }
+    func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesInMemory(for: primaryKey) }
 
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
         let quick = (upper as? MemoryStore, lower as? DiskStore)

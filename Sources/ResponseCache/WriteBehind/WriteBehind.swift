@@ -9,7 +9,7 @@ import Synchronization
 /// Look-ups find waiting entries like stored ones. At most ``Settings/queueByteLimit`` bytes wait in memory; entries that
 /// come while the queue is full are not stored, and counted. A removal is never dropped: the selected entries count as
 /// absent as soon as it is requested, even while the store fails to remove them.
-package final class WriteBehind: EndsWithProcess {
+package final class WriteBehind: ProcessExitObserver {
     /// The store that is written to.
     package let store: any CacheStore
     let quick: (any QuickStore)?
@@ -20,7 +20,7 @@ package final class WriteBehind: EndsWithProcess {
     let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
     let patience = Patience()
     /// Counts stored entries and records refusals.
-    let ledger: CacheLedger
+    let ledger: CacheRecorder
 
     struct State {
         var pending: PendingChanges
@@ -33,7 +33,7 @@ package final class WriteBehind: EndsWithProcess {
 
         /// The delay before failed removals are retried; `nil` when there are none or a retry is already scheduled.
         mutating func nextRetry() -> Duration? {
-            guard pending.isOwing else {
+            guard pending.hasFailedRemovals else {
                 retryDelay = .seconds(1)
                 return nil
             }
@@ -61,14 +61,14 @@ package final class WriteBehind: EndsWithProcess {
     ///   - prepare: called before the first write after ``needPreparation()``.
     ///   - report: called with each error of the store and the operation that failed.
     package init(
-        _ store: any CacheStore, _ settings: Settings, _ ledger: CacheLedger? = nil,
+        _ store: any CacheStore, _ settings: Settings, _ ledger: CacheRecorder? = nil,
         now: @escaping @Sendable () -> Date,
         prepare: @escaping @Sendable () -> Void,
         report: @escaping @Sendable (_ fault: any Error, _ operation: String) -> Void
     ) {
         self.store = store
         self.settings = settings
-        self.ledger = ledger ?? CacheLedger(now: now)
+        self.ledger = ledger ?? CacheRecorder(now: now)
         self.now = now
         self.prepare = prepare
         self.report = report
@@ -151,8 +151,8 @@ package final class WriteBehind: EndsWithProcess {
     }
 
     /// Begins to store a stream.
-    package func stream(_ entry: CacheEntry, replacing: CacheReplacement = .anything) -> StreamKeeper {
-        StreamKeeper(entry, replacing, self)
+    package func stream(_ entry: CacheEntry, replacing: CacheReplacement = .anything) -> StreamStoring {
+        StreamStoring(entry, replacing, self)
     }
 
     /// Requires the preparation before the next write.
@@ -252,7 +252,7 @@ package final class WriteBehind: EndsWithProcess {
             guard let self else { return }
             state.withLock { $0.isRetrying = false }
             _ = change {
-                $0.retryOwed()
+                $0.retryFailedRemovals()
                 return true
             }
         }
@@ -262,9 +262,9 @@ package final class WriteBehind: EndsWithProcess {
 
     /// Returns when the store has tried all changes requested so far.
     package func settle() async {
-        if state.withLock({ $0.pending.isOwing }) {
+        if state.withLock({ $0.pending.hasFailedRemovals }) {
             _ = change {
-                $0.retryOwed()
+                $0.retryFailedRemovals()
                 return true
             }
         }
@@ -291,7 +291,7 @@ package final class WriteBehind: EndsWithProcess {
     }
 
     /// Waits up to a second for the writes, so that a program that makes one request and exits has its response stored.
-    package func processEnds() {
+    package func processWillExit() {
         guard !isIdle.load(ordering: .acquiring) else { return }
         let isSettled = DispatchSemaphore(value: 0)
         Task {

@@ -168,7 +168,7 @@ enum CertificateAdvice {
     /// A certificate that expires sooner than this gets a warning.
     static let soon: TimeInterval = 14 * 86_400
 
-    static func facts(of certificate: CertificateFacts) -> [String] {
+    static func facts(of certificate: CertificateInfo) -> [String] {
         var facts = ["for \(certificate.subject)", "signed by \(certificate.issuer)"]
         facts.append("valid from \(certificate.validFrom) until \(certificate.validUntil)")
         if !certificate.names.isEmpty {
@@ -179,7 +179,7 @@ enum CertificateAdvice {
     }
 
     /// The advice; `nil` while the certificate is valid for longer.
-    static func ofExpiry(_ certificate: CertificateFacts, now: Date) -> String? {
+    static func ofExpiry(_ certificate: CertificateInfo, now: Date) -> String? {
         guard let end = date(certificate.validUntil) else { return nil }
         let left = end.timeIntervalSince(now)
         guard left < soon else { return nil }
@@ -193,7 +193,7 @@ enum CertificateAdvice {
 
     private static let isItTLS = "does this port use TLS? Try http:// in place of https://"
 
-    static func next(after error: NetworkError, _ certificate: CertificateFacts?, host: String) -> String {
+    static func next(after error: NetworkError, _ certificate: CertificateInfo?, host: String) -> String {
         guard case .tls(let failure) = error.kind else {
             return "the connection opens but the handshake does not end; does this port use TLS?"
         }

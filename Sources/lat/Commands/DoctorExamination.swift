@@ -46,7 +46,7 @@ struct DoctorExamination: Sendable {
     }
 
     private func examine(_ tell: (DoctorStep) -> Void) async {
-        tell(Self.libcurl(LibcurlFacts.current))
+        tell(Self.libcurl(LibcurlInfo.current))
         tell(Self.network(NetworkInterface.all))
         guard let url else { return tell(Self.proxies(ProcessInfo.processInfo.environment)) }
         let connection = await engine.connect(for: request(url))
@@ -84,7 +84,7 @@ struct DoctorExamination: Sendable {
 
     // MARK: This machine
 
-    static func libcurl(_ facts: LibcurlFacts) -> DoctorStep {
+    static func libcurl(_ facts: LibcurlInfo) -> DoctorStep {
         DoctorStep(
             name: "libcurl", outcome: facts.tls == nil ? .warning : .good,
             finding: facts.version + (facts.tls.map { " with \($0)" } ?? " without TLS"),

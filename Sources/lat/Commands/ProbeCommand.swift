@@ -9,7 +9,7 @@ struct ProbeCommand: Command {
     let timeout: Duration
     let watches: Bool
     let interval: Duration
-    let check: ReachabilityConfiguration.AnswerCheck?
+    let check: ReachabilityConfiguration.ResponseCheck?
     let proxy: String?
     let table: TableArgument
     let format: OutputFormat
@@ -35,7 +35,7 @@ struct ProbeCommand: Command {
 
     private static func check(
         _ arguments: ParsedArguments
-    ) throws(UsageError) -> ReachabilityConfiguration.AnswerCheck? {
+    ) throws(UsageError) -> ReachabilityConfiguration.ResponseCheck? {
         guard let text = arguments.value(Self.check) else { return nil }
         let parts = text.split(separator: "=", omittingEmptySubsequences: false)
         guard parts.count > 1, let last = parts.last else { return .init(path: text) }
@@ -167,11 +167,11 @@ private struct ProbeRun {
         defer { for follower in followers { follower.cancel() } }
         for await report in changes {
             for index in reports.indices where reports[index].target == report.target {
-                let isNews =
+                let isChange =
                     ProbeTable.words(reports[index].status) != ProbeTable.words(report.status)
                     || reports[index].status.address != report.status.address
                 reports[index] = report
-                try view.show(reports, changed: isNews ? index : nil)
+                try view.show(reports, changed: isChange ? index : nil)
             }
         }
         return .interrupted

@@ -5,7 +5,7 @@ import Synchronization
 /// A transfer owner whose state the test sets.
 final class TestOwner: TransferOwner {
     private struct State {
-        var standing: TransferStanding
+        var standing: TransferState
         var progress: (@Sendable (TransferProgress) -> Void)?
         var listeners: [any TransferListener] = []
     }
@@ -18,10 +18,10 @@ final class TestOwner: TransferOwner {
         isSuspended: Bool = false, progress: (@Sendable (TransferProgress) -> Void)? = nil, body: BodyHandler? = nil
     ) {
         bodyHandler = body
-        state = Mutex(State(standing: TransferStanding(isSuspended: isSuspended), progress: progress))
+        state = Mutex(State(standing: TransferState(isSuspended: isSuspended), progress: progress))
     }
 
-    var standing: TransferStanding { state.withLock(\.standing) }
+    var standing: TransferState { state.withLock(\.standing) }
 
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { state.withLock(\.progress) }
 
@@ -45,11 +45,11 @@ final class TestOwner: TransferOwner {
 
     func raisePriority(to priority: RequestPriority) { change { $0.priority = max($0.priority, priority) } }
 
-    private func change(_ body: (inout TransferStanding) -> Void) {
+    private func change(_ body: (inout TransferState) -> Void) {
         let listeners = state.withLock { state in
             body(&state.standing)
             return state.listeners
         }
-        for listener in listeners { listener.standingDidChange() }
+        for listener in listeners { listener.stateDidChange() }
     }
 }

@@ -166,10 +166,12 @@ import Testing
                 }
             default:
                 guard isRefreshing else { continue }
-                let isWell = Bool.random(using: &generator)
-                state.finished(isRenewed: isWell, at: now)
+                let isSuccess = Bool.random(using: &generator)
+                state.finished(isRenewed: isSuccess, at: now)
                 isRefreshing = false
-                if isWell { flying += [(epoch: Int, isReplay: Bool)](repeating: (state.epoch, true), count: waiting) }
+                if isSuccess {
+                    flying += [(epoch: Int, isReplay: Bool)](repeating: (state.epoch, true), count: waiting)
+                }
                 waiting = 0
             }
         }
@@ -280,7 +282,7 @@ import Testing
             let sum: BatchProgress?
             if Int.random(in: 0..<5, using: &generator) == 0 {
                 left.removeAll { $0 == step }
-                sum = tally.end(step, isWell: Bool.random(using: &generator))
+                sum = tally.end(step, isSuccess: Bool.random(using: &generator))
             } else {
                 let completed = Int64.random(in: 0...100, using: &generator)
                 let total: Int64? = Bool.random(using: &generator) ? 100 : nil

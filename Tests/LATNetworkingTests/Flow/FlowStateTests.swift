@@ -173,7 +173,7 @@ import Testing
         }
         for _ in 0..<2 {
             guard let ticket = ticket(.zero) else { return }
-            breaker.finish(ticket, isWell: false, at: .zero)
+            breaker.finish(ticket, isSuccess: false, at: .zero)
         }
         #expect(breaker.admit(at: .seconds(3)) == .refuse(pause: .seconds(7)))
         guard let probe = ticket(.seconds(10)) else {
@@ -181,15 +181,15 @@ import Testing
             return
         }
         #expect(breaker.admit(at: .seconds(10)) == .refuse(pause: nil))
-        breaker.finish(probe, isWell: false, at: .seconds(11))
+        breaker.finish(probe, isSuccess: false, at: .seconds(11))
         #expect(breaker.admit(at: .seconds(20)) == .refuse(pause: .seconds(1)))
         guard let second = ticket(.seconds(21)) else { return }
-        breaker.finish(second, isWell: nil, at: .seconds(22))
+        breaker.finish(second, isSuccess: nil, at: .seconds(22))
         guard let third = ticket(.seconds(22)) else {
             Issue.record("no probe was admitted after the cancelled one")
             return
         }
-        breaker.finish(third, isWell: true, at: .seconds(22))
+        breaker.finish(third, isSuccess: true, at: .seconds(22))
         #expect(breaker.isIdle)
     }
 
@@ -215,10 +215,10 @@ import Testing
                 }
             } else {
                 let ticket = running.remove(at: Int.random(in: running.indices, using: &generator))
-                let isWell: Bool? = [true, false, false, nil].randomElement(using: &generator) ?? nil
-                breaker.finish(ticket, isWell: isWell, at: now)
-                guard let isWell else { continue }
-                if isWell {
+                let isSuccess: Bool? = [true, false, false, nil].randomElement(using: &generator) ?? nil
+                breaker.finish(ticket, isSuccess: isSuccess, at: now)
+                guard let isSuccess else { continue }
+                if isSuccess {
                     failuresInARow = 0
                     isOpen = false
                 } else {

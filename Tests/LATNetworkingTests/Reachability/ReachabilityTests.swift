@@ -86,7 +86,8 @@ import Testing
         }
         #expect(await good.reachability.probe(server.url()).isReachable)
         for check in [
-            ReachabilityConfiguration.AnswerCheck(path: "/portal"), .init(path: "/health", status: 200, contains: "no"),
+            ReachabilityConfiguration.ResponseCheck(path: "/portal"),
+            .init(path: "/health", status: 200, contains: "no"),
         ] {
             let manager = try CentralRequestManager.make { $0.reachability.check = check }
             let report = await manager.reachability.report(of: server.url())

@@ -19,11 +19,11 @@ import Testing
     }
 
     private func answer(
-        _ range: Range<Int64>, total: Int64?, isPart: Bool = true, voidsRest: Bool = false
-    ) -> ContentAnswer {
-        ContentAnswer(
+        _ range: Range<Int64>, total: Int64?, isPart: Bool = true, invalidatesReceived: Bool = false
+    ) -> ContentResponse {
+        ContentResponse(
             start: range.lowerBound, end: range.upperBound, total: total, validator: tag, isPart: isPart,
-            deniesRanges: false, voidsRest: voidsRest || range.lowerBound == 0)
+            deniesRanges: false, invalidatesReceived: invalidatesReceived || range.lowerBound == 0)
     }
 
     /// Claims `count` bytes for a worker and marks them as written.
@@ -145,7 +145,7 @@ import Testing
         plan.release(0)
         #expect(plan.take(0) == true)
         var whole = answer(0..<100, total: 100, isPart: false)
-        whole.voidsRest = false
+        whole.invalidatesReceived = false
         plan.begin(0, whole)
         #expect(plan.done.count == 60)
         let again = try fetch(&plan, 0, 50)
@@ -167,15 +167,15 @@ import Testing
 }
 
 /// The decision about a response, from its status and header fields.
-@Suite struct AnswerRuleTests {
+@Suite struct ResponseRuleTests {
     private static let tag = ContentValidator.entityTag("\"v1\"")
-    private let part = ContentAsk.part(from: 10, end: nil, tag)
-    private let known = AnswerRule.Known(validator: tag, total: 100, contiguous: 10)
+    private let part = ContentRequest.part(from: 10, end: nil, tag)
+    private let known = ResponseRule.Known(validator: tag, total: 100, contiguous: 10)
 
     private func judge(
-        _ status: Int, _ headers: HTTPHeaders, to ask: ContentAsk, known: AnswerRule.Known? = nil
-    ) -> AnswerRule.Verdict {
-        AnswerRule.judge(status: status, headers: headers, to: ask, known ?? self.known)
+        _ status: Int, _ headers: HTTPHeaders, to ask: ContentRequest, known: ResponseRule.Known? = nil
+    ) -> ResponseRule.Verdict {
+        ResponseRule.judge(status: status, headers: headers, to: ask, known ?? self.known)
     }
 
     @Test func matchingPartIsAccepted() {
@@ -183,9 +183,9 @@ import Testing
         #expect(
             verdict
                 == .content(
-                    ContentAnswer(
+                    ContentResponse(
                         start: 10, end: 100, total: 100, validator: Self.tag, isPart: true, deniesRanges: false,
-                        voidsRest: false)))
+                        invalidatesReceived: false)))
     }
 
     @Test(
@@ -218,7 +218,7 @@ import Testing
             return
         }
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
-        let dated = ContentAsk.part(from: 10, end: nil, .modified(date))
+        let dated = ContentRequest.part(from: 10, end: nil, .modified(date))
         if case .content = judge(206, ["Content-Range": range], to: dated) {} else { Issue.record("refused") }
         #expect(
             judge(206, ["Content-Range": range, "Last-Modified": "Mon, 07 Nov 1994 08:49:37 GMT"], to: dated)
@@ -226,8 +226,8 @@ import Testing
     }
 
     @Test func wholeResponseVoidsChangedRanges() {
-        func voids(_ headers: HTTPHeaders, _ ask: ContentAsk) -> Bool? {
-            if case .content(let answer) = judge(200, headers, to: ask) { answer.voidsRest } else { nil }
+        func voids(_ headers: HTTPHeaders, _ ask: ContentRequest) -> Bool? {
+            if case .content(let answer) = judge(200, headers, to: ask) { answer.invalidatesReceived } else { nil }
         }
         #expect(voids(["ETag": "\"v1\"", "Content-Length": "100"], part) == false)
         #expect(voids(["ETag": "\"v1\"", "Content-Length": "99"], part) == true)
@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test func refusedRangeCompletesOnlyAtTheEnd() {
-        let unknown = AnswerRule.Known(validator: Self.tag, total: nil, contiguous: 10)
+        let unknown = ResponseRule.Known(validator: Self.tag, total: nil, contiguous: 10)
         #expect(judge(416, ["Content-Range": "bytes */10"], to: part, known: unknown) == .complete(total: 10))
         #expect(judge(416, ["Content-Range": "bytes */11"], to: part, known: unknown) == .startOver(.refusedRange))
         #expect(judge(416, ["Content-Range": "bytes */10"], to: part) == .startOver(.refusedRange))

@@ -31,9 +31,9 @@ import Testing
         #expect(own.headers["a"] == "1" && own.headers["b"] == "2")
         // Fields that a private cache stored in the same store are withheld.
         let answer = try #require(cache.answer(own, .shared))
-        let response = StoredAnswer.response(answer, to: cache.request(), .shared)
+        let response = StoredResponseCoding.response(answer, to: cache.request(), .shared)
         #expect(!response.headers.contains("a") && response.headers["c"] == "3")
-        #expect(StoredAnswer.response(answer, to: cache.request()).headers["a"] == "1")
+        #expect(StoredResponseCoding.response(answer, to: cache.request()).headers["a"] == "1")
     }
 
     // MARK: proxy-revalidate (§5.2.2.8)
@@ -136,7 +136,7 @@ struct RuleCache {
         guard StorageRule.isStorable(response, to: request, mode), let url = CanonicalURL(request.url) else {
             return nil
         }
-        return StoredAnswer.entry(
+        return StoredResponseCoding.entry(
             response, to: request, identity(request), url: url, primary: "k",
             varyFields: VaryRule.fields(of: headers), requestTime: start, responseTime: start, mode)
     }

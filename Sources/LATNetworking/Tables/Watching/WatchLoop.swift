@@ -63,7 +63,7 @@ final class WatchLoop: @unchecked Sendable {
         switch outcome {
         case .failure(let error):
             if isMissing {
-                guard schedule.didDoubt(at: .now) else { break }
+                guard schedule.noteInvalid(at: .now) else { break }
             } else {
                 schedule.didRead()
             }
@@ -98,7 +98,7 @@ final class WatchLoop: @unchecked Sendable {
         } catch {
             // An invalid file may be incomplete, and is reported only if it stays so. A complete file that lacks the
             // environment is reported at once.
-            guard bytes == read || schedule.didDoubt(at: .now) else { return }
+            guard bytes == read || schedule.noteInvalid(at: .now) else { return }
             bytes = read
             standing = .broken
             state.report(.rejected(error))
@@ -121,20 +121,20 @@ struct ReloadSchedule {
     private var first: ContinuousClock.Instant?
     private var last: ContinuousClock.Instant?
     private var isBeingWritten = false
-    private var doubtfulSince: ContinuousClock.Instant?
+    private var invalidSince: ContinuousClock.Instant?
 
     mutating func note(_ changes: FileWatch.Changes, at now: ContinuousClock.Instant) {
         guard !changes.isEmpty else { return }
         first = first ?? now
         last = now
         // A change restarts the wait before a missing or invalid file is reported.
-        doubtfulSince = nil
+        invalidSince = nil
         isBeingWritten = changes.contains(.unfinished)
     }
 
     /// When to read the file; `nil` until the next change.
     var due: ContinuousClock.Instant? {
-        guard let first, let last else { return doubtfulSince.map { $0 + Self.doubt } }
+        guard let first, let last else { return invalidSince.map { $0 + Self.doubt } }
         if isBeingWritten { return last + Self.silentWriter }
         return min(last + Self.quiet, first + Self.patience)
     }
@@ -145,11 +145,11 @@ struct ReloadSchedule {
     /// Notes that the file is missing or invalid.
     ///
     /// - Returns: whether it has been so for ``doubt`` without a change, so that it is to be reported.
-    mutating func didDoubt(at now: ContinuousClock.Instant) -> Bool {
-        let since = doubtfulSince ?? now
+    mutating func noteInvalid(at now: ContinuousClock.Instant) -> Bool {
+        let since = invalidSince ?? now
         self = ReloadSchedule()
         if now - since >= Self.doubt { return true }
-        doubtfulSince = since
+        invalidSince = since
         return false
     }
 }

@@ -102,9 +102,9 @@ public struct UploadUpdates: AsyncSequence, Sendable {
                     if Task.isCancelled { break }
                 }
                 let (progress, version) = monitor.snapshot
-                let isNews = last?.progress != progress
+                let isChange = last?.progress != progress
                 last = (progress, version, .now)
-                if isNews { return progress }
+                if isChange { return progress }
             }
             return nil
         }

@@ -88,7 +88,7 @@ extension CentralRequestManager {
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
         // A form without fields and files is still a form.
-        let parts = CallParts(
+        let parts = CallArguments(
             parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
             timeout: timeout ?? UploadLimits.timeout)
         return upload(method, url, headers, parts, UploadMonitor(files))
@@ -116,12 +116,12 @@ extension CentralRequestManager {
             return upload(
                 url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
         }
-        let parts = CallParts(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
+        let parts = CallArguments(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
         return upload(method, url, headers, parts, UploadMonitor([UploadItem(body)]))
     }
 
     private func upload(
-        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallParts, _ monitor: UploadMonitor
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallArguments, _ monitor: UploadMonitor
     ) -> UploadTask<HTTPResponse> {
         var parts = parts
         parts.bodyHandler = monitor.handler

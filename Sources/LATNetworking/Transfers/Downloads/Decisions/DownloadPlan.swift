@@ -10,7 +10,7 @@ struct DownloadPlan: Sendable {
     /// A smaller piece is not divided.
     static let smallestPiece: Int64 = 512 << 10
     /// The maximum number of restarts before the download fails.
-    static let mostRestarts = 3
+    static let maxRestarts = 3
 
     /// The number of connections wanted.
     private(set) var segments: Int
@@ -36,7 +36,7 @@ struct DownloadPlan: Sendable {
         /// The offset after the piece; reduced when another worker takes a part of it. `nil` while unknown.
         var end: Int64?
         /// The offset after the server's response, whatever the end of the piece.
-        var answerEnd: Int64?
+        var responseEnd: Int64?
         /// The offset up to which the response has been received.
         var answerPosition: Int64
 
@@ -105,12 +105,12 @@ struct DownloadPlan: Sendable {
 
     private func piece(_ range: Range<Int64>, end: Int64?) -> Piece {
         Piece(
-            start: range.lowerBound, position: range.lowerBound, end: end, answerEnd: nil,
+            start: range.lowerBound, position: range.lowerBound, end: end, responseEnd: nil,
             answerPosition: range.lowerBound)
     }
 
     /// The next request of a worker for the rest of its piece.
-    func ask(_ worker: Int) -> ContentAsk {
+    func ask(_ worker: Int) -> ContentRequest {
         guard usesRanges, !hasDenied, let piece = pieces[worker] else { return .whole }
         guard let validator, done.count > 0 || hasSeenPart else { return segments > 1 ? .probe : .whole }
         let end = piece.end.flatMap { end in end == total ? nil : end }
@@ -120,16 +120,16 @@ struct DownloadPlan: Sendable {
     // MARK: Responses
 
     /// Decides what the response to a worker's request means.
-    func judge(status: Int, headers: HTTPHeaders, to ask: ContentAsk) -> AnswerRule.Verdict {
+    func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest) -> ResponseRule.Verdict {
         let isContiguous = done.ranges.count <= 1 && done.count == done.firstMissing
-        return AnswerRule.judge(
+        return ResponseRule.judge(
             status: status, headers: headers, to: ask,
             .init(validator: validator, total: total, contiguous: isContiguous ? done.count : nil))
     }
 
     /// Records the head of a response that carries content.
-    mutating func begin(_ worker: Int, _ answer: ContentAnswer) {
-        if answer.voidsRest {
+    mutating func begin(_ worker: Int, _ answer: ContentResponse) {
+        if answer.invalidatesReceived {
             if validator != nil, done.count > 0 { restarts += 1 }
             done = ByteRanges()
             validator = usesRanges ? answer.validator : nil
@@ -140,7 +140,7 @@ struct DownloadPlan: Sendable {
         hasDenied = answer.deniesRanges
         total = answer.total ?? total
         var current = piece(answer.start..<Int64.max, end: answer.end ?? total)
-        current.answerEnd = answer.end
+        current.responseEnd = answer.end
         if answer.isPart, let old = pieces[worker] {
             // Other workers may have taken the end of the piece while the request was in flight.
             current.end = [old.end, answer.end].compactMap { $0 }.min()
@@ -158,7 +158,7 @@ struct DownloadPlan: Sendable {
 
     /// Discards what was received. The whole content is requested next, on one connection: with several, servers behind
     /// one name that disagree about the ETag would make the download start over forever.
-    mutating func startOver(_ reason: AnswerRule.Reason) {
+    mutating func startOver(_ reason: ResponseRule.Reason) {
         restarts += 1
         if reason != .changed { usesRanges = false }
         segments = 1
@@ -170,13 +170,13 @@ struct DownloadPlan: Sendable {
     }
 
     /// Continues with one connection, after one of several workers got the whole content instead of its part.
-    mutating func goOnAlone() {
+    mutating func useOneConnection() {
         segments = 1
         pieces = [:]
     }
 
     /// Whether the download has started over too often to continue.
-    var hasRestartedTooOften: Bool { restarts > Self.mostRestarts }
+    var hasRestartedTooOften: Bool { restarts > Self.maxRestarts }
 
     // MARK: Content
 
@@ -193,14 +193,14 @@ struct DownloadPlan: Sendable {
     /// Returns the place of a worker's next chunk; `nil` if the response is longer than the server said.
     mutating func claim(_ worker: Int, _ count: Int) -> Claim? {
         guard var piece = pieces[worker] else { return Claim(offset: 0, count: 0, isLast: true) }
-        if let answerEnd = piece.answerEnd, piece.answerPosition + Int64(count) > answerEnd { return nil }
+        if let responseEnd = piece.responseEnd, piece.answerPosition + Int64(count) > responseEnd { return nil }
         piece.answerPosition += Int64(count)
         let wanted = min(Int64(count), max(0, piece.remaining))
         let offset = piece.position
         piece.position += wanted
         pieces[worker] = piece
         // The connection of a response that is read to its announced end can be reused.
-        let isLast = piece.remaining <= 0 && piece.answerPosition != piece.answerEnd
+        let isLast = piece.remaining <= 0 && piece.answerPosition != piece.responseEnd
         return Claim(offset: offset, count: Int(wanted), isLast: isLast)
     }
 

@@ -7,14 +7,14 @@ import Synchronization
 /// A download runs in sessions. A pause ends the session and its connections, and the next session continues from the
 /// journal. If the download is not resumable, its session is suspended instead, with the connection open.
 final class DownloadControl: Sendable {
-    enum Wish: Hashable {
+    enum Intent: Hashable {
         case run
         case pause
         case cancel(keepsProgress: Bool)
     }
 
     fileprivate struct State {
-        var wish: Wish
+        var wish: Intent
         /// Whether the session may be ended and continued by another one.
         var isInterruptible: Bool
         var session: Task<Void, any Error>?
@@ -28,7 +28,7 @@ final class DownloadControl: Sendable {
         state = Mutex(State(wish: startsPaused ? .pause : .run, isInterruptible: isInterruptible))
     }
 
-    var wish: Wish { state.withLock(\.wish) }
+    var wish: Intent { state.withLock(\.wish) }
 
     /// Whether a session may be ended and continued by another one.
     var isInterruptible: Bool { state.withLock(\.isInterruptible) }
@@ -37,7 +37,7 @@ final class DownloadControl: Sendable {
 
     /// - Returns: Whether the wish has changed.
     @discardableResult
-    func set(_ wish: Wish) -> Bool {
+    func set(_ wish: Intent) -> Bool {
         let effect = state.withLock { $0.set(wish) }
         effect?.session?.cancel()
         for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
@@ -109,7 +109,7 @@ extension DownloadControl.State {
     fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
 
     /// The effect of a new wish; `nil` if it changes nothing.
-    fileprivate mutating func set(_ wish: DownloadControl.Wish) -> Effect? {
+    fileprivate mutating func set(_ wish: DownloadControl.Intent) -> Effect? {
         guard !isOver, self.wish != wish else { return nil }
         // A cancellation is final.
         if case .cancel = self.wish { return nil }

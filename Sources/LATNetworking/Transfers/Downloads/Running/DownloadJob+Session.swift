@@ -90,7 +90,7 @@ extension DownloadJob {
             switch verdict {
             case .content(let answer):
                 if !answer.isPart, !isFirst, state.withLock({ $0.plan.hasOthers(than: worker) }) {
-                    throw answer.voidsRest ? StartsOver(reason: .changed) : GoesOnAlone() as any Error
+                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : GoesOnAlone() as any Error
                 }
                 try await accept(worker, answer, response)
                 return Opened(response: response)
@@ -105,7 +105,7 @@ extension DownloadJob {
                 guard state.withLock({ $0.plan.take(worker) }) else { return nil }
             case .refused:
                 let refusal = await failure(response, to: request)
-                guard LinkKeeper.mayHelp(response.status), try await links.renew(link, refusal) != nil else {
+                guard URLRenewal.mayHelp(response.status), try await links.renew(link, refusal) != nil else {
                     throw refusal
                 }
             case .unusable(let reason):
@@ -137,7 +137,7 @@ extension DownloadJob {
     }
 
     /// Discards the received bytes. The journal is removed before any of them is overwritten.
-    func startOver(_ reason: AnswerRule.Reason) async throws {
+    func startOver(_ reason: ResponseRule.Reason) async throws {
         await checkpoints?.settle()
         AtomicFile.remove(target.journal)
         let isTooMuch = state.withLock { state in
@@ -149,7 +149,7 @@ extension DownloadJob {
             throw NetworkError(
                 .integrity,
                 message:
-                    "the content changed \(DownloadPlan.mostRestarts + 1) times during the download; try again when "
+                    "the content changed \(DownloadPlan.maxRestarts + 1) times during the download; try again when "
                     + "it is stable", request: order.request)
         }
         try void()
@@ -163,16 +163,16 @@ extension DownloadJob {
     // MARK: Content
 
     /// Handles the head of a response that carries content.
-    private func accept(_ worker: Int, _ answer: ContentAnswer, _ response: HTTPResponse) async throws {
+    private func accept(_ worker: Int, _ answer: ContentResponse, _ response: HTTPResponse) async throws {
         try chooseName(response)
-        if answer.voidsRest {
+        if answer.invalidatesReceived {
             await checkpoints?.settle()
             AtomicFile.remove(target.journal)
             try void()
         }
         let (total, done, isResumable, isTooMuch) = state.withLock { state in
             state.plan.begin(worker, answer)
-            if answer.voidsRest { state.resumed = 0 }
+            if answer.invalidatesReceived { state.resumed = 0 }
             var head = response
             head.body = .empty
             state.response = head

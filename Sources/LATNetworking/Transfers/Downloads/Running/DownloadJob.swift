@@ -19,7 +19,7 @@ final class DownloadJob: Sendable {
     let control: DownloadControl
     let target: DownloadTarget
     let file: PartFile
-    let links: LinkKeeper
+    let links: URLRenewal
     let state: Mutex<State>
     let digest: Mutex<DigestFollower?>
     private let meter = Mutex(DownloadMeter())
@@ -40,7 +40,7 @@ final class DownloadJob: Sendable {
         self.progress = progress
         self.target = target
         file = try PartFile(path: target.part, target: order.path)
-        links = LinkKeeper(url: order.request.url, refresh: order.options.refreshURL)
+        links = URLRenewal(url: order.request.url, refresh: order.options.refreshURL)
         var state = State(plan: DownloadPlan(segments: order.segments, usesRanges: order.mayUseRanges))
         if let journal = Self.journal(of: order, target, file) {
             state.plan.resume(from: journal)
@@ -141,7 +141,7 @@ final class DownloadJob: Sendable {
             } catch let restart as StartsOver {
                 try await startOver(restart.reason)
             } catch is GoesOnAlone {
-                state.withLock { $0.plan.goOnAlone() }
+                state.withLock { $0.plan.useOneConnection() }
             }
             state.withLock { $0.plan.releaseAll() }
         }
@@ -242,7 +242,7 @@ final class DownloadJob: Sendable {
 
 /// The server's parts or its content have changed.
 struct StartsOver: Error {
-    let reason: AnswerRule.Reason
+    let reason: ResponseRule.Reason
 }
 
 /// One of several connections got the whole content.

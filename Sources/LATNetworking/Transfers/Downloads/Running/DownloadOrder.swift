@@ -38,7 +38,7 @@ struct DownloadOrder: Sendable {
     }
 
     /// The request for a part or the whole.
-    func request(for ask: ContentAsk, url: String) -> HTTPRequest {
+    func request(for ask: ContentRequest, url: String) -> HTTPRequest {
         var request = request
         request.url = url
         request.streamsBody = true
@@ -68,7 +68,7 @@ final class TransferExecutor: TaskExecutor {
 }
 
 /// The current URL of a download, and the one renewal that all its connections share.
-final class LinkKeeper: Sendable {
+final class URLRenewal: Sendable {
     /// A URL and the number of renewals before it.
     struct Link: Sendable {
         let url: String
@@ -79,7 +79,7 @@ final class LinkKeeper: Sendable {
         var link: Link
         var renewal: Task<Link, any Error>?
         /// Whether bytes have been received since the last renewal.
-        var hasProven = true
+        var hasReceivedBytes = true
     }
 
     private let state: Mutex<State>
@@ -95,7 +95,7 @@ final class LinkKeeper: Sendable {
     /// Records that bytes were received, so that the URL may be renewed again.
     func prove() {
         state.withLock { state in
-            if !state.hasProven { state.hasProven = true }
+            if !state.hasReceivedBytes { state.hasReceivedBytes = true }
         }
     }
 
@@ -114,8 +114,8 @@ final class LinkKeeper: Sendable {
                 return Task { link }
             }
             if let renewal = state.renewal { return renewal }
-            guard state.hasProven else { return nil }
-            state.hasProven = false
+            guard state.hasReceivedBytes else { return nil }
+            state.hasReceivedBytes = false
             // The hook is the app's code, so it does not run on the threads that write files.
             let renewal = Task.detached { [self] in
                 do {

@@ -3,11 +3,11 @@ import Testing
 @testable import ResponseCache
 
 /// Keys whose responses equal calls do not wait for.
-@Suite struct UnsharedKeysTests {
+@Suite struct HitForMissKeysTests {
     private let start = ContinuousClock.now
 
     @Test func keyIsForgottenAfterItsLife() {
-        var keys = UnsharedKeys(life: .seconds(30))
+        var keys = HitForMissKeys(life: .seconds(30))
         #expect(!keys.contains("k", at: start))
         keys.insert("k", at: start)
         #expect(keys.contains("k", at: start + .seconds(29)))
@@ -16,14 +16,14 @@ import Testing
     }
 
     @Test func storedResponseForgetsItsKey() {
-        var keys = UnsharedKeys()
+        var keys = HitForMissKeys()
         keys.insert("k", at: start)
         keys.remove("k")
         #expect(!keys.contains("k", at: start))
     }
 
     @Test func theTableIsBounded() {
-        var keys = UnsharedKeys(life: .seconds(30), limit: 100)
+        var keys = HitForMissKeys(life: .seconds(30), limit: 100)
         for number in 0..<100 { keys.insert("\(number)", at: start) }
         // The first hundred have expired.
         keys.insert("100", at: start + .seconds(40))

@@ -2,7 +2,7 @@ import CLibcurl
 import HTTPCore
 
 /// What origins have said in their responses: whether they require TLS (HSTS), and their alternative services.
-struct OriginMemory: Sendable {
+struct OriginStore: Sendable {
     let hsts: HSTSStore?
     let alternatives: AlternativeServices?
     /// Whether the app sets where requests connect, so that alternative services do not apply.

@@ -2,7 +2,7 @@ import HTTPCore
 import ResponseCache
 
 /// What a download requests from the server.
-enum ContentAsk: Hashable, Sendable {
+enum ContentRequest: Hashable, Sendable {
     /// The whole content, without `Range`.
     case whole
     /// `bytes=0-`: the whole content, to see whether the server supports ranges.
@@ -23,7 +23,7 @@ enum ContentAsk: Hashable, Sendable {
 }
 
 /// The content that a response carries.
-struct ContentAnswer: Hashable, Sendable {
+struct ContentResponse: Hashable, Sendable {
     /// The offset of its first byte.
     var start: Int64
     /// The offset after its last byte; `nil` if the server does not say.
@@ -37,15 +37,15 @@ struct ContentAnswer: Hashable, Sendable {
     /// Whether the server says that it has no ranges (`Accept-Ranges: none`, RFC 9110 §14.3).
     var deniesRanges: Bool
     /// Whether it is of another version than the received bytes, which are useless then.
-    var voidsRest: Bool
+    var invalidatesReceived: Bool
 }
 
 /// Decides what a response means for a download, from the request, the response and what is known. No I/O.
-enum AnswerRule {
+enum ResponseRule {
     /// What the download has to do.
     enum Verdict: Hashable {
         /// Read the body.
-        case content(ContentAnswer)
+        case content(ContentResponse)
         /// Nothing: all bytes have been received, and this is their number.
         case complete(total: Int64)
         /// Discard the received bytes and request the whole content.
@@ -74,7 +74,7 @@ enum AnswerRule {
         var contiguous: Int64?
     }
 
-    static func judge(status: Int, headers: HTTPHeaders, to ask: ContentAsk, _ known: Known) -> Verdict {
+    static func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest, _ known: Known) -> Verdict {
         switch status {
         case 200, 203: whole(headers, ask, known)
         case 206: part(headers, ask, known)
@@ -85,20 +85,20 @@ enum AnswerRule {
 
     // MARK: 200
 
-    private static func whole(_ headers: HTTPHeaders, _ ask: ContentAsk, _ known: Known) -> Verdict {
+    private static func whole(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict {
         // With a transfer coding, Content-Length is ignored (RFC 9112 §6.3).
         let isCoded = headers.contains("Transfer-Encoding")
         let length = isCoded ? nil : headers["Content-Length"].flatMap(ContentRange.number)
         let validator = ContentValidator(headers)
-        var voidsRest = true
+        var invalidatesReceived = true
         if case .part(_, _, let expected) = ask {
             // A server without ranges sends the whole of the same content: the received bytes stay valid.
-            voidsRest = validator != expected || length.map { $0 != known.total ?? $0 } ?? false
+            invalidatesReceived = validator != expected || length.map { $0 != known.total ?? $0 } ?? false
         }
         return .content(
-            ContentAnswer(
+            ContentResponse(
                 start: 0, end: length, total: length, validator: validator, isPart: false,
-                deniesRanges: deniesRanges(headers), voidsRest: voidsRest))
+                deniesRanges: deniesRanges(headers), invalidatesReceived: invalidatesReceived))
     }
 
     private static func deniesRanges(_ headers: HTTPHeaders) -> Bool {
@@ -107,7 +107,7 @@ enum AnswerRule {
 
     // MARK: 206
 
-    private static func part(_ headers: HTTPHeaders, _ ask: ContentAsk, _ known: Known) -> Verdict {
+    private static func part(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict {
         let asked: (start: Int64, end: Int64?)
         switch ask {
         case .whole: return .unusable("the server sent a part (206) though the whole was requested")
@@ -138,15 +138,15 @@ enum AnswerRule {
             return .startOver(.wrongRange("a total of \(total) bytes where it was \(knownTotal)"))
         }
         return .content(
-            ContentAnswer(
+            ContentResponse(
                 start: range.lowerBound, end: range.upperBound, total: total ?? known.total,
                 validator: ask == .probe ? ContentValidator(headers) : known.validator, isPart: true,
-                deniesRanges: false, voidsRest: ask == .probe))
+                deniesRanges: false, invalidatesReceived: ask == .probe))
     }
 
     // MARK: 416
 
-    private static func refusedRange(_ headers: HTTPHeaders, _ ask: ContentAsk, _ known: Known) -> Verdict {
+    private static func refusedRange(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict {
         guard case .part(let start, _, let validator) = ask else {
             return ask == .probe ? .startOver(.refusedRange) : .refused
         }

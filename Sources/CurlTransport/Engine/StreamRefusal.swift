@@ -8,7 +8,7 @@ import HTTPCore
 /// The log costs a few microseconds for each request, so it is on only where streams are possible and the method is not
 /// idempotent. It has the number of the stream and that of a `GOAWAY`, so a stream beyond the `GOAWAY` is recognized.
 /// libcurl 8 also logs a stream reset with `REFUSED_STREAM`; 7.88 does not on a pooled connection.
-struct StreamFate {
+struct StreamRefusal {
     /// The number of the request's stream; 0 before it has one.
     private var stream = 0
     private(set) var isRefused = false

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// Swift's concurrent executor has only as many threads as processors, so a call that waits for a disk or another process
 /// would block unrelated tasks. A switch of threads costs some ten microseconds each way, so a hit makes only one: a
 /// look-up also reads small bodies.
-struct Lane: Sendable {
+struct StoreQueue: Sendable {
     let queue: DispatchQueue
 
     init(_ name: String, concurrent: Bool = false) {

@@ -2,7 +2,7 @@ package import FoundationEssentials
 import Synchronization
 
 /// The counters of a cache, and the last reasons why it did not store responses.
-package struct CacheLedger: Sendable {
+package struct CacheRecorder: Sendable {
     /// The counters.
     package let counters = CacheCounters()
     /// The last reasons why responses were not stored.

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Stores a stream while it is read, without delaying its reader. Chunks wait to be written; when too many wait, the stream
 /// is not stored.
-package final class StreamKeeper: Sendable {
+package final class StreamStoring: Sendable {
     private struct State {
         var chunks: [Data] = []
         /// How the stream ended; `nil` before its end and once that is handled.

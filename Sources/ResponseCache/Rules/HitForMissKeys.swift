@@ -1,5 +1,5 @@
 /// The keys whose last response could not be stored, so that equal calls do not wait for the next one ("hit for miss").
-package struct UnsharedKeys: Sendable {
+package struct HitForMissKeys: Sendable {
     private var ends: [String: ContinuousClock.Instant] = [:]
     private let life: Duration
     private let limit: Int

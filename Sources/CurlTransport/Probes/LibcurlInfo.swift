@@ -1,7 +1,7 @@
 import CLibcurl
 
 /// The features of the loaded libcurl (`curl_version_info`), and the consequences of those it lacks.
-package struct LibcurlFacts: Hashable, Sendable {
+package struct LibcurlInfo: Hashable, Sendable {
     /// The version, `7.88.1`.
     package let version: String
     /// The TLS library and its version, `OpenSSL/3.0.19`; `nil` without TLS.
@@ -16,7 +16,7 @@ package struct LibcurlFacts: Hashable, Sendable {
 
     /// The consequence of a missing feature.
     package struct Consequence: Hashable, Sendable {
-        /// One of ``LibcurlFacts/missing``.
+        /// One of ``LibcurlInfo/missing``.
         package let feature: String
         /// The refused setting as it is written in code, `version = .http3`; `nil` when none is refused.
         package let refused: String?
@@ -44,9 +44,9 @@ package struct LibcurlFacts: Hashable, Sendable {
     }
 
     /// The facts of the libcurl in this process.
-    package static var current: LibcurlFacts {
+    package static var current: LibcurlInfo {
         let info = curl_version_info(CURLVERSION_TENTH)?.pointee
-        return LibcurlFacts(
+        return LibcurlInfo(
             version: info.map { String(cString: $0.version) } ?? "",
             tls: info?.ssl_version.map { String(cString: $0) },
             all(UInt32(bitPattern: info?.features ?? 0), protocols(info), hasAres: info?.ares != nil))

@@ -3,7 +3,7 @@ import HTTPCore
 import Synchronization
 
 /// The copies that a ``TieredStore`` keeps in its upper store, and whether they can be relied on.
-final class Copies: Sendable {
+final class TierCopies: Sendable {
     let guards = CopyGuard()
     /// Distinguishes the copies of this object from those of an earlier process in the same store, which may be outdated.
     let epoch = UInt64.random(in: 1 ... .max)
@@ -21,7 +21,7 @@ final class Copies: Sendable {
     }
 
     /// Whether all known changes by others are handled. It must be read before the copies are looked up.
-    var areRight: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
+    var areCurrent: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
 
     /// The copies with the versions of the lower store, if they are all entries under their primary key; else `nil`.
     func complete(_ kept: consuming [CacheEntry]) -> [CacheEntry]? {

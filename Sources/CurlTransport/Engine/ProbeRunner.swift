@@ -6,7 +6,7 @@ import Platform
 ///
 /// Probes have a multi handle of their own. In the transfers' they would count against a host's connections, push an idle one
 /// out of the pool, or wait for one to become free. The engine's epoll watches the lane's own epoll descriptor.
-final class ProbeLane {
+final class ProbeRunner {
     /// The lane's epoll descriptor, readable when a probe's socket has an event; -1 when there is none.
     let descriptor: CInt
     /// When libcurl's timer expires.
@@ -36,7 +36,7 @@ final class ProbeLane {
         now = .now
         _ = probe.transfer.machine.submitted(nil, now)
         _ = probe.transfer.machine.started(now)
-        guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1, buffersMuch: false) else {
+        guard let multi = makeMulti(), let handle = EasyHandle(engine: engine, slot: -1, hasLargeBuffer: false) else {
             return probe.finish(ConnectionReport(error: EngineFailure.noResources("memory for a probe")))
         }
         do throws(NetworkError) {
@@ -120,8 +120,8 @@ final class ProbeLane {
         return multi
     }
 
-    static func from(_ context: UnsafeMutableRawPointer) -> ProbeLane {
-        Unmanaged<ProbeLane>.fromOpaque(context).takeUnretainedValue()
+    static func from(_ context: UnsafeMutableRawPointer) -> ProbeRunner {
+        Unmanaged<ProbeRunner>.fromOpaque(context).takeUnretainedValue()
     }
 
     func watch(_ socket: CInt, _ what: CInt) {
@@ -141,12 +141,12 @@ final class ProbeLane {
 
 private let probeSocketCallback: curl_socket_callback = { _, descriptor, what, context, _ in
     guard let context else { return 0 }
-    ProbeLane.from(context).watch(descriptor, what)
+    ProbeRunner.from(context).watch(descriptor, what)
     return 0
 }
 
 private let probeTimerCallback: curl_multi_timer_callback = { _, milliseconds, context in
     guard let context else { return 0 }
-    ProbeLane.from(context).setTimer(milliseconds: milliseconds)
+    ProbeRunner.from(context).setTimer(milliseconds: milliseconds)
     return 0
 }

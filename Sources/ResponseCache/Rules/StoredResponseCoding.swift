@@ -5,7 +5,7 @@ package import HTTPCore
 ///
 /// An entry has no properties for a response's final URL, version and redirects. They are stored as header fields whose
 /// names begin with a colon, which no field on the wire can have.
-package enum StoredAnswer {
+package enum StoredResponseCoding {
     private static let urlField = ":url"
     private static let versionField = ":version"
     private static let redirectField = ":redirect"
