@@ -64,7 +64,7 @@ struct TLSConfigurationTests {
             }.message
         }
         #expect(try pem("client-locked.key", nil).contains("give its password"))
-        #expect(try pem("client-locked.key", "wrong").contains("does not open"))
+        #expect(try pem("client-locked.key", "wrong").contains("does not decrypt"))
         #expect(try pem("server.key", nil).contains("do not belong together"))
         for password in ["wrong", ""] {
             let message = try failure {

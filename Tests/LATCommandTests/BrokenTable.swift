@@ -77,7 +77,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
             """#,
             #"""
             1:49: error: "timeout" must be a duration such as "250ms", "60s", "5m", "1h30m" or "2d", found the \#
-            text "soon"
+            string "soon"
             { domains: { a: { baseURL: "http://h", timeout: "soon" } } }
                                                             ^~~~~~
             """#),

@@ -113,7 +113,7 @@ import Testing
         _ = try folder.write(Data("hello".utf8), to: "Config/Fixtures/greeting")
         let result = try await start("canned.greeting", "-v")
         #expect(result.exitCode == 0 && result.text == "hello")
-        #expect(result.err.contains("simulated") && !result.err.contains("> GET"))
+        #expect(result.err.contains("simulates") && !result.err.contains("> GET"))
         let missing = try await start("canned.nothing")
         #expect(missing.exitCode == 2 && missing.err.contains("nothing.GET.json"))
     }

@@ -8,7 +8,7 @@ import Testing
 /// Mixed calls, for any length of time, against a server that fails in every way: `scripts/soak`.
 ///
 /// It measures the whole process, so it runs alone, and only when `LAT_SOAK_SECONDS` is set.
-@Suite(.enabled(if: Soak.seconds != nil), .serialized) struct SoakTests {
+@Suite(.enabled(if: Soak.seconds != nil, "run by scripts/soak"), .serialized) struct SoakTests {
     @Test(.timeLimit(.minutes(30))) func everyCallEndsOnceAndNothingLeaks() async throws {
         // The first calls make the runtime open the descriptors that it keeps.
         _ = try await Soak(seconds: 1).run()

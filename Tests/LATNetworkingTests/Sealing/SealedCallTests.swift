@@ -147,7 +147,7 @@ import Testing
         let manager = try manager()
         let faults: [(word: String, change: @Sendable (inout Data) -> Void)] = [
             ("changed", { $0[$0.count - 1] ^= 1 }), ("changed", { $0[$0.count / 2] ^= 0x80 }),
-            ("changed", { $0 = $0.dropLast() }), ("cut short", { $0 = $0.prefix(30) }),
+            ("changed", { $0 = $0.dropLast() }), ("truncated", { $0 = $0.prefix(30) }),
             ("not sealed", { $0 = Data() }), ("not sealed", { $0 = Data(#"{"secret":"plain"}"#.utf8) }),
         ]
         for (word, change) in faults {

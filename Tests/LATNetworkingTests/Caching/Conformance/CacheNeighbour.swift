@@ -149,7 +149,8 @@ final class LineSocket: Sendable {
 @Suite struct NeighbourRole {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesOrdersUntilTheEnd() async throws {
+    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil, "the other process of these tests"))
+    func executesOrdersUntilTheEnd() async throws {
         let folder = try #require(Self.environment[CacheNeighbour.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {
