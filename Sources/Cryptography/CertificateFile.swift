@@ -24,7 +24,7 @@ package enum CertificateFile {
         }
         // Reading ends with an error; only the one for the end of the file is expected.
         guard lat_is_end_of_pem() == 1 else {
-            throw Problem(reason: "holds a malformed certificate after \(count) good ones; write it anew")
+            throw Problem(reason: "holds a malformed certificate after \(count) good ones; replace it")
         }
         guard count > 0 else {
             throw Problem(reason: "holds no certificate in PEM (-----BEGIN CERTIFICATE-----); convert it")

@@ -2,7 +2,7 @@ import HTTPCore
 
 extension CurlTransport {
     /// Opens connections to a URL's origin, including name look-up and TLS handshake, and leaves them in the pool. It
-    /// sends no request, except with libcurl 8 in clear text: there it sends one `HEAD` for `/` on each connection.
+    /// sends no request, except for an `http` URL with libcurl 8: then it sends one `HEAD` for `/` on each connection.
     ///
     /// - Parameters:
     ///   - url: An absolute URL; its path is ignored.
@@ -10,7 +10,7 @@ extension CurlTransport {
     ///     server speaks HTTP/2 over TLS, one is enough and no more are opened.
     /// - Throws: ``NetworkError`` when a connection cannot be opened; those already open stay in the pool. The kind is
     ///   ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above
-    ///   ``EngineConfiguration/maxConnectionsPerHost``.
+    ///   ``EngineConfiguration/maxConnectionsPerHost``. `CancellationError` when the current task was cancelled.
     public func prewarm(_ url: String, connections: Int = 1) async throws {
         try await prewarm(HTTPRequest("HEAD", url), connections: connections)
     }

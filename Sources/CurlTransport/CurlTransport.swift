@@ -35,9 +35,9 @@ public final class CurlTransport: Transport {
     private let versions: VersionChoice
     private let hasUnixSocket: Bool
     private let netrc: Netrc?
-    /// Whether proxy authentication needs a challenge, so that a request may be sent twice.
+    /// Whether the proxy must send a challenge before it gets credentials, so that a request may be sent twice.
     private let challengesOfProxy: Bool
-    /// Whether all bodies are sent in pieces, each of which waits for the engine's send rate.
+    /// Whether all bodies are sent in pieces, because each piece must wait for the engine's send rate.
     private let sendsInPieces: Bool
     private let origins: OriginStore?
     private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
@@ -291,7 +291,7 @@ public final class CurlTransport: Transport {
         return settings
     }
 
-    /// The context of a request's header lines. Moves the request's own `Cookie` fields to the plan.
+    /// Returns the context of a request's header lines, and copies the request's own `Cookie` fields to the plan.
     private func fieldContext(_ plan: inout TransferPlan, _ request: HTTPRequest) -> HeaderLines.Context {
         // An HTTP proxy reads the fields of a plain HTTP request.
         let isForProxy = plan.proxy.map { !$0.isSOCKS && !isTunnel(request) } ?? false

@@ -18,18 +18,18 @@ enum HostName {
         guard !host.utf8.allSatisfy({ $0 < 0x80 }) else { return }
         guard let ascii = try ascii(host, handle) else {
             throw .invalidRequest(
-                "the host \"\(host)\" is not a valid international name (IDNA); check it for letters and signs that "
-                    + "names may not have")
+                "the host \"\(host)\" is not a valid international name (IDNA); remove the characters that host "
+                    + "names may not contain")
         }
         // Parse the whole URL again: digits of other scripts may have become an IPv4 address, which libcurl normalizes.
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_set(handle, CURLUPART_HOST, ascii, 0) == CURLUE_OK,
             curl_url_get(handle, CURLUPART_URL, &text, 0) == CURLUE_OK, let text
-        else { throw .invalidRequest("the host \"\(host)\" means \"\(ascii)\", which is not a valid host") }
+        else { throw .invalidRequest("the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host") }
         defer { curl_free(text) }
         let code = curl_url_set(handle, CURLUPART_URL, text, 0)
         guard code == CURLUE_OK else {
-            throw .invalidRequest("the host \"\(host)\" means \"\(ascii)\", which is not a valid host")
+            throw .invalidRequest("the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host")
         }
     }
 

@@ -3,11 +3,11 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// A URL as libcurl parsed it. It is checked before a request is sent, and the request is sent with it.
+/// A URL as libcurl parsed it. The checks before sending and libcurl itself use this one parsed form.
 ///
 /// Parsing costs up to a fifth of a small request, so targets are cached and handed to libcurl whole (`CURLOPT_CURLU`).
 final class Target: @unchecked Sendable {
-    // Sendable: only init writes the URL handle. libcurl reads it, and copies it before a change.
+    // Sendable: only init writes the URL handle. libcurl only reads it, and changes only copies of it.
     let handle: OpaquePointer
     /// The URL, percent-encoded.
     let url: String
@@ -33,7 +33,7 @@ final class Target: @unchecked Sendable {
     /// Whether the URL contains a user name.
     var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
 
-    /// The expected size of the next response body, equal to that of the last one; 0 when it is unknown or large.
+    /// The expected size of the next response body: the size of the last one, or 0 when that is unknown or large.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 
     /// Records the size of a response body.
@@ -46,7 +46,7 @@ final class Target: @unchecked Sendable {
 
     /// Parses a URL.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that says what is wrong with it.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` with a message that says what is wrong with the URL.
     init(_ text: String) throws(NetworkError) {
         guard !text.isEmpty else {
             throw .invalidRequest("the URL is empty; give an absolute one, such as https://example.org/")
@@ -89,7 +89,7 @@ final class Target: @unchecked Sendable {
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
     }
 
-    /// Makes the target of another path and query at a base's scheme and authority, which are not parsed again.
+    /// Makes a target from another path and query and a base's scheme and authority, which are not parsed again.
     ///
     /// - Parameter rest: Path and query that passed `isUnchangedByParsing`.
     fileprivate init?(_ base: TargetBase, rest: UnsafeBufferPointer<UInt8>) {
@@ -253,10 +253,10 @@ struct TargetBase: Sendable {
     }
 }
 
-/// The targets used last, by the text of their URLs.
+/// A cache of the targets used last, by the text of their URLs.
 final class TargetCache: Sendable {
-    /// Two generations. A target that is used moves to the young one; when that is full, the old one is dropped. This
-    /// is nearly an LRU list, at one dictionary look-up per request.
+    /// Two generations. A target that is used moves to the young one; when that is full, the old one is dropped. The
+    /// effect is close to that of an LRU list and costs one dictionary look-up per request.
     private struct State {
         var young: [String: Target] = [:]
         var old: [String: Target] = [:]
@@ -267,13 +267,13 @@ final class TargetCache: Sendable {
         var nextBase = 0
     }
 
-    /// The most targets in a generation.
+    /// The maximum number of targets in a generation.
     private let capacity: Int
-    /// The most bytes of texts in a generation.
+    /// The maximum size of the texts in a generation, in bytes.
     private let byteCapacity: Int
     private let state = Mutex(State())
 
-    /// The most bases kept.
+    /// The maximum number of bases.
     private static let baseLimit = 8
 
     init(capacity: Int, byteCapacity: Int = 256 << 10) {
@@ -314,7 +314,7 @@ final class TargetCache: Sendable {
 
     private func insert(_ target: Target, for url: String, into state: inout State) {
         let bytes = url.utf8.count
-        // A text that long would evict a good part of all others.
+        // A longer text would evict too many others.
         guard bytes <= byteCapacity / 8 else { return }
         if state.young.count >= capacity || state.youngBytes + bytes > byteCapacity {
             state.old = state.young

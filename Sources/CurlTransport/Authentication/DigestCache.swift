@@ -18,7 +18,7 @@ struct DigestCache {
         var lastUse: UInt64
     }
 
-    /// The most challenges. The least recently used one is dropped first.
+    /// The maximum number of challenges. The least recently used one is dropped first.
     static let limit = 256
 
     private var entries: [Key: Entry] = [:]
@@ -28,7 +28,7 @@ struct DigestCache {
 
     /// Stores a server's challenge.
     ///
-    /// - Parameter isAnswered: Whether the challenged request is about to answer it, with a count of 1.
+    /// - Parameter isAnswered: Whether libcurl answers the challenge, which is the first use of the nonce.
     mutating func note(_ challenge: DigestChallenge, for key: Key, isAnswered: Bool) {
         // Some servers repeat the same nonce; its count continues.
         let known = entries[key].flatMap { $0.challenge.nonce == challenge.nonce ? $0.count : nil } ?? 0
@@ -38,7 +38,7 @@ struct DigestCache {
         if let oldest = entries.min(by: { $0.value.lastUse < $1.value.lastUse })?.key { entries[oldest] = nil }
     }
 
-    /// Returns the challenge for the next request, and the count of its nonce including this use.
+    /// Returns the challenge for the next request, and how often its nonce was used, including this use.
     mutating func use(_ key: Key) -> (challenge: DigestChallenge, count: UInt32)? {
         guard let index = entries.index(forKey: key), entries.values[index].count < .max else { return nil }
         useCount += 1

@@ -17,7 +17,7 @@ struct DigestChallenge: Hashable, Sendable {
     let isStale: Bool
     private let function: MessageDigest.Algorithm
 
-    /// The most bytes of a challenge. Larger ones are left to libcurl, which bounds the memory of the cache.
+    /// The maximum size of a challenge, in bytes. To limit the cache's memory, larger ones are left to libcurl.
     private static let sizeLimit = 4096
 
     /// Makes a challenge from a scheme's parameters; `nil` for one that is left to libcurl.

@@ -3,8 +3,8 @@ import HTTPCore
 
 /// A cookie in a manager's jar (RFC 6265 §5.3).
 ///
-/// A manager sends no request on behalf of a page, so every request is first-party (RFC 6265bis §5.2: no client) and
-/// ``sameSite`` has no effect. It is stored for code that reads the jar or passes its cookies on.
+/// A manager sends no request on behalf of a page, so every request is same-site (RFC 6265bis §5.2) and ``sameSite``
+/// has no effect. The attribute is stored for code that reads the jar or passes its cookies on.
 public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The name.
     public var name: String
@@ -29,7 +29,7 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
     public enum SameSite: String, Hashable, Sendable {
         /// Requests from pages of the cookie's own site only.
         case strict = "Strict"
-        /// Those of `strict`, and those that follow a link to the site.
+        /// The requests of `strict`, and those that follow a link to the site.
         case lax = "Lax"
         /// All requests (`None`). Refused unless the cookie is secure.
         case noRestriction = "None"
@@ -92,7 +92,7 @@ enum NetscapeCookie {
         }
     }
 
-    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when there are none.
+    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when none has one.
     static func file(_ cookies: [Cookie]) -> String? {
         let entries = cookies.filter { $0.expires != nil }.compactMap { cookie -> (line: String, mark: String)? in
             guard let line = try? line(cookie) else { return nil }
@@ -132,7 +132,7 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
-        // 0 means no expiry. Times before 1970 become 1, which has expired too; times too large become the largest number.
+        // 0 means no expiry. Times before 1970 become 1, which has expired too. Times that are too large become `.max`.
         let expires = cookie.expires.map { date in
             let seconds = date.timeIntervalSince1970.rounded(.up)
             return max(1, Int64(exactly: seconds) ?? (seconds > 0 ? .max : 1))

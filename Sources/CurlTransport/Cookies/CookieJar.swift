@@ -63,7 +63,7 @@ public struct CookieJar: Sendable {
 
     private func change(_ body: (inout CookieTable) -> Bool) async throws {
         guard let hasChanged = store.changeIfOpen(body) else { throw EngineFailure.shutDown }
-        // A failed write was reported already, and the jar in memory has the change.
+        // A failed write has been reported through the warning handler, and the jar in memory has the change.
         if hasChanged { try? await store.flush() }
     }
 }

@@ -12,7 +12,7 @@ import Synchronization
 final class CookieStore: ProcessExitObserver {
     private struct State {
         var table = CookieTable()
-        /// The engine has ended.
+        /// Whether the engine has ended.
         var isClosed = false
         /// Whether the file lacks the last change.
         var isUnsaved = false
@@ -37,10 +37,10 @@ final class CookieStore: ProcessExitObserver {
     private let write: (@Sendable (_ path: String, _ text: String) -> CInt)?
     private let queue = DispatchQueue(label: "LATNetworking.cookies")
 
-    /// The least time between two writes, in milliseconds.
+    /// The minimum time between two writes, in milliseconds.
     private static let pause: Int64 = 1000
 
-    /// Makes a jar with the content of its file, which is read on the caller's thread.
+    /// Makes a store with the cookies of its file, which is read on the caller's thread.
     ///
     /// - Parameter write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
     /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
@@ -175,6 +175,6 @@ final class CookieStore: ProcessExitObserver {
             return !written.hasWarned
         }
         if isFirst { warn("\(message); cookies are kept in memory") }
-        return NetworkError(.storage, message: "\(message); see to the folder and try again")
+        return NetworkError(.storage, message: "\(message); check its folder and disk, then try again")
     }
 }

@@ -41,9 +41,9 @@ struct CookieTable: Sendable {
     private(set) var count = 0
     private var order: UInt64 = 0
 
-    /// The most cookies of one domain, and of all. Beyond that, expired cookies are dropped first, then the oldest.
+    /// The maximum number of cookies of one domain, and of all domains. Expired cookies are dropped first, then the oldest.
     static let (domainLimit, totalLimit) = (180, 3300)
-    /// The most cookies of a request, and the most bytes of its field: servers refuse longer ones.
+    /// The maximum number of cookies in a request, and of bytes in its field; servers refuse longer fields.
     static let (sentLimit, fieldLimit) = (150, 8190)
 
     // MARK: Storing
@@ -121,7 +121,7 @@ struct CookieTable: Sendable {
         domains[domain] = entries.isEmpty ? nil : entries
     }
 
-    /// Frees a tenth at once, so that a full jar is not searched for each new cookie.
+    /// Removes a tenth of the cookies at once, so that a full jar is not searched for each new cookie.
     private mutating func makeRoom(_ now: Date) {
         for (domain, entries) in domains { store(entries.filter { !$0.isOver(now) }, domain) }
         let surplus = count - Self.totalLimit * 9 / 10

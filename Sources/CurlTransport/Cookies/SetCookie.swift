@@ -14,14 +14,14 @@ struct SetCookie {
     private(set) var isHTTPOnly = false
     private(set) var sameSite: Cookie.SameSite?
 
-    /// The most bytes of name and value together, and of an attribute (RFC 6265bis §5.6).
+    /// The maximum size of name and value together, and of an attribute, in bytes (RFC 6265bis §5.6).
     private static let (pairLimit, attributeLimit) = (4096, 1024)
 
     /// Parses a field; `nil` for one that must be ignored.
     ///
     /// - Parameter now: The time in seconds since 1970, for `Max-Age`.
     init?(_ field: String, now: Int64) {
-        // Tabs are allowed as white space only: inside a value they would separate the fields of the file.
+        // Tabs are allowed only as surrounding white space: inside a value they would split it in the cookie file.
         guard !field.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else { return nil }
         let parts = field.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
         guard let (name, value) = parts.first.flatMap(Self.pair), let value, !name.isEmpty,
@@ -55,8 +55,8 @@ struct SetCookie {
         }
     }
 
-    /// Splits at the equals sign and trims white space. Compares bytes: a combining accent after the sign would form
-    /// one `Character` with it.
+    /// Splits at the equals sign and trims white space. Works on bytes, because the equals sign forms one `Character`
+    /// with a combining accent that follows it.
     private static func pair(_ part: Substring.UTF8View) -> (name: String, value: String?) {
         guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else { return (trimmed(part), nil) }
         return (trimmed(part[..<equals]), trimmed(part[equals...].dropFirst()))
@@ -73,7 +73,7 @@ struct SetCookie {
         let isNegative = text.hasPrefix("-")
         let digits = isNegative ? text.dropFirst() : text[...]
         guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        // Far in the future, and still exact as a `Date`.
+        // The limit is far in the future, and still exact as a `Date`.
         let value = min(Int64(digits) ?? .max, 1 << 50)
         return isNegative ? -value : value
     }

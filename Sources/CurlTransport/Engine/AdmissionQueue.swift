@@ -1,19 +1,19 @@
 import HTTPCore
 
-/// Decides which requests may start now and which wait, so that no host gets
-/// more connections than its limit and the whole engine no more than its own.
+/// Decides which requests start now and which wait, to enforce the limits of
+/// each host and of the whole engine.
 ///
 /// A pure state machine: it holds identifiers, not requests, and returns which
-/// of them to start. Time spent here counts against no timeout; time spent
-/// waiting inside libcurl would.
+/// of them to start. The time that a request waits here counts towards no
+/// timeout; inside libcurl it would.
 struct AdmissionQueue<ID: Hashable> {
-    /// The most requests that run at once.
+    /// The maximum number of running requests.
     let totalLimit: Int
-    /// How many requests share a connection once a host has answered in HTTP/2: the number of streams that RFC 9113
-    /// §6.5.2 asks servers not to go below.
+    /// How many requests share a connection once a host has answered in HTTP/2: the least number of streams that servers
+    /// should allow (RFC 9113 §6.5.2).
     static var streamsPerConnection: Int { 100 }
 
-    /// A host's index from ``submit(_:host:priority:limit:)`` to ``finish(_:)``, so that its name is looked up once.
+    /// The index of a request's host, kept from ``submit(_:host:priority:limit:)`` to ``finish(_:)`` to save look-ups by name.
     struct Place: Hashable {
         fileprivate let index: Int
         /// The request's number in the order of arrival, if it waits.
@@ -22,7 +22,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     private struct Host {
         let name: String
-        /// The most requests that run at once while the host speaks HTTP/1, as given with its last request.
+        /// The maximum number of running requests while the host speaks HTTP/1, as given with its last request.
         var limit = 1
         var running = 0
         var isMultiplexed = false
@@ -49,7 +49,7 @@ struct AdmissionQueue<ID: Hashable> {
         }
 
         private var elements: [Element] = []
-        /// The index of the first element that is no gap, or the end.
+        /// The index of the first element that is not a gap, or the end.
         private var front = 0
         /// The number of gaps behind the front.
         private var gaps = 0
@@ -83,8 +83,8 @@ struct AdmissionQueue<ID: Hashable> {
             return tidy()
         }
 
-        /// Advances the front over gaps. Compacts when gaps are the greater part, so that on average a removal moves at
-        /// most one element.
+        /// Advances the front over gaps. Compacts when more than half of the elements are gaps, so that on average a
+        /// removal moves at most one element.
         private mutating func tidy() -> Int {
             while front < elements.count, elements[front].id == nil, gaps > 0 {
                 front += 1
@@ -97,7 +97,7 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    /// A forgotten host leaves a hole that the next new host fills.
+    /// The hosts by index. A forgotten host leaves a hole, which the next new host fills.
     private var hosts: [Host?] = []
     private var holes: [Int] = []
     private var places: [String: Int] = [:]
@@ -113,8 +113,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     init(totalLimit: Int) { self.totalLimit = totalLimit }
 
-    /// How many hosts are remembered. Idle hosts stay, with what is known of their HTTP version, up to
-    /// ``rememberedHosts``.
+    /// How many hosts are remembered. Idle hosts are kept, with their HTTP version, up to ``rememberedHosts``.
     var hostCount: Int { places.count }
 
     /// Adds a request and sets the limit of its host. The request may start now, or waits until ``finish(_:)`` or
@@ -178,7 +177,7 @@ struct AdmissionQueue<ID: Hashable> {
         return all
     }
 
-    // MARK: Inside
+    // MARK: Private
 
     private func waitingCount(_ index: Int) -> Int { hosts[index]?.waitingCount ?? 0 }
 
@@ -190,7 +189,7 @@ struct AdmissionQueue<ID: Hashable> {
     private mutating func startWaiting(at index: Int) -> [ID] {
         var started: [ID] = []
         if totalLimit == .max {
-            // Without a total limit hosts are independent: only this one has new room.
+            // Without a total limit hosts are independent: only this one has new capacity.
             while let id = takeFirst(of: index) { started.append(id) }
         } else {
             while running < totalLimit, let next = hostOfNext(), let id = takeFirst(of: next) { started.append(id) }
@@ -198,7 +197,7 @@ struct AdmissionQueue<ID: Hashable> {
         return started
     }
 
-    /// Of all hosts with room, the one whose first request has the highest priority, and among equals waits longest.
+    /// Returns the host with capacity whose first request has the highest priority, or of equals the one that waits longest.
     private func hostOfNext() -> Int? {
         var best: (index: Int, priority: Int, order: UInt64)?
         for index in hostsWithWaiters where hasRoom(index) {

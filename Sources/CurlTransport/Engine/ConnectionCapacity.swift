@@ -8,23 +8,23 @@ import Platform
 /// the connection that the next one would have used. A pure value: the engine
 /// tells it how many requests run and passes the limit to libcurl.
 struct ConnectionCapacity {
-    /// How many idle connections to keep: the manager's setting, but no fewer than any one host may have.
+    /// How many idle connections to keep: the manager's setting, or the largest limit of a host if that is higher.
     private var idle: Int
-    /// The number of running requests that the present value allows for.
+    /// The number of running requests that is included in the current value.
     private var running = 0
-    /// The most requests that ran at once in this interval.
+    /// The maximum number of running requests in this interval.
     private var peak = 0
     private var intervalEnd = MonotonicTime(nanoseconds: 0)
 
-    /// The running requests are rounded up to this step, so that the limit seldom changes.
+    /// The number of running requests is rounded up to a multiple of this, so that the limit rarely changes.
     private static var step: Int { 64 }
-    /// The time in milliseconds that the value holds before it may fall. Requests that end are usually followed by
-    /// others that reuse their connections.
+    /// The minimum time before the value falls, in milliseconds. Requests that end are usually followed by others that
+    /// reuse their connections.
     private static var interval: Int64 { 2000 }
 
     /// - Parameters:
-    ///   - maxIdle: The most idle connections of all hosts together.
-    ///   - perHost: The most connections of one host.
+    ///   - maxIdle: The maximum number of idle connections of all hosts together.
+    ///   - perHost: The maximum number of connections of one host.
     init(maxIdle: Int, perHost: Int) { idle = max(maxIdle, perHost) }
 
     /// The limit for libcurl.

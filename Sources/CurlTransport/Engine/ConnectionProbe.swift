@@ -2,7 +2,7 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// A connect probe that the engine runs.
+/// A connection probe that the engine runs.
 final class ConnectionProbe: @unchecked Sendable {
     // Sendable: the continuation is set before the probe is posted, which the mailbox's lock orders. After that only
     // the engine's thread touches it.
@@ -39,7 +39,7 @@ extension EasyHandle {
         resumesSessions = false
         var settings: [(CURLoption, Int)] = [
             (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_FORBID_REUSE, 1),
-            // The probe reports the present state, so neither cached addresses nor TLS sessions are used.
+            // The probe reports the current state, so neither cached addresses nor TLS sessions are used.
             (CURLOPT_DNS_CACHE_TIMEOUT, 0), (CURLOPT_SSL_SESSIONID_CACHE, 0), (CURLOPT_CERTINFO, 1),
             // With HTTP/2, libcurl would send HTTP/2's connection preface.
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)),
@@ -51,7 +51,7 @@ extension EasyHandle {
         }
     }
 
-    /// The report on a finished probe, made before the handle leaves the multi handle.
+    /// Returns the report on a finished probe. Called before the handle leaves the multi handle.
     func report(on probe: ConnectionProbe, _ result: CURLcode, _ now: MonotonicTime) -> ConnectionReport {
         let timings = timings(of: probe.transfer, isOver: true)
         var report = ConnectionReport()
@@ -61,7 +61,7 @@ extension EasyHandle {
         report.localAddress = text(CURLINFO_LOCAL_IP)
         report.certificates = certificates
         let said = errorText
-        // libcurl connects directly to hosts excepted from the proxy. Its message names the host it could not reach.
+        // libcurl's message names the host it could not reach. If that is the target, no proxy was used.
         let isDirect = said.contains(" \(probe.transfer.target.hostAndPortText)")
         report.proxy = isDirect ? nil : probe.proxy.map(URLText.redacted)
         if result != CURLE_OK {

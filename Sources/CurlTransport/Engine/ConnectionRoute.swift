@@ -2,13 +2,13 @@ import CLibcurl
 import Glibc
 import Platform
 
-/// The two ends of a TCP connection. Connections from one local address to one server have equal ends.
+/// The two ends of a TCP connection. Connections from the same local address to the same server have equal ends.
 struct ConnectionEnds: Hashable, Sendable {
     /// The local address, without the port.
     let own: SocketAddress
     let peer: SocketAddress
 
-    /// The ends of a connected socket; `nil` when they are unknown or no internet addresses.
+    /// Makes the ends of a connected socket; `nil` when they are unknown or not internet addresses.
     init?(_ socket: CInt) {
         guard let own = SocketAddress.own(of: socket), let peer = SocketAddress.peer(of: socket) else { return nil }
         (self.own, self.peer) = (own.withoutPort, peer)
@@ -18,13 +18,13 @@ struct ConnectionEnds: Hashable, Sendable {
 /// Decides which connections still work: their local address exists, its link is up, and the kernel has a route to the
 /// peer. It sends nothing.
 enum ConnectionRoute {
-    /// Returns those of the given ends that no longer work. Ends whose state is unknown are left out. Lists this
-    /// machine's addresses once and asks for the route of each pair.
+    /// Returns the ends of the connections that certainly no longer work. Lists this machine's addresses once and asks
+    /// for the route of each pair.
     static func gone(among all: Set<ConnectionEnds>) -> Set<ConnectionEnds> {
         guard !all.isEmpty, let addresses = ownAddresses() else { return [] }
         return all.filter { ends in
             let host = host(of: ends.own)
-            // All of 127.0.0.0/8 is local, though only one address of it is listed. Other missing addresses are gone.
+            // All of 127.0.0.0/8 is local, but only one of its addresses is listed. Other addresses not listed are gone.
             let isThere = addresses[host] ?? (host.first == 127 && host.count == 4)
             return !isThere || !hasRoute(ends)
         }
@@ -43,7 +43,7 @@ enum ConnectionRoute {
         return true
     }
 
-    /// This machine's addresses, each with whether its link is up; `nil` when they cannot be listed.
+    /// Returns whether the link is up for each of this machine's addresses; `nil` when these cannot be listed.
     private static func ownAddresses() -> [[UInt8]: Bool]? {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return nil }

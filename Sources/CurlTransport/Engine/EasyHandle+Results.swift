@@ -31,8 +31,8 @@ extension EasyHandle {
         let total = isOver ? time(CURLINFO_TOTAL_TIME_T, of: transfer) : 0
         var firstByte = time(CURLINFO_STARTTRANSFER_TIME_T, of: transfer)
         if transfer.plan.body != nil {
-            // With a request body, libcurl's time is that of the first byte sent. The engine's clock is read once per
-            // turn, so it may be slightly ahead of libcurl's total.
+            // With a request body, libcurl's time is that of the first byte sent. The engine reads its clock once per
+            // turn, so its time may slightly exceed libcurl's total.
             firstByte =
                 transfer.machine.firstByteAt.map { ($0.nanoseconds - transfer.machine.startedAt.nanoseconds) / 1000 }
                 ?? 0

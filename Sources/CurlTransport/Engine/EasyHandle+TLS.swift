@@ -43,7 +43,7 @@ extension EasyHandle {
     }
 
     private func setAuthorities(_ tls: TLSMaterial) {
-        // Replaces the system's CA file, so the system's CA folder must not apply either.
+        // The authorities replace the system's CA file, so the system's CA folder must not apply either.
         var folder: String?
         if let authorities = tls.authorities {
             set(CURLOPT_CAINFO_BLOB, authorities)
@@ -54,7 +54,7 @@ extension EasyHandle {
             set(CURLOPT_PROXY_CAINFO, nil)
             set(CURLOPT_CA_CACHE_TIMEOUT, 0)
             // Without a CA setting, a libcurl built with CURL_CA_FALLBACK parses the system's file for each connection.
-            // This path without certificates prevents that; our store then replaces libcurl's.
+            // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store.
             folder = "/dev/null"
         } else {
             return

@@ -4,8 +4,8 @@ import HTTPCore
 
 /// A libcurl easy handle, used for one transfer after the other.
 ///
-/// It remembers its options and sets only those that differ for the next transfer; after a transfer with unusual
-/// settings it is reset. Only the engine's thread touches it, so its state needs no run-time exclusivity checks. It is
+/// It remembers its options and sets only those that differ for the next transfer. After a transfer with unusual
+/// settings it is reset. Only the engine's thread uses it, so its state needs no run-time exclusivity checks. It is
 /// never freed while it is in the multi handle.
 final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
@@ -75,14 +75,14 @@ final class EasyHandle {
         errorBuffer.deallocate()
     }
 
-    /// The handle that a callback's context stands for.
+    /// Returns the handle that a callback's context points to.
     static func from(_ context: UnsafeMutableRawPointer) -> EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
 
     /// Whether the handle must be replaced instead of reused. libcurl 7.88 keeps state on a handle whose connection
-    /// still carries other HTTP/2 streams: a stream's refusal, which makes it resend another request; bytes received
-    /// while paused, which it delivers with another body; a buffer of another size.
+    /// still carries other HTTP/2 streams: a stream's refusal, which makes libcurl resend another request; bytes received
+    /// while paused, which libcurl delivers with another body; a buffer of another size.
     @exclusivity(unchecked) var isSpent = false
 
     /// libcurl's text about the last failure.
@@ -159,14 +159,14 @@ final class EasyHandle {
 
     private func connect(to alternative: AlternativeService) {
         curl_slist_free_all(alternativeList)
-        // Empty host and port match those of any URL.
+        // An empty host and an empty port match any URL.
         alternativeList = curl_slist_append(nil, "::\(alternative.host):\(alternative.port)")
         set(CURLOPT_CONNECT_TO, pointer: alternativeList)
     }
 
     static let largeBufferSize = overflowStalls ? 160 << 10 : 128 << 10
     /// libcurl before 8.1 may stall an HTTP/2 stream whose head or frame did not fit into its buffer at once: the rest
-    /// waits until something else arrives on the connection. It accepts heads of up to 128 KiB and reads 32 KiB at a
+    /// waits until something else arrives on the connection. libcurl accepts heads of up to 128 KiB and reads 32 KiB at a
     /// time; both together fit into the large buffer.
     private static let overflowStalls = GlobalCurl.runtimeVersion < 0x08_01_00
 
@@ -189,8 +189,8 @@ final class EasyHandle {
         // first.
         set(CURLOPT_URL, nil)
         set(CURLOPT_CURLU, pointer: UnsafeRawPointer(target.handle))
-        // Over TLS the handshake of the first connection shows whether others can share it. In clear text only the
-        // first response would, and requests would wait for a slow server.
+        // Over TLS the handshake of the first connection shows whether requests can share it. In clear text only the
+        // first response shows that, and requests would wait for a slow server.
         if waitsForMultiplexing != target.isSecure {
             waitsForMultiplexing = target.isSecure
             set(CURLOPT_PIPEWAIT, target.isSecure ? 1 : 0)
@@ -263,8 +263,8 @@ final class EasyHandle {
         if request.trailers != nil { setTrailers() }
     }
 
-    /// Sets the handle up, like ``prepare(for:)``, to send a failed request again on a new connection, in the time
-    /// left.
+    /// Sets the handle up, like ``prepare(for:)``, to send a failed request again on a new connection within the
+    /// remaining time.
     func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
         set(CURLOPT_FRESH_CONNECT, 1)
         try prepare(for: transfer)
@@ -273,16 +273,16 @@ final class EasyHandle {
         set(CURLOPT_TIMEOUT_MS, Int(left))
     }
 
-    /// Replaces the libcurl handle. A handle of libcurl 7.88 that has sent trailers keeps that state over a reset, and
-    /// writes before its buffer when it sends another chunked body.
+    /// Replaces the libcurl handle. In libcurl 7.88, a handle that has sent trailers keeps that state across a reset, and
+    /// its next chunked body makes it write out of bounds, before its buffer.
     private func replace() {
         guard let fresh = curl_easy_init() else { return curl_easy_reset(curl) }
         curl_easy_cleanup(curl)
         curl = fresh
     }
 
-    /// Whether libcurl may keep a Digest challenge on the handle. It would answer that in the next request with
-    /// credentials, whatever the origin.
+    /// Whether libcurl may keep a Digest challenge on the handle. libcurl would answer it in the next request with
+    /// credentials, even if that goes to another origin.
     private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
 
     /// Makes the handle ready for another transfer, after it has left the multi handle.

@@ -7,7 +7,7 @@ import Platform
 extension Engine {
     // MARK: Connections
 
-    /// Returns whether a connection to an address may be opened. A refusal is kept with the transfer.
+    /// Returns whether a connection to an address may be opened. If not, the transfer keeps the reason.
     func mayConnect(to address: UnsafePointer<curl_sockaddr>, _ handle: EasyHandle) -> Bool {
         guard let addressGuard else { return true }
         guard let transfer = handle.transfer else { return false }
@@ -60,7 +60,7 @@ extension Engine {
         timer = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)
     }
 
-    /// A connection is ready and the request is about to be sent on it. Returns whether it may be sent.
+    /// Returns whether the request may be sent on a connection that is ready for it.
     func connectionIsReady(_ handle: EasyHandle, address: UnsafePointer<CChar>?) -> Bool {
         guard let transfer = handle.transfer else { return false }
         if let addressGuard, transfer.plan.proxy == nil {
@@ -93,7 +93,7 @@ extension Engine {
 
     // MARK: The response
 
-    /// The most memory reserved for an announced body size. Beyond it, memory grows with the bytes that arrive.
+    /// The maximum memory reserved for an announced body size, in bytes. Beyond it, memory grows with the bytes that arrive.
     private static let reserveLimit: Int64 = 16 << 20
 
     func receivedHeaderLine(_ line: UnsafeBufferPointer<UInt8>, _ handle: EasyHandle) -> Int {
@@ -108,7 +108,7 @@ extension Engine {
         return line.count
     }
 
-    /// A head that is not interim is complete. Returns whether the transfer goes on.
+    /// Handles the complete head of a final response. Returns whether the transfer continues.
     private func receivedHead(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         if transfer.head.hasInvalidLength, transfer.mayHaveBody {
             transfer.fail(EngineFailure.invalidLength)
@@ -119,7 +119,7 @@ extension Engine {
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
         let action = transfer.machine.receivedHead(head, now)
-        // libcurl stops sending by itself, but not while the request body is paused for more bytes.
+        // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         switch action {
         case .wait: return true
@@ -144,7 +144,7 @@ extension Engine {
         return !(transfer.head.headers["Location"] ?? "").isEmpty
     }
 
-    /// Answers the caller, once, with a stream whose body is not complete yet.
+    /// Answers the caller with a streamed response whose body is not complete yet, unless it has been answered.
     func answerWithStream(_ transfer: Transfer, _ handle: EasyHandle) {
         guard transfer.machine.answers() else { return }
         transfer.answer(.success(response(of: transfer, timings: handle.timings(of: transfer, isOver: false))))
@@ -160,7 +160,7 @@ extension Engine {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)
         case .drop: return bytes.count
-        // libcurl keeps these bytes and stops reading. A pause from outside the callback would let a hundred buffers through.
+        // libcurl keeps these bytes and stops reading. Pausing later, outside the callback, would let a hundred buffers pass.
         case .pause: return Int(CURL_WRITEFUNC_PAUSE)
         case .refuse: return 0
         case .bodyTooLarge:

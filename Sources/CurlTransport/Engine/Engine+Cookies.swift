@@ -6,7 +6,7 @@ extension Engine {
     func receive(
         _ line: UnsafeBufferPointer<UInt8>, into cookies: CookieStore, _ handle: EasyHandle, _ transfer: Transfer
     ) {
-        // A proxy's own response sets no cookies of the server.
+        // A proxy's own response must not set cookies for the server.
         let (rules, status) = (transfer.machine.rules, transfer.head.status)
         guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
         let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer))

@@ -9,7 +9,7 @@ extension Engine {
     /// answered in advance.
     func digestLine(for transfer: Transfer) -> String? {
         let request = transfer.request
-        // A body that can be sent only once waits until the server has challenged: an answer in advance may be stale.
+        // A body that can be sent only once waits for the server's challenge, since an answer in advance may be stale.
         guard let (user, password) = request.authentication?.digestCredentials,
             let (challenge, count) = request.headers["Authorization"] == nil && request.body?.isReplayable ?? true
                 ? digests.use(DigestCache.Key(transfer, user)) : nil,
@@ -22,7 +22,7 @@ extension Engine {
         return answer.map { "Authorization: \($0)" }
     }
 
-    /// Handles the head of a response that is not interim. Returns whether the transfer goes on.
+    /// Handles the head of a final response. Returns whether the transfer continues.
     func noteDigest(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
         guard let (user, _) = transfer.request.authentication?.digestCredentials else { return true }
         let key = DigestCache.Key(transfer, user)
@@ -40,7 +40,7 @@ extension Engine {
         let isAnswered = handle.challengeCount == 0 || challenge?.isStale ?? false
         if let challenge { digests.note(challenge, for: key, isAnswered: isAnswered) } else { digests.forget(key) }
         handle.leaveChallengesToLibcurl(transfer)
-        // libcurl would go on forever with a server that finds every nonce stale.
+        // libcurl would repeat the request forever if the server rejected every nonce as stale.
         guard handle.challengeCount > Self.challengeLimit else { return true }
         transfer.fail(EngineFailure.alwaysStale(handle.challengeCount))
         return false
@@ -54,8 +54,8 @@ extension EngineFailure {
         NetworkError(
             .protocolViolation,
             message:
-                "the server rejected \(count) new nonces in a row as stale (RFC 7616 §3.3); change it so that it accepts "
-                + "the nonce it sends")
+                "the server rejected \(count) new nonces in a row as stale (RFC 7616 §3.3); repair the server, which must "
+                + "accept the nonces it sends")
     }
 }
 
@@ -73,8 +73,8 @@ extension Authentication {
         }
     }
 
-    /// The challenge that libcurl answers: the first for Digest. With ``any(user:password:)`` libcurl prefers some
-    /// other schemes.
+    /// Returns the challenge that libcurl answers, the first for Digest; `nil` when ``any(user:password:)`` is set and
+    /// libcurl prefers another scheme of the server.
     fileprivate func digestChallenge(among schemes: [AuthenticationScheme]) -> DigestChallenge? {
         if case .any = self, schemes.contains(where: { $0.name == "negotiate" || $0.name == "bearer" }) { return nil }
         return schemes.first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) }
@@ -82,7 +82,7 @@ extension Authentication {
 }
 
 extension HeaderLines {
-    /// Whether a text is allowed in a field value as it is.
+    /// Whether a text may be part of a field value without encoding.
     static func isSendable(_ text: String) -> Bool { text.utf8.allSatisfy(isAllowedInValue) }
 }
 

@@ -48,7 +48,7 @@ extension Engine {
         if let deadline { idleWatch.note(deadline) }
     }
 
-    /// Raises libcurl's limit per host: one for all hosts, the largest of any. The queue enforces each host's own.
+    /// Raises libcurl's limit per host, one value for all hosts, to the largest of any. The queue enforces each host's own.
     func raiseHostLimit(to limit: Int) {
         if capacity.raise(perHost: limit) { setCapacity() }
         guard hostLimit > 0, limit > hostLimit else { return }
@@ -126,7 +126,7 @@ extension Engine {
     /// Whether the host's last response was in HTTP/2 or HTTP/3.
     func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 
-    /// Ends a transfer with an error of the engine's own, in whatever phase it is.
+    /// Ends a transfer, in any phase, with an error of the engine.
     func end(_ transfer: Transfer, _ error: NetworkError) {
         if transfer.machine.cancelled() { over(transfer, .failure(error)) }
     }
@@ -155,8 +155,8 @@ extension Engine {
         if ending.answersCaller, let caller = transfer.takeCaller() { answers.append((caller, result)) }
     }
 
-    /// Resumes the callers of the transfers that ended in this turn. All at once: the first wakes a thread, and while
-    /// that runs the others need no waking.
+    /// Resumes the callers of the transfers that ended in this turn. They are resumed together, because the first wakes a
+    /// thread, and while that thread runs, the others need no wake-up.
     func deliverAnswers() {
         guard !answers.isEmpty else { return }
         for (caller, result) in answers { Transfer.answer(caller, result) }
@@ -215,12 +215,12 @@ extension Engine {
             case .all: CURLPAUSE_ALL
             }
         if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
-            // libcurl reads a paused part again only when a pause of the whole body ends, and it begins that pause only
-            // once it has sent what precedes the part. So the pause is begun here, and can end.
+            // libcurl reads a paused part again only when a pause of the whole body ends, but it begins that pause only
+            // once it has sent what precedes the part. So this call begins the pause, and the next call ends it.
             _ = curl_easy_pause(handle.curl, bits | CURLPAUSE_SEND)
         }
-        // curl_easy_pause may call the write callback, and returns its error. Without a connection it returns
-        // CURLE_BAD_FUNCTION_ARGUMENT; the pause is applied when there is one.
+        // curl_easy_pause may call the write callback, whose error it returns. Without a connection it returns
+        // CURLE_BAD_FUNCTION_ARGUMENT; the pause is applied when the connection is ready.
         let code = curl_easy_pause(handle.curl, bits)
         if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT {
             conclude(transfer, handle, code)

@@ -6,13 +6,13 @@ import Platform
 /// The network thread of a transport: it runs `epoll_wait`, libcurl's multi
 /// handle with its sockets and timer, and the mailbox.
 ///
-/// It decides only what must be decided next to the bytes: which requests may
+/// It decides only what depends on the running transfers: which requests may
 /// start (``AdmissionQueue``), which have been silent for too long
 /// (``IdleWatch``) and which bodies are too large. Its state belongs to that
 /// thread.
 final class Engine: @unchecked Sendable {
-    // Sendable: made on the caller's thread, then used by its own thread only. So the state that every request touches
-    // needs no run-time exclusivity checks, which cost about 3 % of a request.
+    // Sendable: made on the caller's thread, then used by its own thread only. So its state needs no run-time exclusivity
+    // checks, which take about 3 % of the time of a request.
 
     enum Command: Sendable {
         case start(Transfer)
@@ -66,7 +66,7 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var hostLimit = 0
     @exclusivity(unchecked) var capacity: ConnectionCapacity
     @exclusivity(unchecked) private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
-    /// The connect probes and the network watch, while the thread runs.
+    /// The connection probes and the network watch, while the thread runs.
     @exclusivity(unchecked) private var services: EngineServices?
 
     /// How many rounds of ready jobs one turn runs. More would delay the network.
@@ -235,7 +235,7 @@ final class Engine: @unchecked Sendable {
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
     /// outlives both.
     private func shutDown() {
-        // Closed first, so that tasks on this thread that learn of the end continue elsewhere.
+        // Closed first, so that tasks of this thread that the shutdown resumes continue on the global executor.
         let (rest, jobs) = mailbox.closeAndTakeRest()
         for job in jobs { globalConcurrentExecutor.enqueue(job) }
         // Waiting transfers end first, since the end of a running one would start them.
@@ -260,10 +260,10 @@ final class Engine: @unchecked Sendable {
     /// Frees the resources of libcurl and the kernel. The engine cannot be used afterwards.
     func tearDown() {
         handles.removeAll()
-        // No transfer is left that would wait for the disk.
+        // close() waits for the disk, but no transfer is left that this could delay.
         cookies?.close()
         curl_multi_cleanup(multi)
-        // The connections, which add sessions, are closed by now.
+        // Freed after the connections, since these add sessions.
         sessions = nil
         curl_share_cleanup(share)
         events.end()

@@ -7,14 +7,14 @@
 /// ```
 ///
 /// Use it for loops of many small requests: passing a request to another thread
-/// and its response back costs more than half of a small request. Tasks that
+/// and its response back takes over half the time of a small request. Tasks that
 /// prefer the executor, and their child tasks, run between the engine's turns,
 /// in the order in which they become ready and regardless of priority. Actors
 /// with an executor of their own, such as the main actor, stay on it.
 ///
 /// **Never block there.** All requests of the manager wait while a task
-/// computes. Bodies are then decoded on the engine's thread too, so move work
-/// that takes more than a few milliseconds to
+/// computes or decodes a body on the engine's thread, so move work that takes
+/// more than a few milliseconds to
 /// `withTaskExecutorPreference(globalConcurrentExecutor) { … }` or a detached
 /// task. A semaphore, a lock or `DispatchQueue.sync` that waits for a request
 /// of the same manager never returns.

@@ -58,7 +58,7 @@ extension EngineFailure {
             request: transfer.request, attempts: transfer.machine.attempts.count - 1)
     }
 
-    /// Completes an error of the engine's own with what is known of the transfer.
+    /// Completes an error of the engine with the facts of the transfer.
     static func complete(_ error: NetworkError, _ transfer: Transfer, _ timings: Timings) -> NetworkError {
         NetworkError(
             error.kind, message: error.message, request: transfer.request,
@@ -137,7 +137,7 @@ extension EngineFailure {
             .protocolViolation
         case CURLE_RECV_ERROR where isHeadTooLarge(code, said): .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
-        // In HTTP/2 and HTTP/3 a stream or connection that ends early has these codes; only the text tells why (7.88:
+        // In HTTP/2 and HTTP/3 a stream or connection that ends early has these codes; only the text says why (7.88:
         // "was not closed cleanly", 8: "reset by server").
         case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
             ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { said.contains($0) }
@@ -188,7 +188,7 @@ extension EngineFailure {
         }
     }
 
-    /// How far a transfer got, in words.
+    /// Describes how far a transfer got.
     private static func place(of transfer: Transfer) -> String {
         if transfer.machine.attempts.connectionsUsed == 0 { return "before the connection was established" }
         if !transfer.head.hasBegun { return "before any of the response arrived" }

@@ -20,7 +20,7 @@ struct EngineOptions: Sendable {
     private(set) var entries: [Entry] = []
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting; ``NetworkError/Kind/unsupported``
-    ///   for a setting that this libcurl lacks.
+    ///   for a setting that this libcurl does not support.
     init(_ configuration: EngineConfiguration) throws(NetworkError) {
         try addResolver(configuration)
         try addSource(configuration)
@@ -158,7 +158,7 @@ struct EngineOptions: Sendable {
 
     // MARK: libcurl
 
-    /// Sets all options on a spare handle, so that an option libcurl refuses fails when the engine is made.
+    /// Sets all options on a temporary handle, so that making the engine fails if libcurl refuses one.
     private func tryOut() throws(NetworkError) {
         guard !entries.isEmpty else { return }
         guard let curl = curl_easy_init() else { throw EngineFailure.noResources("memory for a libcurl handle") }

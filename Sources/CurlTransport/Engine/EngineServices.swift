@@ -2,9 +2,9 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// What an engine's thread does beside transfers: connect probes and the network watch. Belongs to that thread.
+/// What an engine's thread does besides transfers: connection probes and the network watch. Belongs to that thread.
 ///
-/// Each has a descriptor of its own in the engine's epoll, so transfers pay nothing for them.
+/// Each has a descriptor of its own in the engine's epoll, so they cost transfers nothing.
 final class EngineServices {
     let probes: ProbeRunner
     private unowned let engine: Engine
@@ -14,7 +14,7 @@ final class EngineServices {
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
     var findDead: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
     private var isLooking = false
-    /// Whether the network has changed during the present look.
+    /// Whether the network has changed again while the connections are checked.
     private var looksAgain = false
     private var hasProbeEvents = false
     private var hasNetworkEvents = false
@@ -29,14 +29,14 @@ final class EngineServices {
     /// Adds an observer. It is called on the engine's thread whenever the network has changed, until the engine ends.
     func observeNetwork(_ observer: @escaping @Sendable () -> Void) { networkObservers.append(observer) }
 
-    /// When ``turn(_:)`` is due next.
+    /// When ``turn(_:)`` must be called next.
     var due: MonotonicTime {
         hasProbeEvents || hasNetworkEvents ? MonotonicTime(nanoseconds: 0) : min(probes.due, schedule.due)
     }
 
     func isDue(_ now: MonotonicTime) -> Bool { due <= now }
 
-    /// Records an event if its descriptor belongs to a service. Returns whether it does.
+    /// Records an event on a descriptor of a service. Returns `false` for any other descriptor.
     func noted(_ descriptor: CInt) -> Bool {
         if descriptor == probes.descriptor {
             hasProbeEvents = true
@@ -61,8 +61,8 @@ final class EngineServices {
         probes.turn(now)
     }
 
-    /// Drops the idle connections that no longer work, then calls the observers. The kernel is asked on a separate
-    /// thread, started from the engine's so that it has the same network namespace.
+    /// Drops the idle connections that no longer work, then calls the observers. Connections are checked on a separate
+    /// thread, which the engine's thread starts so that both are in the same network namespace.
     func networkHasChanged() {
         guard !isLooking else { return looksAgain = true }
         isLooking = true
@@ -96,9 +96,9 @@ final class EngineServices {
 /// Decides when to report a burst of changes: soon after the last change, but not too long after the first. A link that
 /// comes up causes a dozen messages (link, carrier, addresses, routes) within milliseconds.
 struct ChangeSchedule {
-    /// How many milliseconds without a change end a burst.
+    /// The time without a change that ends a burst, in milliseconds.
     static let quiet: Int64 = 50
-    /// The most milliseconds from the first change to the report.
+    /// The maximum time from the first change to the report, in milliseconds.
     static let patience: Int64 = 500
 
     private var first: MonotonicTime?

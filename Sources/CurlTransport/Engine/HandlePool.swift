@@ -3,10 +3,10 @@ struct HandlePool {
     /// All handles, each at the index of its slot.
     private(set) var all: [EasyHandle] = []
     private var free: [EasyHandle] = []
-    /// Free handles with a large buffer; libcurl 7.88 may refuse to change its size.
+    /// The free handles with a large buffer, kept apart because libcurl 7.88 may refuse to change a buffer's size.
     private var freeLarge: [EasyHandle] = []
 
-    /// The most handles that are kept when no transfer runs.
+    /// The maximum number of handles that are kept when no transfer runs.
     private static var limit: Int { 256 }
 
     /// Returns a handle for a transfer; `nil` when there is no memory for one.

@@ -1,13 +1,13 @@
 import CLibcurl
 import Platform
 
-/// Decides when to look for transfers that have been silent for too long.
+/// Decides when to check for transfers that have been silent for too long.
 ///
-/// A transfer records only its first deadline. Whether it has moved since is
-/// checked at the next look, which sets the time of the one after. So thousands
-/// of waiting transfers cost one pass now and then.
+/// A transfer records only its first deadline, at which one check looks at all
+/// running transfers and sets the time of the next check. So thousands of
+/// waiting transfers cost one occasional check.
 struct IdleWatch {
-    /// The time of the next look.
+    /// The time of the next check.
     private(set) var next = MonotonicTime.distantFuture
     private var earliest = MonotonicTime.distantFuture
     private var soonest = MonotonicTime(nanoseconds: 0)
@@ -22,18 +22,17 @@ struct IdleWatch {
         }
     }
 
-    /// Whether a look is due.
     func isDue(_ now: MonotonicTime) -> Bool { now >= next }
 
-    /// Begins a look, in which every transfer that goes on records its next deadline. Looks are at least 1 ms apart for
-    /// every 50 transfers, so that they stay cheap.
+    /// Begins a check, in which every transfer that continues records its next deadline. To stay cheap, checks are at
+    /// least 1 ms apart for every 50 running transfers.
     mutating func begin(_ now: MonotonicTime, runningCount: Int) {
         isLooking = true
         earliest = .distantFuture
         soonest = now + Int64(max(1, runningCount / 50))
     }
 
-    /// Ends a look.
+    /// Ends a check.
     mutating func commit() {
         isLooking = false
         next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
@@ -41,7 +40,7 @@ struct IdleWatch {
 }
 
 extension Engine {
-    /// Looks at all running transfers, and ends those that have been silent for too long.
+    /// Checks all running transfers, and ends those that have been silent for too long.
     func checkIdleTransfers() {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {

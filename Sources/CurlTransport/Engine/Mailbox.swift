@@ -27,7 +27,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
     @exclusivity(unchecked) private var ownCommands: [Command] = []
     @exclusivity(unchecked) private var ownJobs: [UnownedJob] = []
 
-    /// `nil` when the process has no descriptor left.
+    /// Makes an open mailbox; `nil` when the process has no descriptor left.
     init?() {
         guard let wakeUp = WakeUp() else { return nil }
         self.wakeUp = wakeUp
@@ -69,7 +69,7 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
 
     // MARK: For the engine's thread
 
-    /// Makes the calling thread the engine's.
+    /// Makes the calling thread the engine's thread.
     func open() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
 
     /// Moves the commands of other threads into an empty list, and their jobs to the engine's own jobs.
@@ -89,7 +89,6 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
     /// Moves the jobs into an empty list.
     func takeJobs(into jobs: inout [UnownedJob]) { swap(&ownJobs, &jobs) }
 
-    /// Whether there are jobs to run.
     var hasJobs: Bool { !ownJobs.isEmpty }
 
     /// Records that the engine is about to sleep. Returns `false` when there is work to do first.

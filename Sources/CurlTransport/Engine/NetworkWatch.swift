@@ -8,7 +8,7 @@ final class NetworkWatch {
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 32_768, alignment: 8)
     private var isOpen = true
 
-    /// `nil` where the system refuses such a socket, as some sandboxes do.
+    /// Opens the socket; `nil` where the system refuses it, as some sandboxes do.
     init?() {
         descriptor = lat_netlink_open()
         guard descriptor >= 0 else {
@@ -44,7 +44,7 @@ final class NetworkWatch {
     }
 }
 
-/// Tells changes from repetitions in rtnetlink's messages. The kernel repeats unchanged state: an address whose
+/// Tells changes from repetitions in rtnetlink's messages. The kernel also reports unchanged state: an address whose
 /// lifetime a router advertisement renews, or a wireless link's state.
 struct NetworkChanges {
     /// The relevant flags of each link, by its index.
@@ -74,7 +74,7 @@ struct NetworkChanges {
             let flags = type == Int(RTM_DELLINK) ? nil : link.ifi_flags & lat_link_flags
             let before = links.updateValue(flags ?? 0, forKey: link.ifi_index)
             if flags == nil { links[link.ifi_index] = nil }
-            // The first message about a link may be a repetition, but one look too many costs little.
+            // The first message about a link may be a repetition, but one unnecessary check costs little.
             return before != flags
         case Int(RTM_NEWADDR):
             return addresses.insert(Self.key(ofAddress: payload)).inserted
@@ -83,7 +83,7 @@ struct NetworkChanges {
             return true
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
             guard let route = Self.load(rtmsg.self, payload) else { return false }
-            // Clones are made by the kernel itself, for its route cache.
+            // The kernel itself clones routes for its cache; those are not changes.
             return route.rtm_flags & UInt32(RTM_F_CLONED) == 0
         default:
             return false

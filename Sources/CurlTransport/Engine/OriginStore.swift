@@ -1,14 +1,14 @@
 import CLibcurl
 import HTTPCore
 
-/// What origins have said in their responses: whether they require TLS (HSTS), and their alternative services.
+/// What origins announced in their responses: that they require TLS (HSTS), and their alternative services.
 struct OriginStore: Sendable {
     let hsts: HSTSStore?
     let alternatives: AlternativeServices?
-    /// Whether the app sets where requests connect, so that alternative services do not apply.
+    /// Whether `connectTo` or `unixSocketPath` sets where requests connect, so that alternative services do not apply.
     private let connectsElsewhere: Bool
 
-    /// `nil` when neither is kept.
+    /// Makes the stores and reads their files; `nil` when neither store is used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         hsts = try HSTSStore(configuration)
         alternatives = try AlternativeServices(configuration)
@@ -16,8 +16,8 @@ struct OriginStore: Sendable {
         if hsts == nil, alternatives == nil { return nil }
     }
 
-    /// The alternative service that a request uses instead of its origin. HTTP/3 services come first when this libcurl
-    /// supports them and neither the request nor the manager sets a version.
+    /// Returns the alternative service that a request uses instead of its origin; `nil` for none. HTTP/3 services come
+    /// first if this libcurl supports them and neither the request nor the manager sets a version.
     func alternative(for request: HTTPRequest, _ target: Target, _ plan: TransferPlan) -> AlternativeService? {
         guard let alternatives, !connectsElsewhere, plan.proxy == nil, request.unixSocketPath == nil,
             request.body?.isReplayable ?? true
@@ -30,8 +30,8 @@ struct OriginStore: Sendable {
         return alternatives.alternative(for: target)
     }
 
-    /// Learns from a response. Returns whether the request must be sent again, because the alternative service does not
-    /// answer for the origin (421).
+    /// Stores what a response announces. Returns whether the request must be sent again, because the alternative service
+    /// is not authoritative for the origin (421).
     func note(_ response: HTTPResponse, to transfer: Transfer) -> Bool {
         hsts?.note(response.headers, of: transfer.target)
         alternatives?.note(response, of: transfer.target)

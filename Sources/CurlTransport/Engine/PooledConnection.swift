@@ -6,8 +6,8 @@ extension Engine {
     ///
     /// In HTTP/1, bytes after a complete response belong to no request and make the connection unusable (RFC 9112 §9.2).
     /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
-    /// only once a second, so the engine checks there. In HTTP/2, frames of the connection may arrive at any time. Input may
-    /// also be a TLS message, which only reading would show; servers send those before the first response.
+    /// only once a second, so with these the engine checks it. Exempt are HTTP/2, whose frames may arrive at any time, and a
+    /// prewarmed connection that has carried no request, whose input may be TLS session tickets.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasUnsolicitedInput =
             GlobalCurl.checksPoolOncePerSecond

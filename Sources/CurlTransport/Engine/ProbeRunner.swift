@@ -2,18 +2,18 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// Runs connect probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
+/// Runs connection probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.
 ///
-/// Probes have a multi handle of their own. In the transfers' they would count against a host's connections, push an idle one
-/// out of the pool, or wait for one to become free. The engine's epoll watches the lane's own epoll descriptor.
+/// Probes have a multi handle of their own. In the transfers' handle they would count towards a host's connections,
+/// push an idle one out of the pool, or wait for a free one. The engine's epoll watches the runner's epoll descriptor.
 final class ProbeRunner {
-    /// The lane's epoll descriptor, readable when a probe's socket has an event; -1 when there is none.
+    /// The runner's epoll descriptor, readable when a probe's socket has an event; -1 when there is none.
     let descriptor: CInt
     /// When libcurl's timer expires.
     private(set) var due = MonotonicTime.distantFuture
 
     private unowned let engine: Engine
-    /// `nil` when the system had no descriptor left, or the lane has ended.
+    /// `nil` when the system had no descriptor left, or the runner has ended.
     private var events: EventQueue?
     private var multi: UnsafeMutableRawPointer?
     private var running: [ConnectionProbe] = []

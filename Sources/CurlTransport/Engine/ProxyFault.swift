@@ -5,7 +5,7 @@ import HTTPCore
 struct ProxyFault {
     let message: String
 
-    /// `nil` when the proxy did not cause the failure, or there is none.
+    /// Finds the proxy's fault; `nil` when there is no proxy or it did not cause the failure.
     init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
         guard let proxy = transfer.plan.proxy else { return nil }
         let name = ProxyPolicy.url(proxy.url).description
@@ -21,7 +21,7 @@ struct ProxyFault {
             message =
                 "the proxy \(name) answered \(answer) instead of opening a tunnel to \(transfer.target.origin); check "
                 + "that it can reach the host and allows the port"
-        // Checked after the proxy's response, because libcurl 8 also has this code for a refused tunnel.
+        // Checked after the proxy's response, because libcurl 8 also returns this code for a refused tunnel.
         case CURLE_COULDNT_CONNECT:
             message = "the proxy \(name) cannot be reached (\(said)); is it running, and is the port right?"
         case _ where Self.isTLS(code) && proxy.url.hasPrefix("https:") && (answer == 0 || !transfer.target.isSecure):

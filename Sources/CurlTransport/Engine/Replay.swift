@@ -19,12 +19,12 @@ struct Replay {
     }
 
     var fate: Fate
-    /// Whether the method is idempotent, so that the request may be repeated whatever its fate.
+    /// Whether the method is idempotent, so that the request may be repeated in any case.
     var isIdempotent: Bool
     /// Whether the host speaks HTTP/2, so that requests share connections.
     var isMultiplexed: Bool
 
-    /// The most times that the engine sends a request again after libcurl gave it up.
+    /// The maximum number of times that the engine sends a request again after libcurl gave up on it.
     static var limit: Int { 3 }
 
     private var isSafe: Bool { isIdempotent || fate != .unknown }
@@ -39,11 +39,11 @@ struct Replay {
         isSafe && (number == 1 || isMultiplexed || fate == .unsent)
     }
 
-    /// Whether the engine sends the request again after libcurl gave it up.
+    /// Whether the engine sends the request again after libcurl gave up on it.
     ///
     /// libcurl 7.88 may put a request on a connection that has just received `GOAWAY`. Nothing is sent, and the
-    /// transfer ends with `CURLE_HTTP2`, which libcurl does not repeat. Also, five repetitions are soon used up where
-    /// each connection takes few requests. In HTTP/1 only libcurl repeats a request that went out.
+    /// transfer ends with `CURLE_HTTP2`, after which libcurl does not repeat it. Also, libcurl's five repetitions are soon
+    /// used up where each connection takes few requests. In HTTP/1 the engine sends only unsent requests again.
     ///
     /// - Parameters:
     ///   - code: libcurl's result for the transfer.
@@ -71,13 +71,13 @@ struct Attempts: Sendable {
     private(set) var connectionsUsed = 0
     /// How often libcurl repeated the request on another connection.
     private(set) var repetitions = 0
-    /// How often the engine sent the request again after libcurl gave it up.
+    /// How often the engine sent the request again after libcurl gave up on it.
     private(set) var replays = 0
-    /// Whether any of a head arrived on the present connection.
+    /// Whether any line of a head arrived on the current connection.
     var hasHead = false
     /// The connections used before the last replay.
     private var connectionsUsedBefore = 0
-    /// `CURLINFO_REQUEST_SIZE` when the present connection was taken.
+    /// `CURLINFO_REQUEST_SIZE` when the current connection was taken.
     private var bytesSentBefore = 0
     /// `CURLINFO_NUM_CONNECTS` at that time, and whether the connection was opened for this transfer. Both are recorded
     /// only for methods that are not idempotent.
@@ -87,8 +87,8 @@ struct Attempts: Sendable {
     /// How many connections the request used, at least one.
     var count: Int { max(1, connectionsUsedBefore + connectionsUsed) }
 
-    /// Records that a connection is ready. Returns whether the request may be sent on it: when a pooled connection is
-    /// dead, libcurl repeats even a request that may have been processed.
+    /// Records that a connection is ready. Returns whether the request may be sent on it. This is not always so: when a
+    /// pooled connection is dead, libcurl repeats even a request that may have been processed.
     ///
     /// - Parameters:
     ///   - opened: The number of connections opened for the transfer (`CURLINFO_NUM_CONNECTS`).
@@ -100,18 +100,18 @@ struct Attempts: Sendable {
     ) -> Bool {
         connectionsUsed += 1
         defer { hasHead = false }
-        // Only a refused stream makes libcurl leave a connection that it has just opened.
+        // Only a refused stream makes libcurl give up a connection that it has just opened.
         let wasOnFreshConnection = isOnFreshConnection
         if !rules.isIdempotent {
             let opened = opened()
             isOnFreshConnection = opened > connectionsOpened
             connectionsOpened = opened
         }
-        // After a head, this is libcurl's answer to a challenge.
+        // After a head, this is libcurl's response to a challenge, not a repetition.
         guard connectionsUsed > 1, !hasHead else { return true }
         repetitions += 1
         let sent = sent()
-        // Only the first time: after one refusal, libcurl 7.88 leaves a fresh connection for any reason.
+        // Only the first time: after one refusal, libcurl 7.88 gives up a fresh connection for any reason.
         let fate = fate(sent: sent, isRefused: isRefused || wasOnFreshConnection && count == 2)
         bytesSentBefore = sent
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: isMultiplexed())
@@ -129,7 +129,7 @@ struct Attempts: Sendable {
         var isMultiplexed: Bool
     }
 
-    /// Whether the engine sends a request again that libcurl gave up.
+    /// Whether the engine sends the request again after libcurl gave up on it.
     func allowsReplay(after code: CURLcode, _ loss: Loss, _ rules: TransferMachine.Rules) -> Bool {
         let fate = fate(sent: loss.sent, isRefused: loss.isRefused)
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: loss.isMultiplexed)

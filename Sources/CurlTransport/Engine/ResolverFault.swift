@@ -1,12 +1,12 @@
 import CLibcurl
 import HTTPCore
 
-/// A failure of the resolver set as `nameResolver`, rather than of the system's.
+/// A failure of the resolver that `nameResolver` sets.
 struct ResolverFault {
     let kind: NetworkError.Kind
     let message: String
 
-    /// `nil` when no such resolver caused the failure.
+    /// Finds the resolver's fault; `nil` when no such resolver caused the failure.
     init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
         let configuration = handle.engine.configuration
         guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil,
@@ -22,7 +22,7 @@ struct ResolverFault {
         }
         let host = transfer.target.host
         switch code {
-        // Without IPv6, libcurl 7.88 has this code for a DNS server that returned no address.
+        // Without IPv6, libcurl 7.88 returns CURLE_OUT_OF_MEMORY when the DNS server returned no address.
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_OUT_OF_MEMORY:
             kind = .dns
             message =

@@ -57,7 +57,7 @@ struct SocketTable {
         if !entry.wanted.isEmpty { entry.isUnused = false }
         if entry.wanted.contains(.readable) { entry.isConnected = true }
         if entry.wanted.isEmpty {
-            // A response that arrives at once is read without waiting for the socket to become readable.
+            // libcurl reads a response that has already arrived without watching the socket, so isConnected may not be set.
             if entry.isOpenedByEngine, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
             if !entry.isOpenedByEngine || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
@@ -83,11 +83,11 @@ struct SocketTable {
 
     /// Handles an event on a connection that no transfer uses.
     ///
-    /// A connection that the server closed is shut down, so that the next request leaves it before a byte is sent.
+    /// A connection that the server closed is shut down, so that libcurl drops it before it sends the next request.
     /// libcurl 8.22 checks for closed connections only once a second, and does not repeat a non-idempotent request that
     /// went out on one.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
-        // The event may be about input that libcurl has read since, while it handled another socket.
+        // libcurl may have read the input since the event, while it handled another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)
         if isInput, !entry.hasInput {
             entry.hasInput = true
@@ -126,7 +126,7 @@ struct SocketTable {
 
     /// Returns whether unsolicited input arrived on an idle connection, and forgets that input.
     ///
-    /// - Parameter port: The local port, all that libcurl 7.88 reports before a request goes out; 0 for a Unix socket.
+    /// - Parameter port: The local port, all that libcurl 7.88 reports before it sends a request; 0 for a Unix socket.
     mutating func takeInput(port: Int) -> Bool {
         let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
         guard let found else { return false }
@@ -147,7 +147,7 @@ struct SocketTable {
 
     /// The number of bytes in the kernel's send buffers of the open sockets on a port.
     ///
-    /// - Parameter port: As in ``takeInput(port:)``. Connections to different servers may share a port; the sum counts
+    /// - Parameter port: As in ``takeInput(port:)``. Connections to different servers may share a port; the sum includes
     ///   all of them, and for port 0 all Unix domain sockets.
     func unsentBytes(port: Int) -> Int {
         open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
@@ -176,7 +176,6 @@ struct SocketTable {
             }
     }
 
-    /// The number of open sockets.
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
     /// The sockets of idle connections: those that libcurl does not watch, except on a port that a transfer uses. The

@@ -3,10 +3,10 @@ import Glibc
 import HTTPCore
 
 /// Whether the server said that it did not process a request in HTTP/2 or HTTP/3, so that the request may be sent again
-/// whatever its method (RFC 9113 §8.7). libcurl says so only in its log.
+/// with any method (RFC 9113 §8.7). libcurl reports this only in its log.
 ///
 /// The log costs a few microseconds for each request, so it is on only where streams are possible and the method is not
-/// idempotent. It has the number of the stream and that of a `GOAWAY`, so a stream beyond the `GOAWAY` is recognized.
+/// idempotent. It contains the number of the stream and the last stream of a `GOAWAY`; a stream after that was refused.
 /// libcurl 8 also logs a stream reset with `REFUSED_STREAM`; 7.88 does not on a pooled connection.
 struct StreamRefusal {
     /// The number of the request's stream; 0 before it has one.
@@ -31,7 +31,7 @@ struct StreamRefusal {
         }
     }
 
-    /// Whether the log or the error text says so: libcurl 7.88 names the code, 8 says "refused by server". After a
+    /// Whether the log or the error text reports a refusal: 7.88 names the code, 8 says "refused by server". After a
     /// `GOAWAY` with ENHANCE_YOUR_CALM, libcurl 8 resets the streams beyond it with the same code. That is no proof,
     /// but enough for an idempotent method.
     func isRefused(after code: CURLcode, _ text: @autoclosure () -> String, isIdempotent: Bool) -> Bool {
@@ -51,7 +51,7 @@ struct StreamRefusal {
         String(decoding: line, as: UTF8.self).contains(text)
     }
 
-    /// The first or last number after the given beginning of a line; `nil` when the line begins otherwise.
+    /// Returns the first or last number after the text that a line must begin with; `nil` when it begins otherwise.
     private static func number(in line: UnsafeRawBufferPointer, after text: StaticString, last: Bool = false) -> Int? {
         guard begins(line, text) else { return nil }
         let rest = line[text.utf8CodeUnitCount...].split { !(0x30...0x39).contains($0) }

@@ -4,7 +4,7 @@ import HTTPCore
 /// Finds the reason for a TLS failure. libcurl has one code for most of them; OpenSSL's verification result
 /// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake tell them apart.
 enum TLSFault {
-    /// `nil` when the failure has nothing to do with TLS.
+    /// Returns the reason; `nil` when the failure is not a failure of TLS.
     static func reason(of code: CURLcode, said: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
         switch code {
         case CURLE_SSL_INVALIDCERTSTATUS: said.contains("revocation reason") ? .revoked : .certificateStatus
@@ -27,7 +27,7 @@ enum TLSFault {
 
     /// Converts OpenSSL's result (`X509_V_ERR_*`), or libcurl's own message about the name.
     private static func verdict(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
-        // libcurl checks the name after the chain was verified, when the result is not set yet.
+        // libcurl checks the name itself, after the chain was verified and before it sets the verification result.
         if said.contains("subject name") || said.contains("host name") || said.contains("hostname") {
             return .wrongHost
         }

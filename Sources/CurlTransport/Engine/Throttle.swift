@@ -2,15 +2,15 @@ import CLibcurl
 import HTTPCore
 import Platform
 
-/// The bytes that may move in one direction, of one transfer or of all in an engine: a token bucket. A piece may
-/// overdraw it; the next one then waits. A pure value: the time is passed in.
+/// A token bucket that limits the bytes in one direction, of one transfer or of a whole engine. A piece may overdraw it;
+/// the next one then waits. A pure value: the caller passes the time.
 struct ByteBudget {
     /// In bytes per second.
     let rate: Int64
     private var tokens: Double
     private var filledAt: MonotonicTime
 
-    /// The most that a pause saves up, in seconds' worth of bytes.
+    /// The capacity of the bucket, in seconds at the full rate.
     private static let burst = 0.1
 
     init(rate: Int64, _ now: MonotonicTime) {
@@ -32,7 +32,7 @@ struct ByteBudget {
     mutating func next(_ now: MonotonicTime) -> MonotonicTime {
         fill(now)
         guard tokens <= 0 else { return now }
-        // Rounded up, and at most a day, because the clock counts in 64 bits.
+        // At most a day, since a longer time could overflow the clock's 64 bits.
         return now + Int64(min((1 - tokens) / Double(rate) * 1000, 86_400_000).rounded(.up))
     }
 
@@ -56,7 +56,7 @@ struct Throttle {
     private var senders: [Transfer] = []
     /// The transfers that wait for their own rate.
     private var slow: [Transfer] = []
-    /// When a waiting transfer may go on.
+    /// When the first waiting transfer may continue.
     private(set) var due = MonotonicTime.distantFuture
 
     init(_ configuration: EngineConfiguration, _ now: MonotonicTime) {
@@ -78,7 +78,7 @@ struct Throttle {
         return Self.allows(0, transfer, now, &sending, &senders, &due)
     }
 
-    /// How many bytes a transfer may send at once: a tenth of a second's worth.
+    /// How many bytes a transfer may send at once: those of a tenth of a second.
     func piece(_ transfer: Transfer) -> Int {
         Int(clamping: max(1, min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max) / 10))
     }
@@ -114,7 +114,7 @@ struct Throttle {
         return false
     }
 
-    /// Removes and returns the next waiting transfer that may go on.
+    /// Removes and returns the next waiting transfer that may continue.
     mutating func next(_ now: MonotonicTime) -> Transfer? {
         due = .distantFuture
         return nextSlow(now) ?? Self.next(now, &receiving, &receivers, &due) ?? Self.next(now, &sending, &senders, &due)
@@ -144,7 +144,7 @@ struct Throttle {
 }
 
 extension Engine {
-    /// Sets up the rates of a transfer that starts.
+    /// Sets up the budgets of a transfer that starts.
     func limit(_ transfer: Transfer) {
         transfer.receiveBudget = transfer.plan.maxReceiveRate.map { ByteBudget(rate: $0, now) }
         transfer.sendBudget = transfer.plan.maxSendRate.map { ByteBudget(rate: $0, now) }
@@ -156,7 +156,7 @@ extension Engine {
         while let transfer = throttle?.next(now) {
             transfer.isThrottled = false
             transfer.machine.goesOn(now)
-            // libcurl delivers the bytes that it kept within this call.
+            // This call delivers the bytes that libcurl kept.
             apply(transfer.machine.pause, to: transfer)
         }
     }

@@ -31,7 +31,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine stopped it; takes precedence over libcurl's error.
     @exclusivity(unchecked) private(set) var failure: NetworkError?
-    /// The refusal of an address that it may not connect to. The error if no other address can be connected to.
+    /// The error for an address that it may not connect to. The transfer fails with it if no other address works.
     @exclusivity(unchecked) var blockedAddress: NetworkError?
     /// Whether its trailers were sent, which libcurl can do only once.
     @exclusivity(unchecked) var hasSentTrailers = false
@@ -46,7 +46,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var body = Data()
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
-    /// What libcurl's log says of the stream on the present connection; recorded if ``mayNeedStreamFate``.
+    /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamFate``.
     @exclusivity(unchecked) var streamFate = StreamRefusal()
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
@@ -72,7 +72,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     func stateDidChange() { mailbox?.post(.update(self)) }
 
-    /// The pipe that delivers the body from here on, starting with the bytes collected so far.
+    /// Returns the pipe that delivers the body from now on, starting with the bytes collected so far.
     func stream(_ mailbox: Mailbox<Engine.Command>) -> BodyPipe {
         if let pipe, body.isEmpty { return pipe }
         let pipe = self.pipe ?? BodyPipe()
@@ -83,7 +83,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         return pipe
     }
 
-    /// Posts what a body's reader demands to the engine.
+    /// Forwards the demands of a body's reader to the engine.
     func connect(_ pipe: BodyPipe, _ mailbox: Mailbox<Engine.Command>) {
         pipe.connect { [mailbox, weak self] demand in
             guard let self else { return }
@@ -98,18 +98,18 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.continuation = continuation
     }
 
-    /// Stops the transfer with an error of the engine's own; the first error counts.
+    /// Stops the transfer with an error of the engine. The first error is kept.
     func fail(_ error: NetworkError) {
         machine.stop()
         if failure == nil { failure = error }
     }
 
-    /// Whether the engine may have to know if a stream was refused or processed.
+    /// Whether the engine may need to know if the stream was refused.
     var mayNeedStreamFate: Bool {
         (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
     }
 
-    /// Whether a body may follow the head. These responses have none, whatever they announce (RFC 9112 §6.3).
+    /// Whether a body may follow the head. Some responses have none, even if they announce one (RFC 9112 §6.3).
     var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
 
     /// Resumes the caller; later calls do nothing.

@@ -5,7 +5,7 @@ import Platform
 extension TransferMachine {
     // MARK: The head
 
-    /// A line of a head has arrived. Returns whether to accept it.
+    /// Records a received line of a head. Returns whether to accept it.
     mutating func receivedHeadLine(_ now: MonotonicTime) -> Bool {
         guard !isStopped else { return false }
         lastActivity = now
@@ -14,7 +14,7 @@ extension TransferMachine {
         return true
     }
 
-    /// The facts of a head that is not interim.
+    /// The facts of the head of a final response.
     struct Head: Sendable {
         var status: Int
         var contentLength: Int64?
@@ -33,10 +33,10 @@ extension TransferMachine {
         case bodyTooLarge
     }
 
-    /// A head that is not interim is complete. ``stopsSending`` then says whether to stop sending the request body.
+    /// Records the complete head of a final response, and sets ``stopsSending``. Returns what to do.
     mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
-        // These have no body, whatever they announce (RFC 9112 §6.3).
+        // These responses have no body, even if they announce one (RFC 9112 §6.3).
         let hasNoContent = rules.hasNoContent || status == 204 || status == 304
         isDecoded = rules.decompresses && head.isCoded
         announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
@@ -44,7 +44,7 @@ extension TransferMachine {
         if status >= 300, rules.readsBody { stopsSending = true }
         if head.isFollowed {
             if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
-            // Collected, even for a stream; it becomes a stream when it is too large or takes too long.
+            // The body is collected at first, and becomes a stream when it is too large or takes too long.
             isStream = false
             let end = now + Self.drainTime
             drainsUntil = end
@@ -86,7 +86,7 @@ extension TransferMachine {
         case errorTooLarge
     }
 
-    /// Bytes of the body have arrived.
+    /// Records received bytes of the body. Returns what to do with them.
     ///
     /// - Parameter unread: How many bytes wait for the reader.
     /// - Parameter coded: How many bytes have arrived in all, before decoding.
@@ -129,28 +129,28 @@ extension TransferMachine {
 
     enum Sending: Sendable { case read, end, refuse }
 
-    /// The answer when libcurl asks for more of the request body.
+    /// What to do when libcurl asks for more of the request body.
     var sending: Sending { isStopped ? .refuse : stopsSending ? .end : .read }
 
-    /// Records bytes that the source gave.
+    /// Records bytes that the body's source provided.
     mutating func sent(_ count: Int, _ now: MonotonicTime) {
         lastActivity = now
         sourceBytes += Int64(count)
     }
 
-    /// The source starts over.
+    /// Records that the body's source starts over.
     mutating func rewound() { sourceBytes = 0 }
 
     // MARK: Progress
 
-    /// libcurl reports progress. Returns what to report to the caller, if anything.
+    /// Records the progress that libcurl reports. Returns what to report to the caller, if anything.
     mutating func progressed(_ completed: Int64, of total: Int64, _ now: MonotonicTime) -> TransferProgress? {
-        // The body of a challenge does not count.
+        // The body of a challenge is not reported.
         if rules.mayBeChallenged, status == 401 || status == 407 { return nil }
         return report(content(completed), of: total > 0 ? total : nil, isLast: false, now)
     }
 
-    /// As ``progressed(_:of:_:)``, for the last report.
+    /// Like ``progressed(_:of:_:)``, but for the last report.
     mutating func progressEnded(
         _ completed: Int64, isWhole: Bool, isCoded: Bool, _ now: MonotonicTime
     ) -> TransferProgress? {
@@ -160,7 +160,7 @@ extension TransferMachine {
         return report(completed, of: isWhole ? completed : lastProgress?.value.total, isLast: true, now)
     }
 
-    /// libcurl counts the framing of a chunked body too; this is the content alone.
+    /// Returns the number of content bytes. libcurl's number includes the framing of a chunked body.
     private func content(_ onWire: Int64) -> Int64 { rules.readsBody ? min(onWire, sourceBytes) : onWire }
 
     private mutating func report(

@@ -15,10 +15,10 @@ import Platform
 /// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
-/// ``ended()`` leaves any phase and says whether the caller is still to be answered. The caller of a stream was
-/// answered at its head (``answers()``).
+/// ``ended()`` ends any phase and says whether the caller must still be answered. The caller of a stream was answered at
+/// its head (``answers()``).
 struct TransferMachine: Sendable {
-    /// What request and plan determine for the whole life of a transfer.
+    /// The rules that request and plan set for the whole life of a transfer.
     struct Rules: Sendable {
         /// In milliseconds; 0 for none.
         var timeout: Int64 = 0
@@ -26,7 +26,7 @@ struct TransferMachine: Sendable {
         var maxBodySize = Int64.max
         var maxDecompressionRatio = Int64.max
         var isIdempotent = true
-        /// Whether the response has no body whatever it announces, as for `HEAD`.
+        /// Whether the response has no body even if it announces one, as for `HEAD`.
         var hasNoContent = false
         var decompresses = false
         /// Whether libcurl answers a 401 by itself, so that more than one response may arrive.
@@ -70,13 +70,13 @@ struct TransferMachine: Sendable {
     var firstByteAt: MonotonicTime?
     /// When a byte last moved; `nil` before the connection is established.
     var lastActivity: MonotonicTime?
-    /// The bytes in the kernel's send buffer at the last look.
+    /// The bytes in the kernel's send buffer at the last check.
     private var unsentBytes = 0
 
     /// The connections that the request used.
     var attempts = Attempts()
 
-    /// The status of the last head that was not interim; 0 before one.
+    /// The status of the last final response; 0 before its head is complete.
     var status = 0
     /// The size of the body from `Content-Length`; `nil` when there is none, or when it counts coded bytes.
     var announcedBodySize: Int64?
@@ -88,7 +88,7 @@ struct TransferMachine: Sendable {
     var drainsUntil: MonotonicTime?
     /// Whether the rest of the request body is not sent, because the status is 300 or above.
     var stopsSending = false
-    /// How many bytes the body's source has given so far.
+    /// How many bytes the body's source has provided so far.
     var sourceBytes: Int64 = 0
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
@@ -98,10 +98,10 @@ struct TransferMachine: Sendable {
     static let drainTime: Int64 = 250
     /// How many decoded bytes may arrive before the decompression ratio is checked.
     static let decompressionGrace: Int64 = 32 << 20
-    /// The same for the body of an error, lower because many errors may arrive at once. Also the most of such a body
-    /// that may wait for its reader.
+    /// The same for the body of an error, lower because many errors may arrive at once. Also the largest part of such a
+    /// body that may wait for its reader.
     static let errorGrace = 1 << 20
-    /// The least time between two progress reports, in milliseconds; the reports still look continuous.
+    /// The minimum time between two progress reports, in milliseconds; short enough to look continuous.
     static let progressInterval: Int64 = 50
 
     init(_ rules: Rules, isStream: Bool = false, priority: RequestPriority = .normal) {
@@ -114,7 +114,7 @@ struct TransferMachine: Sendable {
 
     enum Submission: Sendable { case ignore, admit, hold, cancel }
 
-    /// The engine has received the transfer, and may answer its caller.
+    /// Records that the engine has received the transfer. Returns what to do with it.
     mutating func submitted(_ standing: TransferState?, _ now: MonotonicTime) -> Submission {
         guard phase == .new else { return .ignore }
         phase = .held
@@ -127,12 +127,12 @@ struct TransferMachine: Sendable {
         return isSuspended ? .hold : .admit
     }
 
-    /// The transfer waits in the queue of its host.
+    /// Records that the transfer waits in the queue of its host.
     mutating func queued() { if phase == .held { phase = .waiting } }
 
-    /// The transfer goes to libcurl.
+    /// Records that the transfer goes to libcurl.
     ///
-    /// - Returns: When to look for silence first; `nil` for never.
+    /// - Returns: The time of its first idle check; `nil` without an idle timeout.
     mutating func started(_ now: MonotonicTime) -> MonotonicTime? {
         phase = .running
         startedAt = now
@@ -140,13 +140,13 @@ struct TransferMachine: Sendable {
         return rules.idleTimeout > 0 ? now + rules.idleTimeout : nil
     }
 
-    /// Whether a cancellation ends the transfer now. One that arrives before the submission is remembered.
+    /// Records a cancellation. Returns whether it ends the transfer now. An early one takes effect at the submission.
     mutating func cancelled() -> Bool {
         if phase == .new { isCancelledEarly = true }
         return phase != .new && phase != .over
     }
 
-    /// Ends the transfer. Returns what has to be undone; `nil` when it had ended before.
+    /// Ends the transfer. Returns the phase to clean up, and whether to answer the caller; `nil` if it had ended before.
     mutating func ended() -> (from: Phase, answersCaller: Bool)? {
         guard phase != .over else { return nil }
         defer { phase = .over }
@@ -154,26 +154,26 @@ struct TransferMachine: Sendable {
         return (phase, answers())
     }
 
-    /// Whether to answer the caller now: `true` the first time only.
+    /// Returns whether to answer the caller now: `true` only at the first call.
     mutating func answers() -> Bool {
         defer { hasAnswered = true }
         return !hasAnswered
     }
 
-    /// The engine has a reason of its own to end the transfer.
+    /// Records that the engine has decided to end the transfer.
     mutating func stop() { isStopped = true }
 
     enum Conclusion: Sendable {
         case answer
         /// A proxy's 407, which is an error of the proxy.
         case proxyRefusal
-        /// The engine stopped it, for a reason of its own.
+        /// The engine decided to end it.
         case stopped
-        /// libcurl's error.
+        /// libcurl ended it with an error.
         case failed
     }
 
-    /// libcurl has finished the transfer.
+    /// Returns the result of a transfer that libcurl has finished.
     ///
     /// - Parameter hasHead: Whether the last head is complete.
     func concluded(isSuccess: Bool, hasHead: Bool) -> Conclusion {
@@ -187,11 +187,11 @@ struct TransferMachine: Sendable {
     enum Update: Sendable {
         case nothing
         case cancel
-        /// From the held transfers into the queue.
+        /// Move it from the held transfers to the queue.
         case admit
-        /// From the queue, where it has this priority, to the held transfers.
+        /// Move it from the queue, where it has this priority, to the held transfers.
         case hold(RequestPriority)
-        /// Within the queue, from this priority to the end of its new one.
+        /// Move it within the queue, from this priority to the end of its new one.
         case requeue(RequestPriority)
         case pause(Pause)
     }
@@ -201,7 +201,7 @@ struct TransferMachine: Sendable {
 
     var pause: Pause { isSuspended ? .all : isPaused ? .receiving : .none }
 
-    /// The owner's standing, the reader's position or the source's state has changed.
+    /// Records a change of the owner's standing, the reader's position or the source's state. Returns what to do.
     mutating func updated(
         _ standing: TransferState?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
     ) -> Update {
@@ -227,20 +227,20 @@ struct TransferMachine: Sendable {
         }
     }
 
-    /// A rate limit lets the transfer go on.
+    /// Records that a rate limit lets the transfer continue.
     mutating func goesOn(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
 
     // MARK: The connection
 
     enum Readiness: Sendable {
         case go
-        /// As ``go``, but suspended: libcurl accepts the pause only now.
+        /// Like ``go``, but the transfer is suspended, and libcurl accepts the pause only now.
         case goPaused
         /// The request may have been processed on the previous connection.
         case refuse
     }
 
-    /// A connection is ready and the request is about to be sent on it. The parameters are those of
+    /// Records that a connection is ready. Returns whether the request may be sent on it. The parameters are those of
     /// ``Attempts/mayUseConnection(_:opened:sent:isRefused:isMultiplexed:)``.
     mutating func connectionIsReady(
         _ now: MonotonicTime, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int, isRefused: Bool = false,
@@ -260,9 +260,9 @@ struct TransferMachine: Sendable {
     /// Whether the request may be sent again after a failure: no response has begun.
     var mayRepeat: Bool { phase == .running && !isStopped && attempts.connectionsUsed > 0 && firstByteAt == nil }
 
-    /// Whether the engine sends a request again that libcurl gave up with `code`, and in how much time.
+    /// Decides whether the engine sends the request again after libcurl gave up on it with `code`.
     ///
-    /// - Returns: The milliseconds left, 0 for no limit; `nil` when it is not sent again.
+    /// - Returns: The milliseconds left for it, 0 for no limit; `nil` when it is not sent again.
     func timeToRepeat(after code: CURLcode, _ loss: Attempts.Loss, _ now: MonotonicTime) -> Int64? {
         guard mayRepeat, attempts.allowsReplay(after: code, loss, rules) else { return nil }
         guard rules.timeout > 0 else { return 0 }
@@ -283,15 +283,15 @@ struct TransferMachine: Sendable {
     enum Look: Hashable, Sendable {
         case never
         case again(MonotonicTime)
-        /// Nothing has moved for too long. With `inKernel`, the end of the request body may still be in the kernel's
-        /// send buffer, where libcurl cannot see it move: ``looked(unsent:_:)`` decides.
+        /// Nothing has moved for too long. With `inKernel`, the end of the request body may still move out of the
+        /// kernel's send buffer, which libcurl cannot see, and ``looked(unsent:_:)`` decides.
         case silent(inKernel: Bool)
         /// The time for the body of a redirect is over: answer the caller now.
         case answer
     }
 
-    /// Whether the transfer has been silent for too long. Before the connection is established, the connect timeout
-    /// applies instead; while the transfer is paused here, neither does.
+    /// Checks whether the transfer has been silent for too long. Before the connection is established, the connect
+    /// timeout applies instead; while the engine pauses the transfer, neither applies.
     ///
     /// - Parameter isThrottled: Whether it waits for a rate limit.
     mutating func look(_ now: MonotonicTime, isThrottled: Bool = false) -> Look {
@@ -314,7 +314,7 @@ struct TransferMachine: Sendable {
         return .again(min(next, drainsUntil ?? next))
     }
 
-    /// Decides on a transfer that seems silent, by the bytes in the kernel's send buffer. Returns when to look again;
+    /// Checks whether bytes of a transfer that seems silent leave the kernel's send buffer. Returns when to check again;
     /// `nil` when nothing moves there either.
     mutating func looked(unsent: Int, _ now: MonotonicTime) -> MonotonicTime? {
         defer { unsentBytes = unsent }

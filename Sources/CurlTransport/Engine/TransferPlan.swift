@@ -22,7 +22,7 @@ struct TransferPlan: Sendable {
     var proxy: ProxySettings.Proxy?
     /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
     var pins: String?
-    /// Whether the manager's cookies are neither sent nor set.
+    /// Whether the manager's cookies are neither sent nor changed.
     var ignoresCookies: Bool
     /// The request's own cookies, sent in one field with the manager's.
     var ownCookies: String?

@@ -7,8 +7,8 @@ import Synchronization
 /// libcurl has no transfer that leaves an unused connection in its pool: those of `CURLOPT_CONNECT_ONLY` are never
 /// reused, and a callback that aborts a transfer closes its connection. But a request that libcurl cannot format fails
 /// after the connection is established and before a byte is sent, and leaves the connection usable. So this request has
-/// a time condition with a date (`CURLOPT_TIMEVALUE_LARGE`) that no calendar has. It is a `HEAD`, in case a libcurl can
-/// format that date.
+/// a time condition (`CURLOPT_TIMEVALUE_LARGE`) with a date beyond what libcurl can format. It is a `HEAD`, in case a
+/// libcurl can format that date.
 ///
 /// libcurl 8 does not reuse a clear-text connection that has carried no request. There the `HEAD` is sent.
 final class WarmUp: Sendable {

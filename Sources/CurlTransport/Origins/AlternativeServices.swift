@@ -48,7 +48,7 @@ struct AlternativeList: Sendable {
         }
     }
 
-    /// The most origins.
+    /// The maximum number of origins.
     static let limit = 1000
     /// How long a failed service is skipped, in seconds.
     static let pause: Int64 = 300
@@ -176,7 +176,7 @@ final class AlternativeServices: Sendable {
     private let list: Mutex<AlternativeList>
     private let learns: Bool
     private let file: StateFile?
-    /// The protocols that an alternative may have. HTTP/3 has a rule of its own (``VersionChoice``).
+    /// The protocols that an alternative may have. HTTP/3 is handled separately (``OriginStore``).
     private static let protocols: Set<String> =
         GlobalCurl.has(CURL_VERSION_HTTP2) ? ["h2", "http/1.1"] : ["http/1.1"]
 

@@ -37,7 +37,7 @@ struct HSTSList: Hashable, Sendable {
 
     private(set) var entries: [String: Entry] = [:]
 
-    /// The most hosts. The one that expires first is dropped first.
+    /// The maximum number of hosts. The one that expires first is dropped first.
     static let limit = 10_000
 
     /// Returns the name under which a host is stored; `nil` for an IP address, which HSTS excludes (RFC 6797 §8.1.1).

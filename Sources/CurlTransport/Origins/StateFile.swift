@@ -49,7 +49,7 @@ final class StateFile: Sendable {
     }
 
     func malformed(_ line: Int, _ expected: String) -> NetworkError {
-        refusal("line \(line), is not of the form \(expected); correct or delete it")
+        refusal("is malformed in line \(line), expected \(expected); correct or delete the line")
     }
 
     private func refusal(_ reason: String) -> NetworkError {

@@ -11,7 +11,7 @@ package struct ConnectionOptions: Hashable, Sendable {
 
 /// The result of a connection probe, which opens a connection and closes it again.
 package struct ConnectionReport: Sendable {
-    /// The address that was connected to, the proxy's when there is one; `nil` when no connection was made.
+    /// The address that was connected to, which is the proxy's if one is used; `nil` when no connection was made.
     package var address: String?
     /// The port that was connected to; 0 when no connection was made.
     package var port = 0
@@ -23,7 +23,7 @@ package struct ConnectionReport: Sendable {
     package var error: NetworkError?
     /// The system's error of the last connection attempt (`CURLINFO_OS_ERRNO`); 0 for none.
     package var systemError: Int32 = 0
-    /// What a SOCKS proxy reported of its connection to the server (`CURLINFO_PROXY_ERROR`); `nil` for nothing.
+    /// The failure that a SOCKS proxy reported (`CURLINFO_PROXY_ERROR`); `nil` for none.
     package var proxyVerdict: ProxyFailure?
     /// Whether the host name had been resolved when the probe failed.
     package var isResolved = true
@@ -34,7 +34,7 @@ package struct ConnectionReport: Sendable {
 
     package init(error: NetworkError? = nil) { self.error = error }
 
-    /// How long the connection took without the name look-up, but with the proxy's handshake when there is one.
+    /// The time to connect, without the name look-up but with a proxy's handshake; `nil` when no connection was made.
     package var latency: Duration? {
         guard error == nil else { return nil }
         let connect = timings.connect ?? timings.total ?? .zero

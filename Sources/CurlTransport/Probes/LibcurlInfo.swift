@@ -108,7 +108,7 @@ package struct LibcurlInfo: Hashable, Sendable {
         return names
     }
 
-    /// Whether libcurl supports DNS over HTTPS. No feature bit tells; a libcurl without it refuses the option.
+    /// Whether libcurl supports DNS over HTTPS. It has no feature bit, but a libcurl without it refuses the option.
     private static var takesResolverURL: Bool {
         guard let handle = curl_easy_init() else { return false }
         defer { curl_easy_cleanup(handle) }

@@ -20,9 +20,9 @@ final class FileSource: BodySource {
         var offset: Int64 = 0
         var isReading = false
         var failure: NetworkError?
-        /// libcurl was told to pause.
+        /// Whether libcurl has been told to pause.
         var engineWaits = false
-        /// Counts restarts. Reads of an earlier round are discarded.
+        /// The number of restarts. Reads of an earlier round are discarded.
         var round = 0
         var wake: (@Sendable () -> Void)?
     }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// The lines include `User-Agent` and `Accept-Encoding`: libcurl's options for these would format them anew for each request.
 final class HeaderLines: Sendable {
-    /// What the lines depend on beside the request.
+    /// What the lines depend on besides the request.
     struct Context: Hashable {
         /// Whether a proxy reads the fields, and not only the server.
         var reachesProxy = false
@@ -31,7 +31,7 @@ final class HeaderLines: Sendable {
         static var limit: Int { 4 }
     }
 
-    /// What the lines depend on beside the fields.
+    /// What the lines depend on besides the fields.
     private struct Traits: Hashable {
         var decompresses: Bool
         var context: Context
@@ -74,7 +74,7 @@ final class HeaderLines: Sendable {
         let isKeepable = request.authentication == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
         let (lines, names) = try make(fields, for: request, body: body, decompresses: decompresses, context: context)
-        // Whether these two may be sent depends on the body's length, which a memo does not contain.
+        // Whether these two fields are valid depends on the body's length, which is not in a memo.
         if isKeepable, !names.contains("content-length"), !names.contains("transfer-encoding") {
             keep(Memo(fields: fields, traits: traits, lines: lines))
         }
@@ -180,14 +180,15 @@ final class HeaderLines: Sendable {
     private static func checkContentLength(_ value: String?, body: PreparedBody?) throws(NetworkError) {
         guard let value, let length = body?.length ?? (body == nil ? 0 : nil), value != "\(length)" else { return }
         throw .invalidRequest(
-            "Content-Length says \(visible(value)) but the body has \(length) bytes; leave it out, it is computed")
+            "Content-Length says \(visible(value)) but the body has \(length) bytes; leave the field out, since it is set "
+                + "automatically")
     }
 
     private static func checkTransferEncoding(_ value: String?, body: PreparedBody?) throws(NetworkError) {
         guard let value, !(value.lowercased() == "chunked" && body?.length == nil) else { return }
         throw .invalidRequest(
-            "Transfer-Encoding \"\(visible(value))\" cannot be set; leave it out, a body of unknown length is sent "
-                + "chunked without it")
+            "Transfer-Encoding \"\(visible(value))\" cannot be set; leave it out, since a body of unknown length is "
+                + "sent chunked automatically")
     }
 
     private static func visible(_ text: String) -> String {

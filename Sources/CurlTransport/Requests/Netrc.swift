@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 
-/// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`, `default` for
-/// all other hosts, `macdef` up to an empty line, which is skipped, and comments from `#` to the end of the line.
+/// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`, and
+/// `default` for all other hosts. Macros (`macdef`, up to an empty line) and comments (`#`, up to the line's end) are skipped.
 struct Netrc: Sendable, Hashable {
     private struct Entry: Hashable {
         /// In lower case; `nil` for the entry that matches all hosts.
@@ -60,14 +60,14 @@ struct Netrc: Sendable, Hashable {
             case "default": entries.append(Entry())
             case "login", "password", "account":
                 let value = try reader.value(of: word, line)
-                guard !entries.isEmpty else { throw Fault(line: line, reason: "\(word) stands before any machine") }
+                guard !entries.isEmpty else { throw Fault(line: line, reason: "\(word) comes before any machine") }
                 if word == "login" { entries[entries.count - 1].login = value }
                 if word == "password" { entries[entries.count - 1].password = value }
             case "macdef":
                 _ = try reader.value(of: word, line)
                 reader.skipMacro()
             default:
-                // The word may be a password without its keyword, so it is not repeated.
+                // The message does not quote the word, which may be a password without its keyword.
                 throw Fault(
                     line: line, reason: "expected machine, default, login, password, account or macdef")
             }
@@ -143,7 +143,7 @@ struct Netrc: Sendable, Hashable {
             return (String(word), line)
         }
 
-        /// Reads a word in quotes, in which `\n`, `\r`, `\t` and escaped characters have their meaning from C.
+        /// Reads a quoted word. Escapes (`\n`, `\r`, `\t`, `\\`, `\"`) have the same meaning as in C.
         private mutating func quoted() throws(Fault) -> (String, Int) {
             let start = line
             var word = ""

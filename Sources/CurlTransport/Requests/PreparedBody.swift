@@ -17,16 +17,16 @@ enum PreparedBody: Sendable {
         let source: any BodySource
     }
 
-    /// The largest body handed to libcurl as a whole, in bytes. Longer ones need progress and the idle timeout.
+    /// The largest body handed to libcurl as a whole, in bytes. Progress and the idle timeout need longer ones in pieces.
     static let wholeBodyLimit = 64 << 10
 
     /// - Parameter handler: Receives an event for every read.
-    /// - Throws: Before anything is sent: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
-            // Parameters were encoded earlier; here there are none, so the body is an empty object or form.
+            // Parameters have been encoded earlier, so here there are none: the body is an empty object or form.
             self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
         case .encoded(let encoder):
             do {

@@ -1,7 +1,7 @@
 import CLibcurl
 import HTTPCore
 
-/// Decides which proxy a request goes through. The environment is read once, while libcurl would read it for each request.
+/// Decides which proxy a request goes through. The environment is read once; libcurl would read it for each request.
 struct ProxySettings: Sendable {
     /// A valid proxy.
     struct Proxy: Hashable, Sendable {
@@ -17,8 +17,8 @@ struct ProxySettings: Sendable {
     /// Whether no request goes through a proxy.
     var isEmpty: Bool { http == nil && https == nil }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that names no proxy or has control characters in its
-    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` proxy when this libcurl lacks TLS to proxies.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that is not a proxy's or has control characters in its
+    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` proxy that this libcurl does not support.
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
@@ -51,7 +51,7 @@ struct ProxySettings: Sendable {
     private static func proxy(_ text: String, from place: String) throws(NetworkError) -> Proxy {
         let known = ["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"]
         var url = text
-        var scheme = "http"  // host:port, an HTTP proxy as for curl
+        var scheme = "http"  // curl, too, takes host:port for an HTTP proxy
         if let end = text.firstRange(of: "://") {
             scheme = text[..<end.lowerBound].lowercased()
             guard known.contains(scheme) else {
@@ -64,7 +64,7 @@ struct ProxySettings: Sendable {
         }
         if scheme == "https", !GlobalCurl.has(CURL_VERSION_HTTPS_PROXY) {
             throw NetworkError(
-                .unsupported, message: "\(place) is an HTTPS proxy, which this libcurl lacks; use an http:// proxy")
+                .unsupported, message: "\(place) is an HTTPS proxy, but this libcurl supports none; use an http:// one")
         }
         guard isAddress(url) else {
             throw .invalidRequest(
@@ -73,8 +73,8 @@ struct ProxySettings: Sendable {
         }
         guard hasPlainCredentials(url) else {
             throw .invalidRequest(
-                "\(place) has a control character in its user or password, such as %0A, with which "
-                    + "libcurl would ignore the proxy; remove it")
+                "\(place) has a control character, such as %0A, in its user or password, so libcurl "
+                    + "would ignore the proxy; remove the character")
         }
         return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))
     }

@@ -19,7 +19,7 @@ enum RequestCheck {
     /// Whether libcurl requests compression and decompresses the body.
     static func decompresses(_ request: HTTPRequest) -> Bool {
         guard request.decompresses else { return false }
-        // A caller who sets encodings wants the coded body, and parts of a coded body cannot be decoded.
+        // A caller who sets Accept-Encoding wants the coded body, and a range of a coded body cannot be decoded.
         return request.headers.hasNoFields
             || !request.headers.fields.contains {
                 $0.name.equalsIgnoringASCIICase("Accept-Encoding") || $0.name.equalsIgnoringASCIICase("Range")
@@ -36,10 +36,10 @@ enum RequestCheck {
             || request.trailers != nil
     }
 
-    /// Checks credentials, which become header fields; Digest sends the user name as it is.
+    /// Checks the credentials, which become part of header fields: Digest sends the user name unencoded.
     static func credentials(_ authentication: Authentication?) throws(NetworkError) {
         switch authentication {
-        case nil, .bearer: return  // a token is checked with the other fields
+        case nil, .bearer: return  // a token is checked together with the header fields
         case .basic(let user, let password), .digest(let user, let password), .any(let user, let password):
             guard (user + password).utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
                 throw .invalidRequest(
@@ -68,7 +68,7 @@ enum RequestCheck {
     static func milliseconds(_ duration: Duration?, _ name: String) throws(NetworkError) -> Int64? {
         guard let duration else { return nil }
         guard duration > .zero else {
-            throw .invalidRequest("\(name) is \(duration); give one longer than 0, or nil for the manager's")
+            throw .invalidRequest("\(name) is \(duration); it must be longer than 0")
         }
         return duration.roundedUpMilliseconds
     }

@@ -3,7 +3,7 @@ import HTTPCore
 import Synchronization
 
 /// The bytes of an asynchronous sequence, requested no faster than libcurl sends them: the next chunk is requested when
-/// the current one is used up.
+/// libcurl has taken all of the current one.
 final class StreamSource: BodySource {
     private struct State {
         var chunk = Data()
@@ -12,12 +12,12 @@ final class StreamSource: BodySource {
         /// The last announced byte is held back until the stream has ended. libcurl does not read beyond it, so surplus
         /// bytes would go unnoticed.
         var holdsLastByte = false
-        /// libcurl was told to pause.
+        /// Whether libcurl has been told to pause.
         var engineWaits = false
-        /// The continuation of the pump while it waits for the current chunk to be used up.
+        /// The continuation of the pump, which waits until libcurl has taken all of the current chunk.
         var pump: CheckedContinuation<Void, Never>?
         var task: Task<Void, Never>?
-        /// Counts restarts. A pump of an earlier round is ignored.
+        /// The number of restarts. A pump of an earlier round is ignored.
         var round = 0
         var wake: (@Sendable () -> Void)?
     }
@@ -114,7 +114,7 @@ final class StreamSource: BodySource {
         }
     }
 
-    /// Makes a chunk current and waits until it is used up. Returns `false` when the pump must stop.
+    /// Makes a chunk current and waits until libcurl has taken all of it. Returns `false` when the pump must stop.
     private func deliver(_ chunk: Data, round: Int) async -> Bool {
         await withCheckedContinuation { continuation in
             let (isCurrent, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in

@@ -2,8 +2,8 @@ package import HTTPCore
 
 /// The owner of a transfer: the engine's view of a call.
 ///
-/// Its state changes on any thread, before, while and after its transfers run. The engine reads ``standing`` when a transfer is
-/// submitted and after each notification. Notifications may arrive out of order, so only the current state counts.
+/// Its state may change at any time and on any thread. The engine reads ``standing`` when a transfer is submitted and
+/// after each notification. It reads the current state, because notifications may arrive out of order.
 package protocol TransferOwner: AnyObject, Sendable {
     /// The current state: whether the owner is cancelled or suspended, and its priority.
     var standing: TransferState { get }
@@ -27,14 +27,14 @@ extension TransferOwner {
     package var bodyHandler: BodyHandler? { nil }
 }
 
-/// Receives an event for every read of a body that is longer than a few KiB.
+/// Receives an event for every read of a body that is sent in pieces.
 ///
 /// - Parameter file: The index among the parts of a multipart body that have a file name; `nil` for any other body.
 package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
 
-/// An event of the bytes of a body or file.
+/// An event that occurs while a body or a file in it is read.
 package enum BodyEvent: Hashable, Sendable {
-    /// That many more bytes were read.
+    /// This number of bytes was read.
     case read(Int)
     /// All bytes were read.
     case end
@@ -46,7 +46,7 @@ package enum BodyEvent: Hashable, Sendable {
 package struct TransferState: Hashable, Sendable {
     /// Whether transfers end with ``NetworkError/Kind/cancelled``, whatever their state.
     package var isCancelled: Bool
-    /// Whether transfers are held: running ones pause, waiting ones do not start.
+    /// Whether transfers are suspended: running ones pause, waiting ones do not start.
     package var isSuspended: Bool
     /// The priority with which transfers wait for a connection.
     package var priority: RequestPriority

@@ -87,7 +87,7 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// Records a failed connection. Whatever version failed, the next attempt uses HTTP/2.
+    /// Records a failed connection. The next attempt uses HTTP/2, even if it was HTTP/2 that failed.
     func note(_ error: NetworkError, of target: Target) {
         switch error.kind {
         case .connect, .connectionLost, .timeout, .protocolViolation:
@@ -117,7 +117,7 @@ final class VersionChoice: Sendable {
 
 /// The origins where HTTP/3 lost the race recently. A pure value: the caller passes the time.
 struct FailedHTTP3Origins: Sendable {
-    /// The most origins.
+    /// The maximum number of origins.
     static let limit = 1000
     /// How long an origin is not raced, in milliseconds.
     static let pause: Int64 = 300_000

@@ -17,7 +17,7 @@ final class BodyPipe: ResponseBodySource {
         var isPaused = false
         var end: Result<Void, NetworkError>?
         var reader: UnsafeContinuation<Data?, any Error>?
-        /// The reader stopped reading before the end.
+        /// Whether the reader stopped reading before the end.
         var isAbandoned = false
     }
 
@@ -136,7 +136,7 @@ final class BodyPipe: ResponseBodySource {
         case .end(.success): reader.resume(returning: nil)
         case .end(.failure(let error)): reader.resume(throwing: error)
         case .misuse:
-            reader.resume(throwing: NetworkError.invalidRequest("a streamed body has one reader; two read at once"))
+            reader.resume(throwing: NetworkError.invalidRequest("two readers read a streamed body at once; use one"))
         case .wait: break
         }
     }
@@ -154,8 +154,8 @@ final class BodyPipe: ResponseBodySource {
     }
 }
 
-/// The response's handle of a pipe. Cancels the transfer when the last copy of the response and its iterators is gone,
-/// since nobody can read the body any more.
+/// The end of a pipe that a response holds. Cancels the transfer when the last copy of the response and its iterators
+/// is released, since the body can no longer be read.
 final class BodyReader: AbandonableBodySource {
     private let pipe: BodyPipe
     /// Keeps the engine alive until the body is read to its end or abandoned.

@@ -4,15 +4,15 @@ import HTTPCore
 /// Collects the head of a response from the lines of libcurl's header callback, and the trailers after the body.
 ///
 /// A transfer may receive several heads: interim responses (1xx), a challenge that libcurl answers itself, the response
-/// to a repetition on a fresh connection. Each status line starts over; the last head counts.
+/// to a repetition on a fresh connection. Each status line replaces the head before it.
 struct ResponseHead {
-    /// The most bytes of head and trailers. Servers limit requests in the same way.
+    /// The maximum size of head and trailers together, in bytes. Servers limit requests in the same way.
     static let sizeLimit = 1 << 20
 
     private(set) var status = 0
     private(set) var version = HTTPVersion.http1_1
     private(set) var reason = ""
-    /// The empty line that ends the head was received.
+    /// Whether the empty line that ends the head was received.
     private(set) var isComplete = false
     /// The value of `Content-Length`, parsed while the line is appended because every transfer needs it.
     private(set) var contentLength: Int64?

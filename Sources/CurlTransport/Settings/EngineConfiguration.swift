@@ -2,37 +2,38 @@ import CLibcurl
 import Glibc
 public import HTTPCore
 
-/// The settings of an engine, which reads them when it is made.
+/// The settings of an engine, read when it is made. Making it fails with ``NetworkError/Kind/invalidRequest`` for an
+/// invalid value or file, and with ``NetworkError/Kind/unsupported`` for a setting that this libcurl does not support.
 public struct EngineConfiguration: Sendable {
-    /// The longest time from the start of a transfer to its last byte, without the time in the queue. Default 60 s;
-    /// `nil` for none.
+    /// The maximum time from the start of a transfer to its last byte, without the time in the queue. Default 60 s;
+    /// `nil` for no limit. A streamed response has no limit unless ``HTTPRequest/timeout`` sets one.
     public var timeout: Duration? = .seconds(60)
-    /// The longest time to establish a connection, TLS included. Default 10 s.
+    /// The maximum time to establish a connection, TLS included. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
-    /// The longest time without data on an established connection. Default 60 s; `nil` for none.
+    /// The maximum time without data on an established connection. Default 60 s; `nil` for no limit.
     public var idleTimeout: Duration? = .seconds(60)
-    /// The most connections to one origin (scheme, host and port). Default 5.
+    /// The maximum number of connections to one origin (scheme, host and port). Default 5.
     public var maxConnectionsPerHost = 5
-    /// The most concurrent requests. Default `nil`: limited by ``maxConnectionsPerHost`` only.
+    /// The maximum number of concurrent requests. Default `nil`: limited by ``maxConnectionsPerHost`` only.
     public var maxConnections: Int?
-    /// How many idle connections to all hosts together are kept open for later requests; to one host, always as many as
-    /// ``maxConnectionsPerHost`` allows. Connections in use do not count (`CURLMOPT_MAXCONNECTS`). Default 256.
+    /// The maximum number of idle connections, to all hosts together, that are kept open for later requests
+    /// (`CURLMOPT_MAXCONNECTS`). If ``maxConnectionsPerHost`` is larger, that number applies. Default 256.
     public var maxIdleConnections = 256
-    /// How long a connection may be idle and still be reused (`CURLOPT_MAXAGE_CONN`), in whole seconds. Default 118 s.
+    /// The maximum idle time of a reused connection (`CURLOPT_MAXAGE_CONN`), rounded up to whole seconds. Default 118 s.
     public var idleConnectionLifetime: Duration = .seconds(118)
-    /// The age at which a connection is no longer reused (`CURLOPT_MAXLIFETIME_CONN`), in whole seconds. Default `nil`: any.
+    /// The maximum age of a reused connection (`CURLOPT_MAXLIFETIME_CONN`), rounded up to whole seconds. Default `nil`: any.
     public var connectionLifetime: Duration?
-    /// The largest decoded body that is collected in memory, in bytes. Default 2 GiB.
+    /// The maximum size of a decoded body that is collected in memory, in bytes. Default 2 GiB.
     public var maxBodySize: Int64 = 2 << 30
-    /// The largest ratio of decoded to received bytes of a compressed body. It is checked after 32 MiB, and after 1 MiB
-    /// when the status is 400 or above. Default 200.
+    /// The maximum ratio of decoded to received bytes of a compressed body. It is checked once 32 MiB have been decoded,
+    /// or 1 MiB when the status is 400 or above. Default 200.
     public var maxDecompressionRatio = 200
-    /// The most bytes of bodies per second that all transfers together receive, counted after decompression. The chunk that
-    /// exceeds the limit is delivered whole and later ones wait. Waiting does not count towards the idle timeout, but does
-    /// towards the total timeout. To limit a single request, see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
+    /// The maximum rate at which all transfers together receive bodies, in bytes per second after decompression. The chunk
+    /// that exceeds the limit is delivered whole, and later ones wait. Waiting counts towards the total timeout, but not
+    /// towards the idle timeout. To limit a single request, see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
     public var maxReceiveRate: Int64?
-    /// The most bytes of bodies per second that all transfers together send. Limits like ``maxReceiveRate``. Default
-    /// `nil`: no limit.
+    /// The maximum rate at which all transfers together send bodies, in bytes per second. It is applied like
+    /// ``maxReceiveRate``. Default `nil`: no limit.
     public var maxSendRate: Int64?
     /// The `User-Agent` of requests that set none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`,
     /// as in `LATNetworking/1.1 (Debian 12; x86_64)`.
@@ -52,12 +53,12 @@ public struct EngineConfiguration: Sendable {
     /// Whether connections to addresses outside the public internet are refused: private, loopback, link-local, cloud
     /// metadata and the others of ``AddressRule``. Default `false`.
     ///
-    /// The guard judges the address of each connection when its socket is made, also for each hop of a redirect. A host
-    /// name that resolves to a private address, or changes between two look-ups, is therefore refused as well. If a
-    /// name has several addresses, the public ones are still tried. Unix domain sockets are refused too.
+    /// The address of each connection is checked when its socket is made, also for each hop of a redirect. A host name
+    /// that resolves to a private address, even if only at a later look-up, is therefore refused as well. If a name has
+    /// several addresses, the public ones are still tried. Unix domain sockets are refused too.
     ///
-    /// A proxy's own address is not judged, since the app chooses it. For a request through a proxy, only the URL's host is
-    /// judged: an address in any notation, or a name like `localhost`. The proxy itself must restrict what it connects to.
+    /// A proxy's own address is not checked, since the app chooses it. For a request through a proxy, only the URL's host is
+    /// checked: an address in any notation, or a name like `localhost`. The proxy itself must restrict what it connects to.
     public var blocksPrivateAddresses = false
     /// The exceptions to ``blocksPrivateAddresses``: addresses, ranges (`10.1.0.0/16`, `fd00:1::/32`) and host names;
     /// `*.example.org` allows all names below `example.org`. Default none.
@@ -71,13 +72,13 @@ public struct EngineConfiguration: Sendable {
     /// Hosts and ports to connect to in place of the URL's (`CURLOPT_CONNECT_TO`), in libcurl's notation
     /// `HOST1:PORT1:HOST2:PORT2`. The `Host` field and the certificate's name check keep the URL's host. Default none.
     public var connectTo: [String] = []
-    /// How long a resolved address is cached (`CURLOPT_DNS_CACHE_TIMEOUT`), in whole seconds. Default 60 s.
+    /// How long a resolved address is cached (`CURLOPT_DNS_CACHE_TIMEOUT`), rounded up to whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
     /// The resolver of host names (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default ``NameResolver/system``.
     public var nameResolver = NameResolver.system
-    /// How long the first connection attempt runs alone before a second one, to an address of the other family, starts
-    /// beside it (RFC 8305, `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 starts the second attempt before the
-    /// connect timeout has passed, even when this is longer. Default 200 ms.
+    /// The delay between a first connection attempt and a parallel one to an address of the other family (RFC 8305,
+    /// `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 starts the second attempt before the connect timeout has passed,
+    /// even when the delay is longer than that timeout. Default 200 ms.
     public var happyEyeballsDelay = standardHappyEyeballsDelay
     /// The local interface or address of connections (`CURLOPT_INTERFACE`). Default `nil`: the system's choice. Making
     /// a manager fails with ``NetworkError/Kind/invalidRequest`` when there is no such interface or address.
@@ -99,9 +100,9 @@ public struct EngineConfiguration: Sendable {
     public var altSvc = AltSvcPolicy.off
     /// The Unix domain socket that all requests connect to (`CURLOPT_UNIX_SOCKET_PATH`). Default `nil`: none.
     public var unixSocketPath: String?
-    /// Whether the engine follows the kernel's news of links, addresses and routes (rtnetlink). After a change, pooled
-    /// connections whose address or route is gone are not reused, and reachability is determined anew. Default `true`;
-    /// without effect where the system refuses.
+    /// Whether the engine watches the machine's links, addresses and routes (rtnetlink). After a change, pooled
+    /// connections whose address or route is gone are not reused, and reachability is determined again. Default `true`.
+    /// It has no effect where the system refuses such a socket.
     public var watchesNetwork = true
     /// Writes text to the cookie file and returns 0 or the system's error. Tests replace it.
     var cookieWriter: (@Sendable (_ path: String, _ text: String) -> CInt)?
@@ -116,7 +117,7 @@ public struct EngineConfiguration: Sendable {
     static let standardHappyEyeballsDelay = Duration.milliseconds(200)
 }
 
-/// What an engine holds at the moment: for tests, and to find leaks.
+/// Counts of what an engine currently holds, for tests and for finding leaks.
 public struct EngineGauges: Hashable, Sendable {
     /// The libcurl handles, in use and pooled.
     public var easyHandles: Int

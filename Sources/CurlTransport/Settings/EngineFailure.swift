@@ -1,7 +1,7 @@
 import CLibcurl
 import HTTPCore
 
-/// Makes a `NetworkError` from what libcurl and the engine know of a failure. These are the errors that belong to no transfer.
+/// Makes a `NetworkError` from what libcurl and the engine report of a failure. This file has the errors without a transfer.
 enum EngineFailure {
     static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
 

@@ -4,7 +4,7 @@ import HTTPCore
 /// The process-wide initialization of libcurl, and facts about the loaded library.
 enum GlobalCurl {
     private static let result: CURLcode = {
-        // Must precede libcurl's start of OpenSSL: engine threads may still run while exit() calls its handlers.
+        // Must run before libcurl initializes OpenSSL, whose exit handler would free what engine threads still use.
         lat_keep_openssl_past_exit()
         return curl_global_init(Int(CURL_GLOBAL_ALL))
     }()
@@ -31,7 +31,7 @@ enum GlobalCurl {
         return String(cString: version).hasPrefix("OpenSSL/")
     }()
 
-    /// - Throws: ``NetworkError/Kind/unsupported`` when this libcurl cannot be used.
+    /// - Throws: ``NetworkError/Kind/unsupported`` for a libcurl older than 7.88, ``NetworkError/Kind/other`` if it does not start.
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {
             throw NetworkError(

@@ -5,17 +5,17 @@
 /// configuration.hstsPreload = ["api.example.org", ".example.com"]
 /// ```
 ///
-/// A host does so with `Strict-Transport-Security` in a response over verified TLS. For as long as the field says, an
-/// `http` URL of that host is replaced by its `https` URL; port 80 becomes 443, other ports stay. The request is sent
-/// to that URL, the response's `url` shows it, and cookies, credentials and redirects follow it.
+/// A host requires TLS by `Strict-Transport-Security` in a response over verified TLS. Until the field expires, an `http`
+/// URL of that host is replaced by its `https` URL; port 80 becomes 443, other ports stay. The request is sent to that
+/// URL, the response's `url` shows it, and it determines cookies, credentials and redirects.
 public enum HSTSPolicy: Hashable, Sendable {
     /// The field is ignored. The default.
     case off
     /// The hosts are remembered as long as the manager lives.
     case memory
     /// The hosts are also kept in this file, in libcurl's format (`CURLOPT_HSTS`). It is read when the manager is made.
-    /// It is replaced (temporary file, `rename`) soon after a response has changed it, and when the manager is shut
-    /// down. The file belongs to one manager.
+    /// It is replaced (temporary file, `rename`) soon after a response has changed the hosts, and is up to date when
+    /// `shutdown()` returns. The file belongs to one manager.
     case file(String)
 }
 

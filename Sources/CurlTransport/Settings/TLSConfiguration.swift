@@ -15,10 +15,10 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
     ///
     /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when a
-    /// connection is opened, it is read again in the background, and the new content counts for later connections. If it has
+    /// connection is opened, it is read again in the background and its new content is used for later connections. If it has
     /// become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificates read before remain in use.
     public var caFile: String?
-    /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). With ``caFile``, both count.
+    /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). They are added to ``caFile``.
     /// Default `nil`.
     public var caData: Data?
     /// The public keys that hosts must have, each as `sha256//` and the Base64 of the SHA-256 of its
@@ -63,8 +63,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// Makes a configuration with the system's authorities, and TLS 1.2 and newer.
     public init() {}
 
-    /// Accepts every certificate, whoever issued it and for whatever host. Anyone on the network path can then read and
-    /// change all traffic.
+    /// Accepts every certificate, from any issuer and for any host. Anyone on the network path can then read and change
+    /// all traffic.
     ///
     /// For tests against one's own server; ``caFile`` or ``pins`` is nearly always better. Each manager with this
     /// setting warns once, through ``EngineConfiguration/warningHandler`` or on standard error.
@@ -113,7 +113,7 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
         }
     }
 
-    /// An empty mirror: reflection shows nothing beside ``description``.
+    /// An empty mirror, so that reflection shows no password.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 

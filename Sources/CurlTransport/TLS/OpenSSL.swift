@@ -16,12 +16,12 @@ enum OpenSSL {
         return UnsafePointer(table)
     }()
 
-    /// Whether OpenSSL knows a cipher for TLS 1.2 in this list; `nil` without OpenSSL.
+    /// Whether the list names a TLS 1.2 cipher that OpenSSL knows; `nil` without OpenSSL.
     static func knows(cipherList list: String) -> Bool? {
         knows { library, context in library.pointee.SSL_CTX_set_cipher_list(context, list) }
     }
 
-    /// Whether all of these are cipher suites of TLS 1.3; `nil` without OpenSSL.
+    /// Whether OpenSSL knows all of these TLS 1.3 cipher suites; `nil` without OpenSSL.
     static func knows(cipherSuites suites: String) -> Bool? {
         knows { library, context in library.pointee.SSL_CTX_set_ciphersuites(context, suites) }
     }
@@ -73,7 +73,7 @@ final class CertificateStore: @unchecked Sendable {
 
     /// Adds the certificates of a PEM file.
     ///
-    /// - Throws: ``Problem`` when there is no certificate or one is malformed. Those before the malformed one were added.
+    /// - Throws: ``Problem`` when there is no certificate or one is malformed; those before the malformed one are added.
     func add(_ pem: Data) throws(Problem) {
         var count = 0
         let isWhole = pem.withUnsafeBytes { bytes in
@@ -95,7 +95,7 @@ final class CertificateStore: @unchecked Sendable {
             let error = library.pointee.ERR_peek_last_error()
             return error >> 23 & 0xFF == 9 && error & 0x7F_FFFF == 108
         }
-        if !isWhole { throw Problem(reason: "holds a malformed certificate after \(count) good ones; write it anew") }
+        if !isWhole { throw Problem(reason: "holds a malformed certificate after \(count) good ones; replace it") }
         if pem.isEmpty { throw Problem(reason: "is empty; give certificates in PEM") }
         if count == 0 { throw Problem(reason: "holds no certificate in PEM (-----BEGIN CERTIFICATE-----); convert it") }
     }

@@ -5,7 +5,7 @@ import CLibcurl
 ///
 /// Retained by its `SSL_CTX`. Belongs to the engine's thread.
 final class TLSHandshake {
-    /// The server requested a client certificate.
+    /// Whether the server requested a client certificate.
     private(set) var wantsCertificate = false
     /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
     private(set) var alert: UInt8?
@@ -61,7 +61,7 @@ final class TLSHandshake {
         }
     }
 
-    /// The index at which an `SSL_CTX` stores its handshake (`CRYPTO_EX_INDEX_SSL_CTX`), one per process; -1 for none.
+    /// The index at which every `SSL_CTX` of the process stores its handshake (`CRYPTO_EX_INDEX_SSL_CTX`); -1 for none.
     private static let index: CInt =
         OpenSSL.shared?.pointee.CRYPTO_get_ex_new_index(1, 0, nil, nil, nil, releaseCallback) ?? -1
 
@@ -92,7 +92,7 @@ final class TLSHandshake {
     /// Stores a copy of a session. OpenSSL invalidates the original (`SSL_CTX_remove_session`) when its connection is
     /// closed without `close_notify`, as libcurl 8 closes connections to proxies.
     fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) {
-        // The trust may have changed since the handshake began, and libcurl 8 checks the verify result only afterwards.
+        // The trust may have changed since the handshake began, and libcurl 8 checks the result only after this callback.
         guard let sessions, sessions.trust === trust,
             trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0,
             let copy = library.pointee.SSL_SESSION_dup(session)
@@ -130,7 +130,7 @@ private let stateCallback: lat_state_callback = { ssl, place, _ in
 
 private let sessionCallback: lat_session_callback = { ssl, session in
     if let ssl, let session { TLSHandshake.of(ssl)?.keep(session, of: ssl) }
-    // 0 leaves OpenSSL its own reference.
+    // 0: this callback keeps no reference to the session, since it stores a copy.
     return 0
 }
 

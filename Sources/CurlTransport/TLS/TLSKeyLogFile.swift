@@ -26,7 +26,7 @@ final class TLSKeyLogFile: Sendable {
                 .unsupported, message: "tls.keyLog: this libcurl does not use OpenSSL 3; set .\(TLSKeyLog.off)")
         }
         let file = try TLSKeyLogFile(path, place)
-        warn("the keys of all TLS connections are written to \(path): whoever reads it can read what is sent")
+        warn("the keys of all TLS connections are written to \(path): anyone with that file can decrypt the traffic")
         return file
     }
 

@@ -12,7 +12,7 @@ final class TLSSessions {
         let number: Int
     }
 
-    /// The most sessions. One takes some 10 KB, since it holds the server's certificates.
+    /// The maximum number of sessions. One takes some 10 KB, since it holds the server's certificates.
     private static let limit = 1_024
 
     private let library: UnsafePointer<lat_openssl>

@@ -15,7 +15,7 @@ final class TrustStore: Sendable {
         var isReading = false
     }
 
-    /// Whether the certificates are the app's own. Then a malformed one is an error; otherwise the ones before it are used.
+    /// Whether the app chose the certificates. If so, a malformed one is an error; if not, those before it are used.
     private let isOwn: Bool
     /// The app's certificates in memory.
     private let data: Data?
@@ -25,7 +25,7 @@ final class TrustStore: Sendable {
     private let warn: @Sendable (String) -> Void
     private let state = Mutex(State())
 
-    /// Reads the configuration's authorities. Without any, the system's are used, which ``prepare()`` reads later.
+    /// Reads the configuration's authorities. If it has none, ``prepare()`` reads the system's later.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
     init(_ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) {
@@ -33,7 +33,7 @@ final class TrustStore: Sendable {
         self.warn = warn
         isOwn = configuration.caData != nil || configuration.caFile != nil
         if isOwn {
-            // An absolute path, so that the process may change its working directory.
+            // The path is made absolute, because the process may change its working directory.
             let isRelative = configuration.caFile?.hasPrefix("/") == false
             let start = isRelative ? FileManager.default.currentDirectoryPath + "/" : ""
             (file, folder) = (configuration.caFile.map { start + $0 }, nil)
@@ -50,8 +50,8 @@ final class TrustStore: Sendable {
 
     /// Returns the store for a connection that is about to be opened.
     ///
-    /// One `stat` tells whether the file has changed. A changed file is read on another thread and counts for
-    /// connections opened afterwards, so that a slow disk or a long file delays no transfer.
+    /// A call of `stat` shows whether the file has changed. A changed file is read on another thread, so that a slow
+    /// disk or a long file delays no transfer, and is used for connections opened afterwards.
     func storeForConnection() -> CertificateStore? {
         let now = file.flatMap(FileStamp.init(path:))
         let (store, hasChanged) = state.withLock { state in
@@ -63,7 +63,7 @@ final class TrustStore: Sendable {
         return store ?? prepare()
     }
 
-    /// Parses the system's certificates unless they are parsed already. Called ahead, it spares the engine's thread the work.
+    /// Parses the system's certificates unless they are parsed already. An early call saves the engine's thread that work.
     @discardableResult
     func prepare() -> CertificateStore? {
         // Parsing under the lock keeps other threads from parsing too.
