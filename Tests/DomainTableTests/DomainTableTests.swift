@@ -110,11 +110,11 @@ struct DomainTableTests {
         )
         #expect(
             try message { _ = try route.url(["id": ""]) }
-                == #"the path parameter {id} of the server "user.detail" is empty, which would make it another path; give a value"#
+                == #"the path parameter {id} of the server "user.detail" is empty, which would change the path; give a value"#
         )
         #expect(
             try message { _ = try route.url(["id": ".."]) }
-                == #"the values of the path parameters of the server "user.detail" make the segment ".." or ".", which walks out of the path; give other values"#
+                == #"the values of the path parameters of the server "user.detail" make the segment ".." or ".", which would change the path; give other values"#
         )
         let two = try sample().resolve(domain: "other", path: "{a}{b}/x")
         #expect(try two.url(["a": ".", "b": "x"]) == "http://127.0.0.1:9090/.x/x")

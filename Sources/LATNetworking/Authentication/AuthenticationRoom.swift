@@ -213,7 +213,7 @@ struct RefreshState: Sendable {
         case fail
     }
 
-    /// The pause after a renewal that did not help, in which no other starts.
+    /// The pause after a renewal that did not help. No other renewal starts during it.
     let pause: Duration
     private var phase = Phase.idle
     private(set) var epoch = 0

@@ -60,7 +60,7 @@ enum RequestBuilder {
         return join(base, url)
     }
 
-    /// Keeps the base's path and query; the path's query follows the base's.
+    /// Joins a path to a base URL, which keeps its own path and query. The path's query follows the base's.
     static func join(_ base: String, _ path: String) -> String {
         let fragmentless = base.prefix { $0 != "#" }
         var stem = Substring(fragmentless.prefix { $0 != "?" })

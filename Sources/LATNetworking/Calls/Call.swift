@@ -53,8 +53,8 @@ final class Call: @unchecked Sendable, TransferOwner {
     private static let count = Atomic<UInt64>(0)
 
     /// - Parameters:
-    ///   - watchers: The manager's observers; `nil` for none.
-    ///   - watch: The watch to use instead of a new one, when this call is made on behalf of another.
+    ///   - watchers: the manager's observers; `nil` for none.
+    ///   - watch: the watch to use instead of a new one, when this call is made on behalf of another.
     init(
         _ request: HTTPRequest, details: CallDetails = CallDetails(), deadline: Duration? = nil,
         watchers: CallReporters? = nil, watch: CallReporter? = nil,
@@ -116,7 +116,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     /// Marks the call as finished just before its terminal event is delivered. A later cancellation has no effect.
     ///
-    /// - Returns: Whether the call was cancelled before.
+    /// - Returns: whether the call was cancelled before.
     func finish() -> Bool {
         let before = word.bitwiseOr(Flag.finished, ordering: .acquiringAndReleasing).oldValue
         state.withLock { $0.work = nil }
@@ -203,7 +203,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 }
 
 extension Call {
-    /// The error for the caller: typed, with the call's own request, and naming the deadline if that ended the call.
+    /// The error for the caller: typed, with the call's own request, and naming the deadline if it ended the call.
     func failure(_ error: any Error) -> NetworkError {
         let failure = NetworkError(ending: error, request)
         if failure.kind == .cancelled, isCancelled { return cancellation.with(response: failure.response) }
@@ -246,7 +246,7 @@ struct CallDetails: Sendable {
     var entity: EntityReference?
     /// The user's cache partition, read once: a user who signs in during the call gets none of its responses.
     var partition: String?
-    /// Reports what is read of an upload's files.
+    /// Receives the bytes that are read from an upload's files.
     var bodyHandler: BodyHandler?
     /// Receives the cached response before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?

@@ -78,7 +78,7 @@ final class RoomTable: Sendable {
         }
     }
 
-    /// Sends a request without recording it, for a call that nothing sends again.
+    /// Sends a request without recording it, for a call that no room sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
         case .engine(let engine):
@@ -163,7 +163,7 @@ struct RoomSet: OptionSet, Sendable {
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
-/// What the current task is doing, so that requests it makes for that purpose do not wait for it.
+/// What the current task is doing, so that the requests it makes for that work do not wait for the work to end.
 enum CallScope {
     /// The authentication rooms whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []

@@ -25,7 +25,7 @@ public struct RequestChain<Value: Sendable>: Sendable {
     /// Creates a chain that begins with a given value.
     public init(value: Value) { run = { value } }
 
-    /// Continues with a step made from the result.
+    /// Continues with a step that receives the result.
     public func then<Next: Sendable>(
         _ step: @escaping @Sendable (_ value: Value) async throws -> Next
     ) -> RequestChain<Next> {
@@ -71,6 +71,6 @@ public struct RequestChain<Value: Sendable>: Sendable {
 
     /// Runs the steps and returns the last result.
     ///
-    /// - Throws: What a step throws; `CancellationError` if the task is cancelled.
+    /// - Throws: what a step throws; `CancellationError` if the task is cancelled.
     public func value() async throws -> Value { try await run() }
 }

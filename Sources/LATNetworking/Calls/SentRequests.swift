@@ -63,7 +63,7 @@ struct SentRequests: Sendable {
         case (.mirror, .success), (.connectivity, .success), (.token, .failure):
             false
         case (.token(let fields, let credentials), .success):
-            // A server cannot have rejected a token that it was not sent. A response to nothing sent is simulated.
+            // A server cannot have rejected a token that it never got. If nothing was sent, a simulation responded.
             !mayHaveHadEffects && (last.map { carries(fields, credentials, $0) } ?? true)
         case (.retry(let onlyIdempotent), _):
             !onlyIdempotent || !mayHaveHadEffects

@@ -28,10 +28,10 @@ extension TimeLimits {
     /// The operation begins on the caller's stack. If it does not suspend, its result is returned without any waiting.
     ///
     /// - Parameters:
-    ///   - limit: The maximum time; `nil` for no limit.
-    ///   - call: The call that the operation belongs to; `nil` for none.
-    ///   - late: Makes the error for the case that the time is over.
-    /// - Throws: What the operation throws, or `late`; `CancellationError` if the task is cancelled,
+    ///   - limit: the maximum time; `nil` for no limit.
+    ///   - call: the call that the operation belongs to; `nil` for none.
+    ///   - late: makes the error for the case that the time is over.
+    /// - Throws: what the operation throws, or `late`; `CancellationError` if the task is cancelled,
     ///   ``Call/cancellation`` if the call is.
     func run<Value: Sendable>(
         within limit: Duration? = nil, for call: Call?,

@@ -7,9 +7,9 @@ extension Waiter {
     /// Waits for the result on behalf of a call.
     ///
     /// - Parameters:
-    ///   - call: The call whose cancellation also ends the waiting; `nil` for none.
-    ///   - raised: Receives the call's priority when its standing changes in other ways during the wait.
-    /// - Throws: The error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
+    ///   - call: the call whose cancellation also ends the waiting; `nil` for none.
+    ///   - raised: receives the call's priority when the call's standing changes without a cancellation.
+    /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
     ///   call is.
     func value(for call: Call?, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
@@ -32,7 +32,7 @@ final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferState) -> Void
 
-    /// - Parameter changed: Called for every change of standing, and at once if the call is already cancelled.
+    /// - Parameter changed: called for every change of standing, and at once if the call is already cancelled.
     init(_ call: Call, _ changed: @escaping @Sendable (TransferState) -> Void) {
         self.call = call
         self.changed = changed

@@ -58,9 +58,9 @@ extension CentralRequestManager {
         return makeCall(request, details, progress: progress)
     }
 
-    /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers watch it.
+    /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers observe it.
     ///
-    /// - Parameter watch: the watch of the call that this one is a part of.
+    /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` for none.
     func makeCall(
         _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
         partOf watch: CallReporter? = nil
@@ -89,7 +89,7 @@ extension CentralRequestManager {
 
     private func simulatedAddress(of url: String) -> String? { configuration.simulation?.address(path: nil, of: url) }
 
-    /// Makes a call, and tells the outcome observers when that fails.
+    /// Makes a call, and notifies the outcome observers when that fails.
     func made(_ make: () throws(NetworkError) -> Call) async throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try make()
@@ -100,13 +100,13 @@ extension CentralRequestManager {
     }
 }
 
-// Running calls, in one way for all forms.
+// Runs calls: every form of a call takes this one path.
 extension CentralRequestManager {
-    /// Runs a call to its end: registers it, notifies its watchers, and sends it again when the resolver says so.
+    /// Runs a call to its end: registers it, notifies its observers, and sends it again when the resolver says so.
     ///
     /// - Parameters:
     ///   - gate: reports the call's progress; closed before this returns.
-    ///   - observed: whether the outcome observers are told and the resolver is asked.
+    ///   - observed: whether the outcome observers are notified and the resolver is asked.
     ///   - conclude: makes the delivered value from the response, or throws.
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
     func run<Value>(
@@ -170,7 +170,7 @@ extension CentralRequestManager {
             return RequestTask(call)
         } catch {
             let request = error.request ?? HTTPRequest("GET", "")
-            // No watchers: nothing is sent.
+            // No observers, because nothing is sent.
             let call = Call(request)
             calls.enter(call)
             call.run { [self] in
@@ -257,7 +257,7 @@ extension CentralRequestManager {
         watch.didFinish(result)
     }
 
-    /// Sends a call's request until its outcome is final, tells the observers, and returns the value or throws.
+    /// Sends a call's request until its outcome is final, notifies the observers, and returns the value or throws.
     private func outcome<Value>(
         of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, Call) throws -> Value
     ) async throws -> (Value, HTTPResponse) {
@@ -295,7 +295,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// Tells the outcome observers of a failure.
+    /// Notifies the outcome observers of a failure.
     func tell(_ error: NetworkError, _ request: HTTPRequest) async {
         for observer in configuration.outcomeObservers { await observer(CallOutcome(error), request) }
     }

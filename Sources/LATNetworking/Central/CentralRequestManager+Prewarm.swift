@@ -8,15 +8,16 @@ extension CentralRequestManager {
     /// try await manager.prewarm("shop", connections: 2)
     /// ```
     ///
-    /// Nothing is sent on them, except one `HEAD` of `/` on each in clear text with libcurl 8. Existing idle
-    /// connections count. One connection is enough where the server speaks HTTP/2. Pins, proxy and the number of
+    /// No request is sent, except that libcurl 8 sends one `HEAD` for `/` on each connection in clear text. An idle
+    /// connection counts as the first. One is enough where the server speaks HTTP/2. Pins, proxy and the number of
     /// connections per host come from the domain's row. Mirrors are not connected to.
     ///
     /// - Parameters:
     ///   - domain: the name of a domain of the table, or an absolute URL.
-    ///   - connections: how many, at most the number allowed per host. Default 1.
-    /// - Throws: ``NetworkError`` when a connection fails, of kind ``NetworkError/Kind/unknownName`` for a name that is
-    ///   not in the table, and of kind ``NetworkError/Kind/unsupported`` with a custom transport.
+    ///   - connections: how many connections to open. Default 1.
+    /// - Throws: ``NetworkError`` when a connection fails; of kind ``NetworkError/Kind/unknownName`` for a name that is
+    ///   not in the table, ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above the limit per
+    ///   host, and ``NetworkError/Kind/unsupported`` with a custom transport.
     public func prewarm(_ domain: String, connections: Int = 1) async throws {
         guard let engine else {
             throw NetworkError(

@@ -65,15 +65,15 @@ extension CentralRequestManager {
     /// provider, a barrier, a limit, the response to an equal request, or the callback executor. Calls in closure form
     /// get a failure of kind ``NetworkError/Kind/cancelled``. Asynchronous calls throw it; they throw
     /// `CancellationError` only when their Swift task was cancelled. A streamed body ends with the call. A download
-    /// keeps what it has received. A call inside one of the app's interceptors ends when that returns, or at once when
-    /// the call has a deadline. A call inside a sealer, signer or outcome observer ends when that returns. Calls that
-    /// start later are not affected. Returns at once.
+    /// keeps what it has received. A call inside one of the app's interceptors ends when the interceptor returns, or
+    /// at once when the call has a deadline. A call inside a sealer, signer or outcome observer ends when it
+    /// returns. Calls that start later are not affected. Returns at once.
     ///
     /// - Returns: the number of calls that were cancelled.
     @discardableResult
     public func cancelRequests(_ selection: RequestSelection) -> Int { calls.cancel(kind(of: selection)) }
 
-    /// The number of running calls that a selection matches.
+    /// The number of running calls that a selection matches. Default ``RequestSelection/all``.
     public func runningRequests(_ selection: RequestSelection = .all) -> Int { calls.count(kind(of: selection)) }
 
     /// The events of this manager's calls, as they happen.

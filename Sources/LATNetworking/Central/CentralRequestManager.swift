@@ -96,7 +96,8 @@ public final class CentralRequestManager: Sendable {
     /// ```
     ///
     /// All of the manager's transfers share that thread, so **never block it**. Decoding runs on it too. Code that
-    /// blocks there on a call of the same manager waits forever. Tasks of a released manager continue elsewhere.
+    /// blocks there on a call of the same manager waits forever. After the engine has ended, tasks run on the global
+    /// executor.
     public var executor: (any TaskExecutor)? { engine?.executor }
 
     /// The numbers of live objects in the engine; `nil` with a custom transport.
@@ -116,13 +117,13 @@ public final class CentralRequestManager: Sendable {
     ///   - method: the method; standard names in any case, others as given.
     ///   - url: an absolute URL, or a path that is joined to the base URL.
     ///   - parameters: sent in the query for `GET`, `HEAD`, `DELETE` and when there is a body; as fields of the
-    ///     multipart body when there are files; otherwise as the body.
-    ///   - files: parts of a multipart body.
-    ///   - body: the body itself.
-    ///   - cache: the cache policy; `nil` for the manager's.
-    ///   - timeout: the total timeout; `nil` for the manager's.
-    ///   - headers: override the manager's; a `nil` value removes a field.
-    ///   - tag: names a group of calls for ``cancelRequests(_:)``.
+    ///     multipart body when there are files; otherwise as the body. Default none.
+    ///   - files: parts of a multipart body. Default none.
+    ///   - body: the body itself. Default `nil`.
+    ///   - cache: the cache policy; `nil`, the default, for the manager's.
+    ///   - timeout: the total timeout; `nil`, the default, for the manager's.
+    ///   - headers: override the manager's; a `nil` value removes a field. Default none.
+    ///   - tag: names a group of calls for ``cancelRequests(_:)``. Default `nil`.
     ///   - progress: called on the manager's callback executor, never after the call has ended.
     /// - Returns: a response with status 2xx or 304.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
@@ -143,9 +144,9 @@ public final class CentralRequestManager: Sendable {
 
     /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
     ///
-    /// With ``CachePolicy/cacheThenNetwork``, `success` may be called once before that with a cached response. That
-    /// response says so (``HTTPResponse/source``), and ``RequestTask/isFinished`` is still `false`. If the network then
-    /// fails, ``RequestTask/hasDeliveredCachedReply`` is `true`.
+    /// With ``CachePolicy/cacheThenNetwork``, `success` may be called once before that with a cached response, whose
+    /// ``HTTPResponse/source`` says so, while ``RequestTask/isFinished`` is still `false`. If the network then fails,
+    /// ``RequestTask/hasDeliveredCachedReply`` is `true`.
     ///
     /// The closures run on ``Configuration/callbackExecutor``. The parameters are those of the asynchronous form. The
     /// call continues when the returned task, or the manager, is released.

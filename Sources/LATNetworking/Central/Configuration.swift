@@ -18,7 +18,7 @@ extension CentralRequestManager {
     /// are also members of this type; ``CurlTransport/Configuration`` describes them.
     @dynamicMemberLookup
     public struct Configuration: Sendable {
-        /// The settings of the engine.
+        /// The settings of the engine. Default `CurlTransport.Configuration()`.
         public var engine = CurlTransport.Configuration()
 
         /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default
@@ -27,8 +27,8 @@ extension CentralRequestManager {
         /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a
         /// file follows that file: a change applies from the next request on.
         public var domains: DomainTable?
-        /// Called when the table's file was read again, or is invalid and the table stays unchanged. Default `nil`: an
-        /// invalid file is reported on standard error.
+        /// Called when a change of the table's file was adopted, or rejected as invalid. Default `nil`: a rejected
+        /// change is reported on standard error.
         public var domainsObserver: (@Sendable (DomainTableWatcher.Event) -> Void)?
         /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
         /// the provider's, the entity's, the call's.
@@ -77,8 +77,8 @@ extension CentralRequestManager {
         /// parameters. This is the place to sign requests. The body of a redirect that is followed is a stream when it
         /// is larger than 64 KiB or takes longer than 250 ms to arrive; do not read it.
         public var networkInterceptors: [any Interceptor] = []
-        /// How long an address of a domain is skipped after connecting to it failed; its mirrors are used instead. Then
-        /// one request tries it again. Default 30 s.
+        /// How long an address of a domain is skipped after connecting to it failed; the domain's other addresses are
+        /// used instead. Then one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
         /// Fields that hold secrets and never follow a redirect to another origin. Default ``SecretHeaders/standard``.
         public var secretHeaders = SecretHeaders.standard
@@ -93,7 +93,7 @@ extension CentralRequestManager {
         /// How often an idempotent request is retried after a network failure. Default 0. A dead connection from the
         /// pool is replaced once regardless of this, when that is safe.
         public var retries = 0
-        /// How reachability is determined, and whether calls wait for it.
+        /// How reachability is determined, and whether calls wait for it. Default `ReachabilityConfiguration()`.
         public var reachability = ReachabilityConfiguration()
         /// When a request is retried, and after which delay. Default `RetryPolicy()` with ``retries`` retries.
         public var retryPolicy = RetryPolicy()

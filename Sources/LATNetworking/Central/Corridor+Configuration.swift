@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 
 extension Corridor {
-    /// The chain of a manager, as its configuration says.
+    /// Creates the chain that a manager's configuration describes.
     convenience init(
         _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
         sender: RoomTable.Sender, scope: CredentialScope,

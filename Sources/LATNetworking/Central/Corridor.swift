@@ -70,8 +70,8 @@ final class Corridor: Sendable {
         return try await redirect.follow(response, to: request, Chain(call, table, []))
     }
 
-    /// Returns the request of a call as it reaches the cache, composed by everything before that: it calls the app's
-    /// interceptors, authenticator and providers. Nothing is sent.
+    /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are
+    /// called, but nothing is sent.
     ///
     /// - Throws: what they throw; ``NetworkError/Kind/cache`` where an interceptor answers the request itself, and
     ///   where the cache holds sealed messages.
@@ -81,8 +81,8 @@ final class Corridor: Sendable {
         guard !all.contains(.seal) || !withDefaults.cachesSealed else {
             throw NetworkError(
                 .cache,
-                message: "the cache keeps the responses to this request sealed (cachesSealed) under a key "
-                    + "of the sealed request, which is made only when it is sent",
+                message: "the cache finds this entry by its sealed request (cachesSealed), which exists only once "
+                    + "it is sent; set cachesSealed to false to store or explain entries",
                 request: call.request)
         }
         var rooms = all.intersection(
@@ -94,7 +94,7 @@ final class Corridor: Sendable {
             return end.request
         }
         throw NetworkError(
-            .cache, message: "an interceptor answers this request before it reaches the cache",
+            .cache, message: "an interceptor answers this request before it reaches the cache; let it call next",
             request: call.request)
     }
 
@@ -174,7 +174,7 @@ struct InterceptorRoom: Room {
     }
 }
 
-/// Records each attempt and hop for the watchers, and gives it its span of the trace.
+/// Records each attempt and hop for the observers, and gives it its span of the trace.
 struct AttemptRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         var attempt = request

@@ -63,7 +63,9 @@ extension CentralRequestManager.Cache {
         return try await explain(request)
     }
 
-    /// Explains what the cache would do with a request now, and why. Its credentials and `Vary`'s fields count.
+    /// Explains what the cache would do with a request now, and why, given its credentials and the fields in `Vary`.
+    ///
+    /// - Throws: as ``explain(_:cache:)``.
     public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
         let manager = try requireManager()
         let call = manager.makeCall(manager.located(request))
@@ -72,7 +74,7 @@ extension CentralRequestManager.Cache {
 
     func requireManager() throws -> CentralRequestManager {
         guard let manager = manager() else {
-            throw NetworkError(.cache, message: "this cache's manager was released; keep it for as long as its cache")
+            throw NetworkError(.cache, message: "this cache's manager was released; keep the manager while you use it")
         }
         return manager
     }

@@ -80,6 +80,8 @@ extension CentralRequestManager.Cache {
 
     /// Stores a response to a request by hand; see ``store(_:for:status:headers:onlyIfAbsent:)``. The key includes its
     /// method, fields, credentials and partition, and its body where ``HTTPRequest/cachesUnsafeMethods`` is set.
+    ///
+    /// - Throws: as ``store(_:for:status:headers:onlyIfAbsent:)``.
     @discardableResult
     public func store(
         _ body: Data, for request: HTTPRequest, status: Int = 200, headers: HTTPHeaders = HTTPHeaders(),

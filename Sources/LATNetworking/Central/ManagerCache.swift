@@ -22,8 +22,8 @@ extension CentralRequestManager {
     /// ```
     public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.storeOfValues() } }
 
-    /// The app's own values by name, in memory only: at most 16 MiB, never on disk, gone with the manager. Their names
-    /// are independent of those of ``values``.
+    /// The app's own values by name, in memory only: at most 16 MiB, never on disk, released with the manager. Their
+    /// names are independent of those of ``values``.
     public var memoryValues: ValueStore { ValueStore(now: storage.now) { [storage] in storage.memoryValues } }
 
     /// The responses that a manager stores.
@@ -46,7 +46,7 @@ extension CentralRequestManager {
         /// How much is stored, including ``CentralRequestManager/values``, which share the limits.
         public func usage() async throws -> CacheUsage { try await storage.store().inspected().usage() }
 
-        /// Returns the selected entries, in no particular order.
+        /// Returns the selected entries, in no particular order. Default: all entries.
         public func entries(_ selection: CacheSelection = .all) async throws -> [CacheEntry] {
             try await storage.store().inspected().entries(canonical(selection)).filter { !$0.isValue }
         }

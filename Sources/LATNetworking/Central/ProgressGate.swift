@@ -39,11 +39,11 @@ final class ProgressGate: Sendable {
     func shut() { isOpen.store(false, ordering: .releasing) }
 }
 
-/// Keeps the numbers of a call from going down: a redirect or a retry is a transfer of its own, which begins at 0.
+/// Keeps a call's progress from decreasing when a redirect or a retry starts a new transfer at 0.
 private final class ProgressFilter: Sendable {
     private let last = Mutex<TransferProgress?>(nil)
 
-    /// Whether to forward an event. A change of direction always counts: after a 303 the response is of interest.
+    /// Whether to forward an event. The first event of another direction passes, such as the response after a 303.
     func admits(_ event: TransferProgress) -> Bool {
         last.withLock { last in
             if let before = last, before.direction == event.direction, event.completed < before.completed {

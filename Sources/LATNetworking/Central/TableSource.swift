@@ -13,7 +13,7 @@ final class TableSource: Sendable {
     private let storage: Storage
     private let kept: Mutex<DomainTable?>
 
-    /// Watches the file of a table. If the system cannot, the table stays fixed, and the observer gets the error.
+    /// Watches the file of a table. If that fails, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
         let report = observer ?? Self.reportRejected
         kept = Mutex(table)

@@ -132,12 +132,13 @@ extension CompositionRoom {
     }
 }
 
-/// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh.
+/// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh. If it throws,
+/// the call fails with ``NetworkError/Kind/provider``, and nothing is sent.
 public typealias HeaderProvider = @Sendable (HTTPRequest) async throws -> HTTPHeaders
 
-/// Returns headers for a request synchronously.
+/// Returns headers for a request synchronously. Errors as for ``HeaderProvider``.
 public typealias ImmediateHeaderProvider = @Sendable (HTTPRequest) throws -> HTTPHeaders
 
 /// Returns parameters that every request has in common; the request's own win. Called once for each attempt, so that a
-/// nonce or timestamp is fresh.
+/// nonce or timestamp is fresh. Errors as for ``HeaderProvider``.
 public typealias ParameterProvider = @Sendable (HTTPRequest) async throws -> Parameters

@@ -2,6 +2,8 @@ public import ResponseCache
 
 extension CentralRequestManager.Cache {
     /// Explains what the cache would do with an entity's request now, and why; see ``explain(_:cache:)``.
+    ///
+    /// - Throws: ``NetworkError`` when the store fails, or the request cannot be composed.
     public func explain(_ entity: some EntityRequest) async throws -> CacheExplanation {
         let manager = try requireManager()
         let plan = try entity.call.plan()

@@ -77,7 +77,7 @@ extension CentralRequestManager {
     ///
     /// - Parameters:
     ///   - refine: makes the delivered reply from the decoded one.
-    ///   - deliver: receives the end, and before it a cached reply where the policy asks for one.
+    ///   - deliver: receives the outcome, and before it a cached reply where the policy asks for one.
     func start<Model: Decodable & Sendable>(
         _ entity: Result<EntityPlan, NetworkError>, as model: Model.Type, progress: ProgressHandler? = nil,
         on executor: CallbackExecutor? = nil,

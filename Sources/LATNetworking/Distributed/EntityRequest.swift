@@ -77,7 +77,7 @@ extension EntityRequest {
     /// Sets whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.with { $0.options.sealing = policy } }
 
-    /// Sets whether the body is compressed with gzip.
+    /// Sets whether the body is compressed with gzip. Default `true`.
     public func compressingBody(_ compresses: Bool = true) -> EntityCall<Model> {
         call.with { $0.options.compressesBody = compresses }
     }
@@ -87,7 +87,7 @@ extension EntityRequest {
         call.with { $0.options.trailers = trailers }
     }
 
-    /// Limits the bytes of bodies that are received and sent per second; `nil` for the manager's limit.
+    /// Limits the bytes of bodies that are received and sent per second; `nil`, the default, for the manager's limit.
     public func maxRate(receive: Int64? = nil, send: Int64? = nil) -> EntityCall<Model> {
         call.with { ($0.options.maxReceiveRate, $0.options.maxSendRate) = (receive, send) }
     }
@@ -135,6 +135,7 @@ extension EntityRequest {
 extension EntityRequest {
     /// Sends the request and decodes its response.
     ///
+    /// - Parameter manager: sends the request. Default ``CentralRequestManager/shared``, as in the other forms.
     /// - Throws: ``NetworkError``: `business` when the server answered and reported a failure, `httpStatus`, `decoding`
     ///   and the network kinds; `CancellationError` when the current task was cancelled.
     public func startRequest(

@@ -65,8 +65,8 @@ open class RequestModel<Model: Decodable & Sendable> {
     ///
     /// Runs before delivery, away from the caller. A class method, because the object may be changed or gone by then.
     ///
-    /// - Throws: any error; the outcome is then ``RequestModelOutcome/networkError(_:)``, with a ``NetworkError`` as it
-    ///   is and any other error as ``NetworkError/Kind/decoding(path:)``.
+    /// - Throws: any error; the outcome is then ``RequestModelOutcome/networkError(_:)``. A ``NetworkError`` is
+    ///   delivered unchanged, any other error as ``NetworkError/Kind/decoding(path:)``.
     open class func model(from reply: Reply<Model>) throws -> Model { reply.model }
 
     // MARK: Calls
@@ -153,8 +153,8 @@ public enum RequestModelOutcome<Model: Sendable>: Sendable {
 /// }
 /// ```
 public protocol RequestModelDelegate: AnyObject, Sendable {
-    /// Called once for each call, after its closure, on the manager's callback executor; called once more before that
-    /// when a cached reply is delivered first.
+    /// Called once for each call, after its closure, on the manager's callback executor, and once before that for a
+    /// cached reply.
     func requestModel<Model: Decodable & Sendable>(
         _ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>)
 }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// The key by which two requests are equal: method, URL, parameters, their own headers, the body, the settings that
+/// What makes two requests equal: method, URL, parameters, their own headers, the body, the settings that
 /// affect the response, and, for requests that share a response, its credentials and partition.
 struct DuplicateKey: Hashable, Sendable {
     private let request: HTTPRequest
@@ -11,7 +11,7 @@ struct DuplicateKey: Hashable, Sendable {
     /// The rows of the table, which decide what is stored of a response.
     private var rows: [String?] = []
 
-    /// Fields that differ between requests although the response does not.
+    /// Fields that may differ between equal requests, because they do not affect the response.
     private static let volatileFields: Set<String> = [
         "traceparent", "tracestate", "idempotency-key", "x-request-id", "date",
     ]

@@ -22,7 +22,7 @@ struct RedirectRoom: Room {
     /// Whether a response can be a redirect at all.
     func mayFollow(_ response: HTTPResponse) -> Bool { (300...399).contains(response.status) }
 
-    /// Follows the redirects of a response to one that is not a redirect.
+    /// Follows redirects from the first response on. Returns the first response that is not followed.
     func follow(_ first: HTTPResponse, to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         guard let limit = limit(for: request) else { return first }
         var response = first

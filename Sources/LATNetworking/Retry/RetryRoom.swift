@@ -83,8 +83,8 @@ final class RetryRoom: Room {
 
 /// The limit of all retries of a manager: a share of its requests, so that clients do not flood a failing server.
 ///
-/// Every request adds ``share`` to the budget, and each retry costs 1. ``reserve`` is also available to a manager that
-/// has sent few requests, and is refilled at that rate per second.
+/// Every request adds ``share`` to the budget, every second adds ``reserve``, and each retry costs 1. The reserve lets
+/// a manager with few requests retry too.
 public struct RetryBudget: Hashable, Sendable {
     /// The retries per request. Default 0.2.
     public var share: Double
@@ -139,7 +139,7 @@ struct RetryState: Sendable {
         var wait = Duration.milliseconds(random(range(beforeRetry: attempts).roundedUpMilliseconds))
         if let asked = retryAfter(answer, date: date) {
             guard asked <= policy.longestRetryAfter else { return .deliver }
-            // Spreads clients that were given the same time over the first range.
+            // Spreads out clients that were given the same time, over at most `firstWait`.
             wait = asked + .milliseconds(random(policy.firstWait.roundedUpMilliseconds))
         }
         if let deadline, now + wait >= deadline { return .deliver }

@@ -23,8 +23,8 @@ extension Simulation {
     }
 }
 
-/// Answers in place of the server, or after a delay, as the call's ``Simulation`` says. For a replacement server the
-/// call has had its URL from the start.
+/// Answers in place of the server, after a delay, as the call's ``Simulation`` says. A call to a replacement server is
+/// only delayed, because its request has that server's URL from the start.
 struct SimulationRoom: Room {
     let clock: CallClock
 
@@ -77,7 +77,9 @@ struct SimulationRoom: Room {
         guard let timeout = request.timeout, timeout <= delay else { return try await clock.wait(delay, for: call) }
         try await clock.wait(timeout, for: call)
         throw NetworkError(
-            .timeout(.total), message: "the simulated response takes \(delay), longer than the timeout of \(timeout)",
+            .timeout(.total),
+            message: "the simulated response takes \(delay), longer than the timeout of \(timeout); "
+                + "raise the timeout or shorten the delay",
             request: request)
     }
 }

@@ -35,11 +35,11 @@ public struct RouteSettings: Sendable {
     @Tracked public var sealing: SealingPolicy?
     /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
     @Tracked public var compressesBody: Bool?
-    /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both apply.
+    /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both count.
     @Tracked public var secretHeaders: [String]?
-    /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets.
+    /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets. Default none.
     public var headers = HTTPHeaders()
-    /// Parameters that every call sends unless it sets them itself, merged one by one.
+    /// Parameters that every call sends unless it sets them itself, merged one by one. Default none.
     public var parameters: [String: JSONValue] = [:]
 
     var headerOrigins = OriginMap<String?>()

@@ -3,7 +3,7 @@ import DomainTableFormat
 import HTTPCore
 
 extension DomainRow {
-    /// A row as the file has it. Directories of `simulate` are relative to `folder`.
+    /// Creates a row from its entry in the file. Directories of `simulate` are relative to `folder`.
     init(_ entry: DomainEntry, folder: String?) {
         self.init()
         $baseURL = Tracked(entry.baseURL)

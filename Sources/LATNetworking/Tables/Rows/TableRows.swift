@@ -4,7 +4,8 @@ public import HTTPCore
 public struct DomainRow: Sendable {
     /// The URL that paths are joined to. Its own path and query are kept.
     @Tracked public var baseURL: String?
-    /// The URLs of each environment, the base URL first. Other environments use ``baseURL`` and ``mirrors``.
+    /// The URLs of each environment, the base URL first. Default none. Other environments use ``baseURL`` and
+    /// ``mirrors``.
     public var environments: [String: [String]] = [:] {
         didSet { environmentOrigins = environmentOrigins.filter { environments[$0.key] == oldValue[$0.key] } }
     }

@@ -89,7 +89,7 @@ extension DomainTable {
         }
     }
 
-    /// The settings of all rows: those of the file's `defaults`, until set.
+    /// The settings of all rows: those of the file's `defaults`, unless set in code.
     public var defaults: RouteSettings {
         get { current.defaults }
         set { change { $0.defaults = newValue } }

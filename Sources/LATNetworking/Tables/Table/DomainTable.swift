@@ -12,7 +12,7 @@ public import HTTPCore
 /// print(table.explain("user.detail"))         // which line set which value
 /// ```
 ///
-/// A table is a value: changing a copy changes no other. TierCopies are cheap. To follow changes of the file while the
+/// A table is a value: changing a copy changes no other. Copies are cheap. To follow changes of the file while the
 /// program runs, see ``DomainTableWatcher``.
 public struct DomainTable: Sendable {
     /// The environment variable that names the environment when the program does not.

@@ -6,7 +6,7 @@ public import HTTPCore
 /// ```swift
 /// let route = try table.resolve(server: "user.detail")
 /// route.method                                // GET
-/// route.settings.timeout                      // the server's, else the domain's, else that of defaults
+/// route.settings.timeout                      // the server's, else the domain's, else the defaults'
 /// try route.url(["id": "a b"])                // https://app.example.org/api/v1/users/a%20b
 /// ```
 public struct ResolvedRoute: Sendable {
@@ -130,17 +130,17 @@ extension PathTemplate {
                 }
                 guard !value.isEmpty else {
                     throw .invalidRequest(
-                        "the path parameter {\(name)}\(Self.owner(subject())) is empty, which would make it another path; give a value"
+                        "the path parameter {\(name)}\(Self.owner(subject())) is empty, which would change the path; give a value"
                     )
                 }
                 if value.utf8.allSatisfy({ $0 == UInt8(ascii: ".") }) { mayBeDots = true }
                 text += value.percentEncodedComponent
             }
         }
-        // A template itself has no such segment, and the percent sign of an escaped dot in a value is escaped.
+        // Only values can make such a segment: no valid template has one, and `%2E` in a value becomes `%252E`.
         guard !mayBeDots || Self.dotSegment(Array(text.utf8)) == nil else {
             throw .invalidRequest(
-                "the values of the path parameters\(Self.owner(subject())) make the segment \"..\" or \".\", which walks out of the path; "
+                "the values of the path parameters\(Self.owner(subject())) make the segment \"..\" or \".\", which would change the path; "
                     + "give other values")
         }
         return text

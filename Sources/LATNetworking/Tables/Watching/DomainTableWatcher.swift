@@ -42,7 +42,7 @@ public final class DomainTableWatcher: Sendable {
     /// - Parameters:
     ///   - path: the file.
     ///   - environment: as in ``DomainTable/init(contentsOf:environment:)``.
-    ///   - onEvent: called for each change, one at a time, on the watcher's thread. It must not block for long.
+    ///   - onEvent: called for each change, one at a time, on the watcher's thread; must not block. Default `nil`.
     /// - Throws: as ``DomainTable/init(contentsOf:environment:)``; ``NetworkError/Kind/other`` when the system has no
     ///   more watches, descriptors or threads.
     public convenience init(

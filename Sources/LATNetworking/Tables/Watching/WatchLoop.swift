@@ -40,7 +40,7 @@ final class WatchLoop: @unchecked Sendable {
         }
     }
 
-    /// Waits for a change or for the time to read. Returns `false` when the watcher is gone.
+    /// Waits for a change, or until it is time to read the file. Returns `false` when the watcher is gone.
     private func wait() -> Bool {
         var milliseconds: Int32 = -1
         if let due = schedule.due {
@@ -144,7 +144,7 @@ struct ReloadSchedule {
 
     /// Notes that the file is missing or invalid.
     ///
-    /// - Returns: whether it has been so for ``doubt`` without a change, so that it is to be reported.
+    /// - Returns: whether to report it, because it has stayed so for ``doubt`` without a change.
     mutating func noteInvalid(at now: ContinuousClock.Instant) -> Bool {
         let since = invalidSince ?? now
         self = ReloadSchedule()
