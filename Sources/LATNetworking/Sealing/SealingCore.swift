@@ -182,11 +182,17 @@ protocol CoreSealer: Sealer {
 
 extension CoreSealer {
     /// Seals a request.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
+    ///   ``NetworkError/Kind/unsupported`` if libcrypto cannot seal.
     public func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
         try core.seal(body, of: request)
     }
 
     /// Opens a reply.
+    ///
+    /// - Throws: An error with the reason if the reply is not sealed, was not sealed with one of the keys for this request,
+    ///   is too old, or is a replay.
     public func open(
         _ body: Data, of response: HTTPResponse, to sealed: SealedRequest
     ) async throws -> OpenedReply? {
