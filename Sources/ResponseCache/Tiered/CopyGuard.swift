@@ -48,8 +48,8 @@ final class CopyGuard: Sendable {
 
     /// Ends a change.
     ///
-    /// - Parameter begun: the result of ``begin(_:)``.
-    /// - Returns: whether no other change overlapped with it.
+    /// - Parameter begun: The result of ``begin(_:)``.
+    /// - Returns: Whether no other change overlapped with it.
     func end(_ selection: CacheSelection, _ begun: [UInt64]) -> Bool {
         var isAlone = true
         for (group, number) in zip(groups(of: selection), begun) {
