@@ -10,7 +10,7 @@ struct CacheOperations: Sendable {
     let volatileParameters: Set<String>
     /// The app's version of its stored content.
     let version: Int
-    /// Whether responses to other methods than GET and HEAD are stored by default.
+    /// Whether responses to methods other than GET and HEAD are stored by default.
     let cachesUnsafeMethods: Bool
     /// The fields that hold credentials.
     let secretFields: SecretHeaders
@@ -32,7 +32,7 @@ struct CacheOperations: Sendable {
         /// The lease under which the response is fetched.
         var lease: CacheLease?
 
-        /// The key of the request that equal ones may wait for.
+        /// The key of the flight that equal requests share.
         var flight: String { identity.credentials.map { primary + $0 } ?? primary }
     }
 
@@ -45,7 +45,7 @@ struct CacheOperations: Sendable {
         try? await place(of: request, call, method: method)
     }
 
-    /// As ``ticket(for:_:method:)``, but throws the reason when there is none.
+    /// The ticket of a request. Throws the reason if the response is never stored.
     func place(
         of request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil
     ) async throws(CacheRefusal) -> Ticket {
@@ -53,7 +53,7 @@ struct CacheOperations: Sendable {
         let counted = method ?? request.method
         let isSafe = counted == .get || counted == .head
         guard isSafe || storesUnsafe(request) else { throw .method(counted.rawValue) }
-        // The body of a GET is part of its key. That of a POST whose response serves later GETs is not.
+        // The body is part of the key, except for a POST whose response serves later GETs.
         if !isSafe || request.body != nil && method != .get {
             guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
@@ -109,7 +109,7 @@ struct CacheOperations: Sendable {
         let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
         let areCredible = found.indices.allSatisfy { found[$0].isCredible(for: ticket.primary) }
         guard !areCredible else { return found }
-        storage.report(Self.lie("an entry with another key, or a body of the wrong length"), "believe")
+        storage.report(Self.lie("an entry with another key, or a body of the wrong length"), "check its entries")
         return found.filter { $0.isCredible(for: ticket.primary) }
     }
 
@@ -158,7 +158,7 @@ struct CacheOperations: Sendable {
         return nil
     }
 
-    /// A stored success as a response; `nil` when its body is gone.
+    /// The response of a stored success; `nil` when its body is gone.
     ///
     /// - Parameter timeToLive: The app's lifetime for the entry, if it sets one.
     func response(
@@ -179,7 +179,7 @@ struct CacheOperations: Sendable {
         storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
     }
 
-    /// Records a use now and then, where the time of the last use does not matter, as with ``CachePolicy/http``.
+    /// Records only occasional uses, for policies that ignore the time of the last use, such as ``CachePolicy/http``.
     func touchRarely(_ entry: CacheEntry) {
         guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
         touch(entry)
@@ -187,12 +187,12 @@ struct CacheOperations: Sendable {
 
     // MARK: Fetching
 
-    /// Fetches the response after a look-up found none, once for all concurrent requests with the same key. That
-    /// includes other processes if the store grants leases.
+    /// Fetches the response after a look-up found none, once for all concurrent requests with the same key. They
+    /// include those of other processes if the store grants leases.
     ///
     /// - Parameters:
     ///   - flight: The flight that requests of this process wait for; `nil` for none.
-    ///   - look: Repeats the look-up after another lease holder has fetched.
+    ///   - look: Repeats the look-up after another lease holder has fetched the response.
     func lead(
         _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
         fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)

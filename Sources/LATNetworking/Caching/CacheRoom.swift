@@ -7,7 +7,7 @@ import Synchronization
 /// The cache room for the app's own policies: all but ``CachePolicy/http``, which ``HTTPCacheRoom`` implements.
 ///
 /// It is outside the redirects: it stores the response to the call, whichever redirects led to it, so that a call
-/// answered from the cache makes no request at all. Of the server's fields only `Vary` counts.
+/// answered from the cache makes no request at all. Of the server's fields it obeys only `Vary`.
 struct CacheRoom: Room {
     let standard: CachePolicy
     let operations: CacheOperations
@@ -158,7 +158,7 @@ struct CacheRoom: Room {
 extension FlightTable {
     /// Waits for another request with the same key.
     ///
-    /// - Returns: Whether the request may wait for yet another one afterwards.
+    /// - Returns: Whether the flight was abandoned, so that the request may join another one.
     /// - Throws: ``NetworkError/Kind/timeout(_:)`` if the request's own timeout passes first.
     static func follow(
         _ flight: Flight, _ request: HTTPRequest, _ call: Call, _ timeout: Duration?, _ limits: TimeLimits
@@ -170,7 +170,7 @@ extension FlightTable {
                 NetworkError(
                     .timeout(.total),
                     message:
-                        "an equal request whose response this one waited for took longer than \(timeout ?? .zero)",
+                        "the response to an equal request in flight did not arrive within \(timeout ?? .zero); try again",
                     request: request)
             }
         ) { try await flight.value() }

@@ -59,9 +59,9 @@ final class CacheStorage: Sendable {
     /// Whether there can be entries that a request might invalidate.
     var mayHoldEntries: Bool { made.load() != nil || isThere() }
 
-    /// The store, after everything that was to be stored so far has been written.
+    /// Returns the store after all pending writes.
     ///
-    /// - Throws: The error of making the store, each time it fails.
+    /// - Throws: The error of making the store, which each call tries again.
     func store() async throws -> any CacheStore {
         let behind = try make()
         await behind.settle()
@@ -83,7 +83,7 @@ final class CacheStorage: Sendable {
     /// The counters so far. Does not make the store.
     var statistics: CacheStatistics { ledger.counters.statistics(of: made.load()?.store) }
 
-    /// The store as requests use it; `nil` if it could not be made. That is reported once and not tried again.
+    /// The store as requests use it; `nil` if it could not be made, which is reported once and not retried.
     var behind: WriteBehind? {
         if let behind = made.load() { return behind }
         guard state.withLock({ !$0.isMissing }) else { return nil }
@@ -106,7 +106,7 @@ final class CacheStorage: Sendable {
         }
     }
 
-    /// Writes what is pending, but takes five seconds at most.
+    /// Waits at most five seconds for pending writes.
     func shutdown() async { await made.load()?.settle(within: .seconds(5)) }
 
     /// Reports a failure of the store, once for each operation.
@@ -121,7 +121,7 @@ final class CacheStorage: Sendable {
         if let observer {
             observer(fault)
         } else {
-            let line = Array("LATNetworking: \(fault.message); requests go on without the cache\n".utf8)
+            let line = Array("LATNetworking: \(fault.message); requests continue without the cache\n".utf8)
             _ = write(STDERR_FILENO, line, line.count)
         }
     }

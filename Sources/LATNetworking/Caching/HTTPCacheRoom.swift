@@ -167,7 +167,7 @@ struct HTTPCacheRoom: Room {
 
     // MARK: The network
 
-    /// Sends a request, as a revalidation if there is a candidate, and stores or updates by the response.
+    /// Sends a request, conditionally if there is a candidate, and stores the response or updates the entry.
     private func exchange(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
@@ -258,7 +258,7 @@ struct HTTPCacheRoom: Room {
         return confirmed
     }
 
-    /// Updates or expires the stored response to a GET by the response to a HEAD (RFC 9111 §4.3.5).
+    /// Updates or expires the stored response to a GET with the response to a HEAD (RFC 9111 §4.3.5).
     private func takeIn(
         head response: HTTPResponse, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ requestTime: Date,
         _ responseTime: Date

@@ -32,7 +32,7 @@ public struct RequestLimits: Hashable, Sendable {
 public struct RateLimit: Hashable, Sendable {
     /// The requests per second, more than 0.
     public var perSecond: Double
-    /// The number of requests that may start at once after a pause, at least 1.
+    /// The number of requests that may start at once after a pause, at least 1. Default 1.
     public var burst: Int
 
     /// Creates a limit.
@@ -146,7 +146,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
     }
 
-    /// Of the hosts with a free slot and a token, the one with the most urgent and then oldest request.
+    /// The host with a free slot, a token, and the request of the highest priority; among equals, the oldest request.
     private mutating func nextHost(at now: Duration) -> String? {
         guard hasRoom else { return nil }
         var best: (host: String, first: Waiting)?
@@ -247,7 +247,7 @@ struct TokenBucket: Sendable {
         tokens = min(capacity, tokens + share)
     }
 
-    /// Adds the tokens since the last call. A clock that was set back changes nothing.
+    /// Adds the tokens for the time since the last call. A clock that was set back changes nothing.
     private mutating func fill(until now: Duration) {
         guard now > filledAt else { return }
         tokens = min(capacity, tokens + (now - filledAt).fractionalSeconds * perSecond)

@@ -20,7 +20,7 @@ public protocol ActivityPresenter: Sendable {
 /// indicator.dismiss(activity)
 /// ```
 ///
-/// It counts activities, and is dismissed when the last one has ended.
+/// It counts activities, and hides when the last one has ended.
 public final class ActivityIndicator: RequestAccessory {
     /// Identifies work between ``show(_:)`` and ``dismiss(_:)``.
     public struct Activity: Hashable, Sendable {

@@ -59,13 +59,13 @@ public struct CallEvent: Sendable {
 }
 
 /// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
-/// whatever the call ends with.
+/// however the call ends.
 ///
 /// ```swift
 /// configuration.accessories = [ActivityIndicator(TerminalSpinner()), RequestLog(.summary)]
 /// ```
 ///
-/// A call that fails before it has a request, for example because the table lacks its name, is not reported. The
+/// A call that fails before it has a request, for example because the table lacks its domain, is not reported. The
 /// methods are called one after the other for each call, on any thread, and the call waits until they return.
 public protocol RequestAccessory: Sendable {
     /// Called just before a call starts.

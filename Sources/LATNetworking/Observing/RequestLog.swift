@@ -39,7 +39,9 @@ public struct RequestLog: RequestAccessory {
 
     /// Creates a log.
     ///
-    /// - Parameter write: Receives each entry, of one or more lines without a final line feed. Default: standard error.
+    /// - Parameters:
+    ///   - format: The format of the entries.
+    ///   - write: Receives each entry, of one or more lines without a final line feed. Default: standard error.
     public init(_ format: Format, write: @escaping @Sendable (_ entry: String) -> Void = RequestLog.standardError) {
         self.format = format
         self.write = write
@@ -67,7 +69,7 @@ public struct RequestLog: RequestAccessory {
         case (.full, .failed(let attempt, let error)):
             write("<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))")
         case (.full, .retrying(let wait)):
-            write("    [\(event.call.id)] again in \(wait)")
+            write("    [\(event.call.id)] retrying in \(wait)")
         case (.summary, .finished(let result)):
             write(summary(event.call, result, after: event.offset))
         default:
@@ -84,7 +86,7 @@ public struct RequestLog: RequestAccessory {
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
     ) -> String {
         let milliseconds = Int64((time.inMilliseconds).rounded())
-        // The URL that responded or failed: perhaps a mirror's, or that of the last hop.
+        // The URL that responded or failed, which may be that of a mirror or of the last hop.
         let url =
             switch result {
             case .success(let response): response.source == .network ? response.url : call.request.url
@@ -185,7 +187,7 @@ struct BodyText: Sendable {
         switch body.content {
         case .parameters(let encoding): "(parameters as \(encoding.rawValue))"
         case .encoded(let encoder):
-            (try? encoder.encode()).map { text(of: $0, body.contentType) } ?? "(does not encode)"
+            (try? encoder.encode()).map { text(of: $0, body.contentType) } ?? "(cannot be encoded)"
         case .data(let data): text(of: data, body.contentType)
         case .file(let path): "(the file \(URLText.visible(path)))"
         case .stream: "(a stream)"

@@ -22,7 +22,7 @@ struct ConnectivityRoom: Room {
                 let deadline = end ?? clock.now() + limit
                 end = deadline
                 let left = deadline - clock.now()
-                // The server that could not be connected to may be a mirror's, or that of a redirect.
+                // The failed connection may have been to a mirror, or to the target of a redirect.
                 let url = call.sent.last?.url ?? request.url
                 call.watch?.record(.waiting(.connectivity))
                 guard left > .zero,

@@ -82,7 +82,7 @@ struct ProbeLedger<Target: Hashable, Answer> {
         return .deliver
     }
 
-    /// Invalidates all results after a change of the network. They remain the last known ones.
+    /// Invalidates all results after a change of the network. ``answer(of:)`` still returns them.
     mutating func networkChanged() {
         for target in entries.keys {
             entries[target]?.validUntil = nil
@@ -91,8 +91,8 @@ struct ProbeLedger<Target: Hashable, Answer> {
         }
     }
 
-    /// When to probe an observed target again: when its result expires, and less and less often while it stays
-    /// unreachable, down to the rate of reachable targets.
+    /// When to probe an observed target again: when its result expires. While the target stays unreachable, the interval
+    /// grows up to that of reachable targets.
     func nextTry(of target: Target, at now: Instant) -> Instant {
         guard let entry = entries[target], let validUntil = entry.validUntil else { return now }
         guard entry.failures > 1 else { return validUntil }

@@ -17,7 +17,7 @@ struct ProbeTarget: Hashable, Sendable {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
                 throw .invalidRequest(
-                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is no http or https URL")
+                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL")
             }
             check = configuration.check
             // Only the connection is tested, so the path is dropped. A check is joined to the whole URL.
@@ -27,7 +27,7 @@ struct ProbeTarget: Hashable, Sendable {
         guard let table else {
             throw NetworkError(
                 .unknownName,
-                message: "\"\(URLText.visible(text))\" is no URL, and the manager has no domain table; give "
+                message: "\"\(URLText.visible(text))\" is not a URL, and the manager has no domain table; give "
                     + "an absolute URL, or set configuration.domains")
         }
         let route = try table.resolve(domain: DomainName(text), path: "")
@@ -37,7 +37,7 @@ struct ProbeTarget: Hashable, Sendable {
     }
 }
 
-/// Runs the probes, on the manager's engine or, if the manager has a transport of the app, on an engine of their own.
+/// Runs the probes on the manager's engine, or on a separate one if the manager uses the app's own transport.
 final class ProbeSource: Sendable {
     private let configuration: ReachabilityConfiguration
     private let engines: LazyEngine
@@ -91,7 +91,7 @@ final class ProbeSource: Sendable {
         return report
     }
 
-    /// The error of a probe. Without a route it suggests another next step than for a server that refuses.
+    /// The error of a probe. Its next step depends on whether there is a route.
     private static func error(
         _ connection: ConnectionReport, _ reason: UnreachableReason, _ url: String
     ) -> NetworkError? {

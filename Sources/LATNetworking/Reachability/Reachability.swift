@@ -67,7 +67,7 @@ public final class Reachability: Sendable {
 
     // MARK: Probes
 
-    /// Whether a server can be connected to now, or could be within the last ``ReachabilityConfiguration/ttl``.
+    /// Whether a server can be connected to. Returns the last result while it is valid, and otherwise probes the server.
     ///
     /// - Parameter target: The name of a domain of the table, whose mirrors are probed too, or an absolute URL.
     public func probe(_ target: String) async -> ReachabilityStatus { await report(of: target).status }
@@ -104,7 +104,7 @@ public final class Reachability: Sendable {
     /// Whether this machine has a network connection. It says nothing about any server.
     public var isReachable: Bool { ![.none, .loopback].contains(currentStatus) }
 
-    /// The kind of this machine's network connection, now and after every change. Ends with the manager.
+    /// The kind of this machine's network connection, now and after every change. The stream ends with the manager.
     public var interfaceUpdates: AsyncStream<InterfaceKind> {
         watchNetwork()
         publishKind()
@@ -151,7 +151,7 @@ public final class Reachability: Sendable {
 
     /// Waits until a server can be connected to.
     ///
-    /// - Returns: `false` if the time is over before that, or the current task is cancelled.
+    /// - Returns: `false` if the limit passes first, or the current task is cancelled.
     public func waitUntilReachable(_ target: String, within limit: Duration) async -> Bool {
         let end = ContinuousClock.now + limit
         if await report(of: target, isFresh: true).status.isReachable { return true }
@@ -170,7 +170,7 @@ public final class Reachability: Sendable {
         }
     }
 
-    /// Ends all observations and probes, together with the manager.
+    /// Ends all observations and probes when the manager shuts down.
     func shutdown() async {
         end()
         await engines.shutdown()
@@ -258,7 +258,7 @@ extension Reachability {
         if status.isChange(after: channel.status.current) { channel.status.send(status) }
     }
 
-    /// Probes a target repeatedly while it is observed, without retaining anything in between.
+    /// Probes a target repeatedly while it is observed. Between probes, nothing is retained.
     private static func monitor(_ name: String, of reachability: Reachability) -> Task<Void, Never> {
         Task { [weak reachability] in
             while !Task.isCancelled {

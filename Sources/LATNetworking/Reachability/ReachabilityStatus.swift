@@ -76,20 +76,20 @@ public struct ReachabilityReport: Sendable {
 
 /// The settings of a manager's reachability.
 public struct ReachabilityConfiguration: Sendable {
-    /// How long a reachable result is valid. Default 10 s. A change of the network ends it.
+    /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it.
     public var ttl: Duration = .seconds(10)
     /// How long an unreachable result is valid. Default 2 s.
     public var failureTTL: Duration = .seconds(2)
     /// The maximum time of a probe: name, connection and TLS, or the check. Default 5 s.
     public var timeout: Duration = .seconds(5)
-    /// The request and response that a server must pass to count as reachable. Default `nil`: a connection is enough,
+    /// The request, and the response to it that makes a server count as reachable. Default `nil`: a connection is enough,
     /// and nothing is sent.
     public var check: ResponseCheck?
     /// Checks for domains of the table, instead of ``check``. Default none.
     public var checks: [String: ResponseCheck] = [:]
     /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
     public var waitsForConnectivity = false
-    /// The maximum time that a call waits for the network, outside of its own timeout. Default 60 s.
+    /// The maximum time that a call waits for the network, in addition to its own timeout. Default 60 s.
     public var connectivityTimeout: Duration = .seconds(60)
 
     /// Creates settings with the default values.

@@ -10,7 +10,8 @@ public import HTTPCore
 /// ```
 ///
 /// The signer is called once for each attempt, after the request was composed and sealed. So times and nonces are
-/// fresh, and the signature covers what is sent.
+/// fresh, and the signature covers what is sent. An error that it throws fails the call; one that is not a
+/// ``NetworkError`` becomes ``NetworkError/Kind/provider``.
 public protocol RequestSigner: Sendable {
     /// Returns fields that are added to the request's headers, replacing those of the same name.
     ///
@@ -61,7 +62,7 @@ public struct HMACSigner: RequestSigner {
         keyID: String, key: Data, fields: [String], clock: @escaping @Sendable () -> Int64
     ) throws(NetworkError) {
         guard key.count >= 16 else {
-            throw .invalidRequest("the signer's key has \(key.count) bytes; give 16 or more, best 32")
+            throw .invalidRequest("the signer's key has \(key.count) bytes; give 16 or more, preferably 32")
         }
         guard !keyID.isEmpty, keyID.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else {
             throw .invalidRequest("the keyID \"\(keyID)\" must be one or more visible ASCII characters")

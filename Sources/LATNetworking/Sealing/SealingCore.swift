@@ -159,7 +159,7 @@ extension SealingCore {
         }
         let binding = SealedMessage.Binding(
             method: sealed.method.rawValue, target: sealed.target, status: response.status)
-        // No message protects a body beside a message in the header, so such a body is rejected.
+        // A message in the header does not protect a body beside it, so such a body is rejected.
         guard isInBody || body.isEmpty || sealed.method == .head else { throw SealingFault.notSealed }
         let isFresh = response.source == .network || response.source == .simulated
         let (content, message) = try open(
@@ -182,11 +182,17 @@ protocol CoreSealer: Sealer {
 
 extension CoreSealer {
     /// Seals a request.
+    ///
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
+    ///   ``NetworkError/Kind/unsupported`` if libcrypto cannot seal.
     public func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
         try core.seal(body, of: request)
     }
 
     /// Opens a reply.
+    ///
+    /// - Throws: An error with the reason if the reply is not sealed, was not sealed with one of the keys for this request,
+    ///   is too old, or is a replay.
     public func open(
         _ body: Data, of response: HTTPResponse, to sealed: SealedRequest
     ) async throws -> OpenedReply? {
@@ -203,7 +209,7 @@ extension CoreSealer {
 /// ```
 ///
 /// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. TierCopies of a sealer share its keys. With random nonces, a key must be replaced
+/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
 /// before 2³² messages (SP 800-38D §8.3). Documentation/SealedMessages.md describes the format.
 public struct AESGCMSealer: CoreSealer {
     let core: SealingCore
@@ -222,7 +228,7 @@ public struct AESGCMSealer: CoreSealer {
 
     /// Replaces the keys for messages from now on.
     ///
-    /// - Throws: As ``init(keys:current:maxAge:)``. The keys are then unchanged.
+    /// - Throws: The errors of ``init(keys:current:maxAge:)``. The keys are then unchanged.
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
     }
@@ -237,7 +243,7 @@ public struct AESGCMSealer: CoreSealer {
 /// ```
 ///
 /// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. TierCopies of a sealer share its keys. With random nonces, a key must be replaced
+/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
 /// before 2³² messages. Documentation/SealedMessages.md describes the format.
 public struct ChaChaPolySealer: CoreSealer {
     let core: SealingCore
@@ -256,7 +262,7 @@ public struct ChaChaPolySealer: CoreSealer {
 
     /// Replaces the keys for messages from now on.
     ///
-    /// - Throws: As ``init(keys:current:maxAge:)``. The keys are then unchanged.
+    /// - Throws: The errors of ``init(keys:current:maxAge:)``. The keys are then unchanged.
     public func update(keys: [String: Data], current: String) throws(NetworkError) {
         try core.update(keys: keys, current: current)
     }

@@ -77,6 +77,8 @@ public struct SealingPeer: Sendable {
     ///   - contentType: The media type of the content. Default none.
     ///   - status: The status of the reply, to which the message is bound.
     ///   - request: The request that the reply belongs to.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
+    ///   ``NetworkError/Kind/unsupported`` if libcrypto cannot seal.
     public func seal(
         _ content: Data, contentType: String? = nil, status: Int, to request: Request
     ) throws(NetworkError) -> Reply {

@@ -48,7 +48,7 @@ enum CacheFault {
     }
 
     private static let busy =
-        "another process holds its index for long; end it, or give this one a folder of its own"
+        "another process holds the lock of its index; end that process, or use another folder"
     private static let full = "free space on that disk, or use a folder on another; stored entries can still be read"
     private static let refused = "make the folder writable for this user, or set another as cacheDirectory"
 }

@@ -215,7 +215,7 @@ extension CacheIndex {
         }
     }
 
-    /// The most entries that are evicted together.
+    /// The maximum number of entries that are evicted together.
     static let victimLimit = 1_000
 
     /// Removes at most ``victimLimit`` entries whose `retainUntil` has passed, and returns how much was removed.
@@ -238,7 +238,7 @@ extension CacheIndex {
 
     /// Adds rows to the victims until they hold a number of bytes.
     ///
-    /// - Returns: how many bytes are still missing.
+    /// - Returns: How many bytes are still missing.
     @discardableResult
     private func collect(
         _ byteCount: Int64, _ condition: String, _ victims: inout [(row: Int64, file: String?)]

@@ -111,7 +111,7 @@ final class CacheIndex {
 
     // MARK: Reading
 
-    /// The most bytes of inline bodies that a look-up reads.
+    /// The maximum number of bytes of inline bodies that a look-up reads.
     private static let attachedByteCount: Int64 = 64 << 10
 
     private static let columns = """
@@ -273,7 +273,7 @@ final class CacheIndex {
                 return Condition(sql: "sealer = ?1", bind: { $0.bind(1, number) }, isExact: false)
             }
             let lower = Array(prefix.utf8)
-            // The least text after all with this prefix. UTF-8 has no byte 255, so the last byte can be incremented.
+            // The smallest bytes above all texts with this prefix. UTF-8 has no byte 255, so the last byte can be incremented.
             let upper = lower.last.map { lower.dropLast() + [$0 + 1] } ?? []
             return Condition(
                 sql: "url >= ?1 AND sealer = 0" + (upper.isEmpty ? "" : " AND url < ?2"),

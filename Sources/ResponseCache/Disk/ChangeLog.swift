@@ -4,7 +4,7 @@ import HTTPCore
 /// The log of changes in the index, for processes that hold copies: one row for each of the newest few thousand changes.
 ///
 /// A change is stored as the selection of the entries that it affects. With an encryption key it is sealed, since a plain
-/// primary key would let a guess be confirmed. A process ignores changes under another key, except those that affect rows
+/// primary key would let an attacker confirm a guess. A process ignores changes under another key, except those that affect rows
 /// of every key.
 extension CacheIndex {
     /// How many changes are kept. A reader that is further behind treats everything as changed.

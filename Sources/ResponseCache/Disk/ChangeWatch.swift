@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// SQLite keeps the header of its log in shared memory, and every commit rewrites it with a checksum. Reading the checksum
 /// shows whether there was a commit, in a few nanoseconds without a system call or a lock. Only after a commit is the change
-/// log read. Without shared memory (on a read-only file system) it is read at most every 100 ms. As often, the watch checks
-/// that the index is still the same file.
+/// log read. Without shared memory (on a read-only file system) it is read at most every 100 ms. At that interval, the
+/// watch also checks that the index is still the same file.
 final class ChangeWatch: Sendable {
     private struct State {
         /// Used only under the lock of this state.
@@ -17,7 +17,7 @@ final class ChangeWatch: Sendable {
         var file: FileIdentity?
         /// The number of the last change that was sent to the feeds.
         var last: Int64 = 0
-        /// Replaced indexes. Another thread may still read their shared memory, so they stay open as long as the watch.
+        /// Replaced indexes. Another thread may still read their shared memory, so they stay open until the watch is released.
         var retired: [Confined<CacheIndex>] = []
     }
 

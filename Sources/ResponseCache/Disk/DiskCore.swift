@@ -74,7 +74,7 @@ final class DiskCore: Sendable {
         var ticket: UInt64
     }
 
-    /// The most uses that are remembered. At the limit all are dropped, including those not yet on disk.
+    /// The maximum number of uses that are remembered. At the limit all are dropped, including those not yet on disk.
     private static let useLimit = 20_000
 
     private let pending = Mutex(Pending())
@@ -141,7 +141,7 @@ final class DiskCore: Sendable {
     /// Records a use. It is written with the next batch or after a second, unless the last written one is younger than
     /// `interval`.
     ///
-    /// - Parameter known: the last use on disk.
+    /// - Parameter known: The last use on disk.
     func touch(_ key: CacheKey, at time: Date, since known: Date = .distantPast, interval: TimeInterval = 0) {
         let isFirst = pending.withLock { pending in
             if pending.useCount >= Self.useLimit {
@@ -233,11 +233,11 @@ final class DiskCore: Sendable {
         guard !tasks.isEmpty else { return }
         WriteBatch(self, tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
-        // Looking here saves the next hit from reading the change log.
+        // Looking here means that the next hit need not read the change log.
         _ = watch.look()
     }
 
-    /// The most bytes of entries, given the current free space.
+    /// The maximum number of bytes of entries, given the current free space.
     func limit(_ totals: CacheUsage) -> Int64 {
         rule.limit(used: totals.byteCount, freeByteCount: layout.freeBytes)
     }

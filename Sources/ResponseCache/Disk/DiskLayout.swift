@@ -95,9 +95,9 @@ struct DiskLayout: Sendable {
 
     // MARK: The lock of the folder
 
-    /// Runs work while no other process opens, creates or sets aside the index. Without a lock if the file cannot be locked.
+    /// Runs work while no other process opens, creates or sets aside the index. If the file cannot be locked, runs it unlocked.
     ///
-    /// - Throws: a ``SystemError`` with `EBUSY` when another process holds the lock for longer than the limit.
+    /// - Throws: A ``SystemError`` with `EBUSY` when another process holds the lock for longer than the limit.
     func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
         let descriptor = open(directory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return try body() }
@@ -120,7 +120,7 @@ struct DiskLayout: Sendable {
 
     /// Removes bodies that have no row in the index and are not being written.
     ///
-    /// - Parameter isKnown: whether the index has a row for a body; called again once the body is locked.
+    /// - Parameter isKnown: Whether the index has a row for a body; called again once the body is locked.
     /// - Returns: The number of removed bytes.
     func removeOrphans(_ isKnown: (_ name: String) throws -> Bool) throws -> Int64 {
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: bodies) else { return 0 }

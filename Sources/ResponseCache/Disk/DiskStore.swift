@@ -23,14 +23,14 @@ public import HTTPCore
 /// With ``Options-swift.struct/encryptionKey``, only sizes, times and flags of an entry are readable.
 ///
 /// The store calls SQLite and the file system on queues of its own: one each for writes, look-ups and reports, and a
-/// concurrent one for bodies.
+/// concurrent one for bodies. If they fail, its methods throw ``NetworkError/Kind/cache`` with the folder and the next step.
 public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
     /// The options of a store.
     public struct Options: Sendable {
-        /// The most bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` has passed are evicted first, then the
-        /// least recently used ones. Default: 512 MiB.
+        /// The maximum number of bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` has passed are evicted
+        /// first, then the least recently used ones. Default: 512 MiB.
         public var byteLimit: Int64 = 512 << 20
-        /// The bytes to leave free on the disk. Entries are evicted for it, and if that does not suffice nothing is stored.
+        /// The bytes to leave free on the disk. Entries are evicted for this. If that does not suffice, nothing is stored.
         /// Default: `nil`, a twentieth of the disk, at most 1 GiB.
         public var minimumFreeBytes: Int64?
         /// A key of 32 bytes that encrypts the store with AES-256-GCM. Default: `nil`, no encryption.
@@ -43,7 +43,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         /// first time after one minute.
         public var collectionInterval: Duration? = .seconds(600)
 
-        /// The defaults.
+        /// Creates options with the default values.
         public init() {}
     }
 
@@ -52,7 +52,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     let core: DiskCore
 
-    /// A store in a folder, which need not exist yet.
+    /// Creates a store in a folder, which need not exist yet.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the key does not have 32 bytes.
     public init(directory: String, options: Options = Options()) throws {
@@ -107,7 +107,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         guard let stored = entry.note as? StoredBody else {
-            // The entry is not from this store: it stands for the entry under its key, or for its version.
+            // The entry is not from this store, so find the stored one with its key and, if it has one, its version.
             let found = try await entries(for: entry.key.primary).first {
                 $0.key == entry.key && (entry.version == nil || $0.version == entry.version)
             }
@@ -173,7 +173,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     /// A feed of what other processes, and other stores on the same folder, change from now on.
     ///
-    /// ``CacheInvalidations/isQuiet`` detects new commits by reading the shared memory of SQLite's log, which costs some
+    /// ``CacheInvalidations/isQuiet`` detects new commits by reading the shared memory of SQLite's log, which costs a few
     /// nanoseconds.
     public func invalidations() -> CacheInvalidations {
         core.watch.feeds.begin { [watch = core.watch] in watch.look() }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Encodes entries as bytes and back, without what has a column of its own in the index.
+/// Encodes entries as bytes and decodes them. Last use, pin, expiry mark and body length are columns of the index instead.
 ///
 /// The format is a format number, then integers as LEB128 and strings with a length prefix.
 enum EntryCoding {

@@ -129,7 +129,7 @@ struct EntrySealer: Sendable {
 
     /// The entry of a row; `nil` when the row is damaged or sealed with another key.
     ///
-    /// - Parameter columns: the values of the row's searched columns, as in ``columns(of:)``.
+    /// - Parameter columns: The values of the row's searched columns, as in ``columns(of:)``.
     func open(_ sealed: [UInt8], salt: [UInt8], columns: () -> [[UInt8]?]) -> CacheEntry? {
         guard let keys else {
             guard sealed.count > 32 else { return nil }

@@ -16,7 +16,7 @@ package final class IdentityKey: Sendable {
     private let state = Mutex(State())
     private static let byteCount = 32
 
-    /// - Parameter directory: the folder of the store; `nil` for a store in memory.
+    /// - Parameter directory: The folder of the store; `nil` for a store in memory.
     package init(directory: String?) { path = directory.map { $0 + "/identity.key" } }
 
     /// The key, read from the folder or generated.
@@ -44,7 +44,7 @@ package final class IdentityKey: Sendable {
         // If several processes save at the same time, one writes the complete file and the others find it.
         try? AtomicFile.write(own, to: path, isShared: true, replaces: false)
         let saved = Self.read(path)
-        // An existing file that is no key is damaged.
+        // An existing file that holds no key is damaged.
         if saved == nil { try? AtomicFile.write(own, to: path, isShared: true) }
         state.withLock { state in
             state.key = saved ?? own

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Leases between processes: locks on single bytes of an empty file, which the kernel releases when a process ends.
 ///
-/// Two names may share a byte. Then one waits for the other without need, but no longer than for any lease.
+/// Two names may share a byte. Then one waits needlessly for the other, but no longer than for any lease.
 final class LeaseFile: Sendable {
     private struct State {
         /// -1 until the folder exists.
@@ -20,7 +20,7 @@ final class LeaseFile: Sendable {
 
     deinit { _ = state.withLock { close($0.descriptor) } }
 
-    /// The lease of a name; `nil` while another holder has it. Without a lock if the file cannot be locked.
+    /// The lease of a name; `nil` while another holder has it. If the file cannot be locked, every process gets it.
     func lease(_ name: String) -> CacheLease? {
         let byte = CacheIndex.slot(Array(name.utf8)) & (.max >> 1)
         return state.withLock { state in

@@ -4,7 +4,7 @@ import FoundationEssentials
 /// A dispatch queue of the store, on which it calls SQLite and the file system.
 ///
 /// Swift's concurrent executor has only as many threads as processors, so a call that waits for a disk or another process
-/// would block unrelated tasks. A switch of threads costs some ten microseconds each way, so a hit makes only one: a
+/// would block unrelated tasks. A switch of threads costs about ten microseconds each way, so a hit makes only one: a
 /// look-up also reads small bodies.
 struct StoreQueue: Sendable {
     let queue: DispatchQueue

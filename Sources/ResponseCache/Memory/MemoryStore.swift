@@ -13,11 +13,11 @@ import Synchronization
 ///
 /// Both limits hold after every insert. An entry that is larger than the limit, or than the room that pinned entries
 /// leave, is refused and evicts nothing. Entries are in shards, each with its own lock that is held for a microsecond or
-/// less; the order of use is common to all shards. No method suspends.
+/// less; the order of use is common to all shards. No method suspends, and only writers throw.
 public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounting {
-    /// The most bytes of bodies and headers.
+    /// The maximum number of bytes of bodies and headers.
     public let byteLimit: Int64
-    /// The most entries.
+    /// The maximum number of entries.
     public let entryLimit: Int
 
     private final class Shard: Sendable {
@@ -39,11 +39,11 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// Distinguishes the versions of this store from those of others.
     private let identity = UInt64.random(in: 1 ... .max)
 
-    /// An empty store.
+    /// Creates an empty store.
     ///
     /// - Parameters:
-    ///   - byteLimit: the most bytes of bodies and headers. Default: 64 MiB.
-    ///   - entryLimit: the most entries. Default: 10,000.
+    ///   - byteLimit: The maximum number of bytes of bodies and headers. Default: 64 MiB.
+    ///   - entryLimit: The maximum number of entries. Default: 10,000.
     public init(byteLimit: Int64 = 64 << 20, entryLimit: Int = 10_000) {
         self.byteLimit = max(0, byteLimit)
         self.entryLimit = max(0, entryLimit)

@@ -132,8 +132,8 @@ extension CacheExplanation {
     /// Explains what the rules decide for the stored entries.
     ///
     /// - Parameters:
-    ///   - entries: the entries under the key of the request, newest first.
-    ///   - others: the entries of its URL under other keys.
+    ///   - entries: The entries under the key of the request, newest first.
+    ///   - others: The entries of its URL under other keys.
     package init(
         _ question: Question, entries: [CacheEntry], others: [CacheEntry] = [], lastRefusal: RefusalLog.Note? = nil,
         at now: Date

@@ -26,11 +26,11 @@ public struct CacheStatistics: Hashable, Sendable {
     public var skippedWrites: Int64 = 0
     /// Look-ups that took longer than `cacheLookUpTimeout` and counted as misses.
     public var lateLookups: Int64 = 0
-    /// What the store evicted to make room, for all users of the store object; 0 unless the store is a
-    /// ``CacheEvictionCounting``.
+    /// What the store evicted to make room, for all users of the store object; 0 unless the store
+    /// conforms to ``CacheEvictionCounting``.
     public var evicted = CacheUsage()
 
-    /// All counters at zero.
+    /// Creates statistics with all counters at zero.
     public init() {}
 
     /// The number of all look-ups.

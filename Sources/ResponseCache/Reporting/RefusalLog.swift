@@ -9,9 +9,9 @@ package struct CacheRecorder: Sendable {
     package let refusals = RefusalLog()
     private let now: @Sendable () -> Date
 
-    /// An empty ledger.
+    /// An empty recorder.
     ///
-    /// - Parameter now: the clock of the cache.
+    /// - Parameter now: The clock of the cache.
     package init(now: @escaping @Sendable () -> Date) { self.now = now }
 
     /// Records that a response was not stored.
@@ -41,7 +41,7 @@ package final class RefusalLog: Sendable {
     private let limit: Int
     private let state = Mutex(State())
 
-    /// - Parameter limit: the most keys. A new key then replaces the oldest one. Default: 256.
+    /// - Parameter limit: The maximum number of keys. A new key then replaces the oldest one. Default: 256.
     package init(limit: Int = 256) { self.limit = max(1, limit) }
 
     /// Records why the response for a primary key was not stored.

@@ -9,7 +9,7 @@ package struct CacheControl: Hashable, Sendable {
     package enum Seconds: Hashable, Sendable {
         /// A number of seconds, at most 2^53.
         case seconds(Double)
-        /// A value that is no number of seconds.
+        /// A value that is not a number of seconds.
         case invalid
 
         /// The seconds; 0 for an invalid value, so that it makes no response fresh.

@@ -69,11 +69,11 @@ package enum CacheStrategy: Sendable {
     /// Decides what to do with a request.
     ///
     /// - Parameters:
-    ///   - request: the request, with its final URL and fields.
-    ///   - identity: the sender.
-    ///   - entries: the entries under its primary key, newest first.
-    ///   - mode: whether the cache is private or shared.
-    ///   - isRevalidating: whether the request itself is a background revalidation.
+    ///   - request: The request, with its final URL and fields.
+    ///   - identity: The sender.
+    ///   - entries: The entries under its primary key, newest first.
+    ///   - mode: Whether the cache is private or shared.
+    ///   - isRevalidating: Whether the request itself is a background revalidation.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
         _ mode: CacheMode = .private, isRevalidating: Bool = false
@@ -170,7 +170,7 @@ package enum CacheStrategy: Sendable {
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
         _ freshness: Freshness, _ isRevalidating: Bool
     ) -> Result<Answer, CacheMiss> {
-        // A background revalidation begins because the response is stale.
+        // A background revalidation is always sent, because it was started for a stale response.
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         let parts = StoredParts(entry)
         var answer = Answer(entry: entry, stored, age: freshness.age)
@@ -248,7 +248,7 @@ package enum CacheStrategy: Sendable {
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request allows it for a
     /// time that has not ended, and nothing forbids it.
     ///
-    /// - Parameter atAnyAge: whether it may do so at any age, because the cache is disconnected and the app allows it
+    /// - Parameter atAnyAge: Whether it may do so at any age, because the cache is disconnected and the app allows it
     ///   (RFC 9111 §4.2.4).
     package static func mayStandIn(
         _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,

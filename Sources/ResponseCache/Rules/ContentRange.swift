@@ -34,11 +34,11 @@ package enum ContentRange: Hashable, Sendable {
     }
 }
 
-/// A set of bytes of a content: sorted ranges that neither overlap nor touch.
+/// A set of byte positions: sorted ranges that neither overlap nor touch.
 package struct ByteRanges: Hashable, Sendable {
     package private(set) var ranges: [Range<Int64>] = []
 
-    /// No byte.
+    /// An empty set.
     package init() {}
 
     /// The union of ranges.
@@ -81,7 +81,7 @@ package struct ByteRanges: Hashable, Sendable {
         range.isEmpty || ranges.contains { $0.lowerBound <= range.lowerBound && range.upperBound <= $0.upperBound }
     }
 
-    /// The ranges that are missing from a content of this length.
+    /// The ranges that are missing from content of this length.
     package func gaps(upTo total: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
@@ -101,7 +101,7 @@ package struct ByteRanges: Hashable, Sendable {
     }
 }
 
-/// A strong validator, which identifies one version of a content so that parts of it can be combined (RFC 9110 §8.8,
+/// A strong validator, which identifies one version of the content so that parts of it can be combined (RFC 9110 §8.8,
 /// §13.1.5).
 package enum ContentValidator: Hashable, Sendable {
     /// A strong entity tag, quotes included.

@@ -32,7 +32,7 @@ package struct Freshness: Hashable, Sendable {
         (lifetime, isHeuristic) = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
     }
 
-    /// The first member of `Age` in seconds, 0 when it is missing or no number (§5.1).
+    /// The first member of `Age` in seconds, 0 when it is missing or not a number (§5.1).
     static func ageField(of headers: HTTPHeaders) -> Double {
         guard let line = headers["Age"], let first = FieldList.elements(of: line).first else { return 0 }
         return CacheControl.seconds(first).value

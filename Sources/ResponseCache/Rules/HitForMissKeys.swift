@@ -4,11 +4,11 @@ package struct HitForMissKeys: Sendable {
     private let life: Duration
     private let limit: Int
 
-    /// No keys.
+    /// An empty set of keys.
     ///
     /// - Parameters:
-    ///   - life: how long a key is remembered. Default: 30 seconds.
-    ///   - limit: the most keys. At the limit, expired keys are removed, or all if none has expired. Default: 4,096.
+    ///   - life: How long a key is remembered. Default: 30 seconds.
+    ///   - limit: The maximum number of keys. At the limit, expired keys are removed, or all if none has expired. Default: 4,096.
     package init(life: Duration = .seconds(30), limit: Int = 4_096) {
         self.life = life
         self.limit = limit

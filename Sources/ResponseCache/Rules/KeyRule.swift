@@ -25,8 +25,8 @@ package struct KeyRule: Sendable {
     /// The primary key of a request.
     ///
     /// - Parameters:
-    ///   - method: the method, `GET` for a `HEAD` that a stored GET may answer.
-    ///   - body: the request's body, for methods whose responses depend on it.
+    ///   - method: The method, `GET` for a `HEAD` that a stored GET may answer.
+    ///   - body: The request's body, for methods whose responses depend on it.
     /// - Returns: `nil` when libcrypto cannot compute the digest; then nothing is cached.
     package func primary(method: String, url: CanonicalURL, body: Data? = nil) -> String? {
         var digest = KeyDigest()

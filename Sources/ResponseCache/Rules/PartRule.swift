@@ -14,22 +14,22 @@ package struct JoinedParts: Sendable {
     /// The bytes of the stored body to put after the received ones.
     package private(set) var after: Range<Int64> = 0..<0
 
-    /// The most stored bytes that are copied in addition to those that the reader asked for: 8 MiB.
+    /// The maximum number of stored bytes that are copied beyond those that the reader asked for: 8 MiB.
     static let copyLimit: Int64 = 8 << 20
 
-    /// Combines a part with the stored entry. If that is of another version or has no strong validator, the part alone is
+    /// Combines a part with the stored entry. If the entry is of another version or has no strong validator, the part alone is
     /// stored.
     ///
     /// - Parameters:
-    ///   - kept: the entry that is stored for the request.
-    ///   - wanted: the range that the reader gets; the rest is copied only for the store.
-    ///   - time: when the part was received.
-    /// - Returns: `nil` when the response is no usable part, and when the stored entry is complete or too large to copy.
+    ///   - kept: The entry that is stored for the request.
+    ///   - wanted: The range that the reader gets; the rest is copied only for the store.
+    ///   - time: When the part was received.
+    /// - Returns: `nil` when the response is not a usable part, and when the stored entry is complete or too large to copy.
     package init?(_ response: HTTPResponse, kept: CacheEntry?, wanted: Range<Int64>? = nil, at time: Date) {
         self.init(response, kept, wanted: wanted, asked: false, at: time)
     }
 
-    /// - Parameter asked: whether the request had `If-Range`, so that the response need not repeat a date.
+    /// - Parameter asked: Whether the request had `If-Range`, so that the response need not repeat a date.
     fileprivate init?(
         _ response: HTTPResponse, _ kept: CacheEntry?, wanted: Range<Int64>?, asked: Bool, at time: Date
     ) {

@@ -19,7 +19,7 @@ package struct RequestIdentity: Hashable, Sendable {
     /// Whether there are credentials other than `Authorization`.
     private var hasOtherCredentials = false
 
-    /// A sender without partition, credentials and cookies.
+    /// A sender without partition, credentials or cookies.
     package static let everybody = RequestIdentity()
 
     private init() {}
@@ -27,10 +27,10 @@ package struct RequestIdentity: Hashable, Sendable {
     /// The sender of a request.
     ///
     /// - Parameters:
-    ///   - partition: the user as named by the app.
-    ///   - secretFields: the fields that hold credentials.
-    ///   - cookies: the cookies that the cookie jar adds.
-    ///   - key: the key of the digest, without which credentials could be guessed from it.
+    ///   - partition: The user as named by the app.
+    ///   - secretFields: The fields that hold credentials.
+    ///   - cookies: The cookies that the cookie jar adds.
+    ///   - key: The secret key of the digest, so that credentials cannot be guessed from it.
     package init(
         of request: HTTPRequest, partition: String?, secretFields: SecretHeaders, cookies: String?, key: () -> Data
     ) {
@@ -69,8 +69,8 @@ package struct RequestIdentity: Hashable, Sendable {
         return (fields + [Self.field]).sorted()
     }
 
-    /// Whether a response to this sender is for others too: it says `public`, or `s-maxage` in a shared cache (§3.5). There
-    /// `must-revalidate` suffices if `Authorization` is the only credential, since §3.5 does not cover cookies.
+    /// Whether a response to this sender is for others too: it says `public`, or `s-maxage` in a shared cache (§3.5). In
+    /// a shared cache `must-revalidate` suffices too if `Authorization` is the only credential, since §3.5 ignores cookies.
     private func isForEverybody(_ control: CacheControl) -> Bool {
         control.isPublic || control.sharedMaxAge != nil || control.allowsAuthorization && !hasOtherCredentials
     }

@@ -12,7 +12,7 @@ package enum RetentionRule {
     /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week: a 304 then saves the body.
     /// The other policies may use an entry at any age, except with a fixed time to live.
     ///
-    /// - Parameter servesStale: whether a stale response of any age may replace a failure of the network.
+    /// - Parameter servesStale: Whether a stale response of any age may replace a failure of the network.
     package static func end(of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false) -> Date? {
         switch policy {
         case .http:

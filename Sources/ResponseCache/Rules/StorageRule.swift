@@ -4,7 +4,7 @@ package import HTTPCore
 package enum StorageRule {
     /// Whether a cache may store a response and could use it later.
     ///
-    /// - Parameter storesUnsafe: whether the request asked for storage although its method is not GET.
+    /// - Parameter storesUnsafe: Whether the request asked for storage although its method is not GET.
     package static func isStorable(
         _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
     ) -> Bool {
@@ -13,7 +13,7 @@ package enum StorageRule {
 
     /// Why a response is not stored; `nil` when it is.
     ///
-    /// - Parameter storesUnsafe: whether the request asked for storage although its method is not GET.
+    /// - Parameter storesUnsafe: Whether the request asked for storage although its method is not GET.
     package static func refusal(
         of response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
     ) -> CacheRefusal? {

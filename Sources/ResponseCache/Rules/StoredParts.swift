@@ -9,7 +9,7 @@ package struct StoredParts: Hashable, Sendable {
     /// The length of the complete content, in bytes.
     package let completeLength: Int64
 
-    /// The most ranges that are kept.
+    /// The maximum number of ranges that are kept.
     private static let rangeLimit = 16
 
     private init(_ ranges: ByteRanges, of completeLength: Int64) {
@@ -25,7 +25,7 @@ package struct StoredParts: Hashable, Sendable {
         self = parts
     }
 
-    /// The one range that a 206 carries, without content codings, of a content whose complete length is known.
+    /// The one range that a 206 carries, without content codings, of content whose complete length is known.
     ///
     /// `nil` for several ranges, for coded content, and when the length of the body contradicts the fields.
     package init?(received response: HTTPResponse) {

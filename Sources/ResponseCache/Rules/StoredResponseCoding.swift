@@ -15,7 +15,7 @@ package enum StoredResponseCoding {
     /// The entry for a response.
     ///
     /// - Parameters:
-    ///   - varyFields: the fields that select it, from ``VaryRule/fields(of:)``.
+    ///   - varyFields: The fields that select it, from ``VaryRule/fields(of:)``.
     /// - Returns: `nil` when the digest for its key cannot be computed.
     package static func entry(
         _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,

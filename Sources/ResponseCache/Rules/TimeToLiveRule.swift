@@ -14,7 +14,7 @@ package enum TimeToLiveRule {
 
     /// Looks for an entry that matches a request and whose time to live has not ended.
     ///
-    /// - Parameter timeToLive: how long the app accepts a response; `.forever` for any age.
+    /// - Parameter timeToLive: How long the app accepts a response; `.forever` for any age.
     package static func find(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry],
         within timeToLive: CachePolicy.TimeToLive, at now: Date
@@ -42,7 +42,7 @@ package enum TimeToLiveRule {
         return entry.isExpired ? .markedExpired : nil
     }
 
-    /// The start of an entry's time to live and its length in seconds; `nil` when it has no end.
+    /// The start of an entry's time to live and its length in seconds; `nil` when the time to live has no end.
     package static func life(
         of entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive
     ) -> (start: Date, seconds: Double)? {
@@ -53,7 +53,7 @@ package enum TimeToLiveRule {
         }
     }
 
-    /// The least number of seconds between two writes of an entry's last use, since writing each use costs too much: a
+    /// The minimum number of seconds between two writes of an entry's last use, since writing each use costs too much: a
     /// tenth of a sliding time to live, at most ten minutes.
     package static func touchInterval(_ timeToLive: CachePolicy.TimeToLive?) -> Double {
         if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }

@@ -66,7 +66,7 @@ package enum VaryRule {
     /// Why no entry under a key matches a request. A digest tells that an entry's fields differ, but not which one, so
     /// all of them are named.
     ///
-    /// - Parameter isStorable: whether the policy would have stored the entry.
+    /// - Parameter isStorable: Whether the policy would have stored the entry.
     static func miss(
         _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry],
         isStorable: (CacheEntry) -> Bool = { _ in true }

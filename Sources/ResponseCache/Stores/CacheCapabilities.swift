@@ -13,7 +13,7 @@ public protocol CacheInspecting: CacheStore {
 /// A store that reports the changes of others: other processes, other machines, or other objects in this process on the
 /// same storage.
 public protocol CacheInvalidating: CacheStore {
-    /// A new feed of what others change from now on.
+    /// Begins a feed of what others change from now on.
     func invalidations() -> CacheInvalidations
 }
 
@@ -26,8 +26,8 @@ public protocol CacheLeasing: CacheStore {
     /// Requests a lease, without waiting. An empty store may give the same lease to several callers.
     ///
     /// - Parameters:
-    ///   - name: the name of the lease: a primary key, followed by more if responses differ by sender.
-    ///   - duration: how long the lease lasts at most, if the store cannot detect that its holder is gone.
+    ///   - name: The name of the lease: a primary key, followed by more if responses differ by sender.
+    ///   - duration: How long the lease lasts at most, if the store cannot detect that its holder is gone.
     /// - Returns: `nil` while another caller holds the lease.
     func lease(_ name: String, for duration: Duration) async throws -> CacheLease?
 }
@@ -41,9 +41,9 @@ public final class CacheLease: Sendable {
     public let number: UInt64
     private let release: Mutex<(@Sendable () -> Void)?>
 
-    /// A lease.
+    /// Creates a lease.
     ///
-    /// - Parameter release: gives the lease back. It is called once and must not wait.
+    /// - Parameter release: Gives the lease back. It is called once and must not wait.
     public init(number: UInt64, release: @escaping @Sendable () -> Void) {
         self.number = number
         self.release = Mutex(release)
@@ -51,7 +51,7 @@ public final class CacheLease: Sendable {
 
     deinit { end() }
 
-    /// Gives the lease back, after the response was stored or if it will not be.
+    /// Gives the lease back, after the response was stored or when it will not be stored.
     public func end() {
         release.withLock { release in
             defer { release = nil }
@@ -69,7 +69,7 @@ public struct CacheCapabilityMissing: Error, Hashable {
     /// The protocol that it does not conform to.
     public let capability: String
 
-    /// An error for a store without a capability.
+    /// Creates an error for a store without a capability.
     public init(store: String, capability: String) {
         self.store = store
         self.capability = capability
@@ -87,7 +87,7 @@ public struct CacheCapabilityMissing: Error, Hashable {
 extension CacheStore {
     /// The store as a ``CacheInspecting``.
     ///
-    /// - Throws: ``NetworkError`` with a ``CacheCapabilityMissing`` if it is none.
+    /// - Throws: ``NetworkError`` with a ``CacheCapabilityMissing`` if it does not conform.
     package func inspected() throws(NetworkError) -> any CacheInspecting {
         guard let inspecting else {
             throw CacheCapabilityMissing(store: "\(type(of: self))", capability: "CacheInspecting").error
@@ -172,7 +172,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
         }
     }
 
-    /// An iterator over the feed.
+    /// Creates an iterator over the feed.
     public func makeAsyncIterator() -> Iterator { Iterator(feed: self) }
 
     /// The iterator of a feed.
@@ -191,12 +191,12 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
         private let feeds = Mutex<[Weak]>([])
 
-        /// A group without feeds.
+        /// Creates a group without feeds.
         public init() {}
 
         /// Begins a feed.
         ///
-        /// - Parameter look: checks for changes and sends them to the feed, or returns `false` when it cannot tell. A tier
+        /// - Parameter look: Checks for changes and sends them to the feed, or returns `false` when it cannot tell. A tier
         ///   calls it at each look-up, so it must be cheap while nothing changes. Default: `nil`, for a store that is
         ///   notified of changes.
         public func begin(look: (@Sendable () -> Bool)? = nil) -> CacheInvalidations {

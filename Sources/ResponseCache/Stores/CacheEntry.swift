@@ -115,7 +115,7 @@ public struct CacheEntry: Sendable {
         case disk
     }
 
-    /// An entry for the response to a request.
+    /// Creates an entry for the response to a request.
     public init(
         key: CacheKey, method: String, url: String, status: Int, reason: String = "", headers: HTTPHeaders,
         requestTime: Date, responseTime: Date
@@ -143,7 +143,7 @@ extension CacheEntry {
             && (attachedBody.map { Int64($0.count) == bodyByteCount } ?? true)
     }
 
-    /// The bytes that it counts besides the body, for limits and reports: strings and fields. The same in every store.
+    /// The number of bytes besides the body that limits and reports count: strings and fields. The same in every store.
     var headByteCount: Int64 {
         var count = key.primary.utf8.count + key.variant.utf8.count + method.utf8.count + url.utf8.count
         count += (domain?.utf8.count ?? 0) + (server?.utf8.count ?? 0) + (partition?.utf8.count ?? 0)
@@ -167,7 +167,7 @@ public struct StoredVersion: Hashable, Sendable {
     /// The second half.
     public let second: UInt64
 
-    /// A version with a number.
+    /// Creates a version with a number.
     public init(_ number: UInt64, _ second: UInt64 = 0) {
         self.number = number
         self.second = second
@@ -185,7 +185,7 @@ public struct CacheOrigin: Hashable, Sendable {
     /// The ``CopyGuard`` number at the look-up in the lower store. Not stored.
     var stamp: UInt64?
 
-    /// The origin of a copy.
+    /// Creates the origin of a copy.
     public init(version: StoredVersion?, variantCount: Int, epoch: UInt64) {
         self.version = version
         self.variantCount = variantCount

@@ -9,7 +9,7 @@ public struct CacheKey: Sendable {
     /// The digest of the request fields that `Vary` names (RFC 9111 §4.1); empty when it names none.
     public var variant: String
 
-    /// A key from its parts.
+    /// Creates a key from its parts.
     public init(primary: String, variant: String = "") {
         self.primary = primary
         self.variant = variant
@@ -44,7 +44,7 @@ extension String {
         return utf8.elementsEqual(other.utf8)
     }
 
-    /// Hashes the bytes and 0xFF as their end, which is no UTF-8 byte.
+    /// Hashes the bytes and 0xFF as their end, which never occurs in UTF-8.
     func hashBytes(into hasher: inout Hasher) {
         let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in
             hasher.combine(bytes: UnsafeRawBufferPointer(bytes))

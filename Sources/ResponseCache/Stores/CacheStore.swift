@@ -4,8 +4,8 @@ public import HTTPCore
 /// A store of responses: the SDK's in memory and on disk, or the app's own.
 ///
 /// A store only stores. The caller decides whether and for how long an entry may be used. All methods may be called from
-/// any task at any time. They throw only when the store fails (``NetworkError/Kind/cache``). A missing entry is no failure,
-/// nor is a damaged one, which the store removes.
+/// any task at any time. They throw only when the store fails (``NetworkError/Kind/cache``). A missing entry is not a
+/// failure, nor is a damaged one, which the store removes.
 ///
 /// Every store has these methods. What only some stores can do is a protocol of its own: ``CacheInspecting``,
 /// ``CacheInvalidating`` and ``CacheLeasing``. `CacheStoreConformance` of `LATTesting` tests a store against these rules.
@@ -26,14 +26,14 @@ public protocol CacheStore: Sendable {
     /// ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throws an error whose ``NetworkError/underlying`` is a
     /// ``CacheEntryTooLarge``, and evicts nothing.
     ///
-    /// - Parameter replacing: what the entry may replace, checked at the commit.
+    /// - Parameter replacing: What the entry may replace, checked at the commit.
     func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter
 
     /// Replaces everything in an entry except its body: fields after a 304, the expiry mark, the pin, the retention time.
     ///
     /// Nothing changes if the stored entry has another ``CacheEntry/version``. Without a version, any stored one is updated.
     ///
-    /// - Returns: whether the entry was found.
+    /// - Returns: Whether the entry was found.
     @discardableResult
     func update(_ entry: CacheEntry) async throws -> Bool
 
@@ -45,7 +45,7 @@ public protocol CacheStore: Sendable {
     @discardableResult
     func remove(_ selection: CacheSelection) async throws -> CacheUsage
 
-    /// Returns when everything stored so far would survive a loss of power. Default: at once.
+    /// Returns when everything stored so far would survive a loss of power. Default: returns at once.
     func flush() async throws
 
     /// Evicts down to the limits, and removes unreferenced data and entries whose ``CacheEntry/retainUntil`` has passed. Returns
@@ -53,13 +53,13 @@ public protocol CacheStore: Sendable {
     @discardableResult
     func collectGarbage() async throws -> CacheUsage
 
-    /// The store as a ``CacheInspecting``; `nil` if it is none. Default: the store itself, if it conforms.
+    /// The store as a ``CacheInspecting``; `nil` if it does not conform. Default: the store itself, if it conforms.
     var inspecting: (any CacheInspecting)? { get }
 
-    /// The store as a ``CacheInvalidating``; `nil` if it is none. Default: the store itself, if it conforms.
+    /// The store as a ``CacheInvalidating``; `nil` if it does not conform. Default: the store itself, if it conforms.
     var invalidating: (any CacheInvalidating)? { get }
 
-    /// The store as a ``CacheLeasing``; `nil` if it is none. Default: the store itself, if it conforms.
+    /// The store as a ``CacheLeasing``; `nil` if it does not conform. Default: the store itself, if it conforms.
     var leasing: (any CacheLeasing)? { get }
 }
 
@@ -123,7 +123,7 @@ public enum CacheCommit: Sendable {
     /// The entry is stored. The associated values are the entry with its ``CacheEntry/version``, pin and body length, and
     /// the number of variants of its primary key, or `nil` when the store does not know it.
     case stored(CacheEntry, variantCount: Int?)
-    /// The entry was not stored, since it may not replace the one under its key (``CacheReplacement``). This is no failure:
+    /// The entry was not stored, since it may not replace the one under its key (``CacheReplacement``). This is not a failure:
     /// a look-up finds the other entry.
     case superseded
 }
@@ -191,10 +191,10 @@ public struct CacheUsage: Hashable, Sendable {
     /// The bytes of their bodies and headers.
     public var byteCount: Int64 = 0
 
-    /// No entries.
+    /// Creates an amount of zero.
     public init() {}
 
-    /// A number of entries with their bytes.
+    /// Creates an amount of entries and their bytes.
     public init(entryCount: Int, byteCount: Int64) {
         self.entryCount = entryCount
         self.byteCount = byteCount

@@ -3,8 +3,8 @@ import Synchronization
 /// Detects, without a lock, copies that were made while their key changed, so that they can be removed.
 ///
 /// Each group of keys has one number: the count of running changes in its lower bits, the count of begun and ended ones
-/// above. A look-up reads it before it queries the lower store, and its copy stays only if the number is the same
-/// afterwards. A change adds to the number when it begins and when it ends, and its copy stays only if no other change
+/// above. A look-up reads the number before it queries the lower store, and its copy stays only if the number is the
+/// same afterwards. A change adds to the number when it begins and when it ends, and its copy stays only if no other change
 /// overlapped.
 final class CopyGuard: Sendable {
     private final class Group: Sendable {
@@ -48,8 +48,8 @@ final class CopyGuard: Sendable {
 
     /// Ends a change.
     ///
-    /// - Parameter begun: the result of ``begin(_:)``.
-    /// - Returns: whether no other change overlapped with it.
+    /// - Parameter begun: The result of ``begin(_:)``.
+    /// - Returns: Whether no other change overlapped with it.
     func end(_ selection: CacheSelection, _ begun: [UInt64]) -> Bool {
         var isAlone = true
         for (group, number) in zip(groups(of: selection), begun) {

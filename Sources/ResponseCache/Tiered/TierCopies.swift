@@ -23,7 +23,7 @@ final class TierCopies: Sendable {
     /// Whether all known changes by others are handled. It must be read before the copies are looked up.
     var areCurrent: Bool { (feed?.isQuiet ?? true) && !isBroken.load(ordering: .relaxed) }
 
-    /// The copies with the versions of the lower store, if they are all entries under their primary key; else `nil`.
+    /// The copies with their versions in the lower store; `nil` unless they are all the entries under their primary key.
     func complete(_ kept: consuming [CacheEntry]) -> [CacheEntry]? {
         guard isComplete(kept) else { return nil }
         var given = kept
@@ -43,7 +43,7 @@ final class TierCopies: Sendable {
             }
     }
 
-    /// The entry of the upper store for an entry that the tier gave out.
+    /// The entry of the upper store for an entry that the tiered store returned.
     func copy(of entry: CacheEntry) async -> CacheEntry? {
         (try? await store.entries(for: entry.key.primary))?.first { copy in
             copy.key == entry.key
@@ -88,7 +88,7 @@ final class TierCopies: Sendable {
     func insert(_ stored: CacheEntry, _ body: Data?, variantCount: Int?) async {
         var entry = stored
         entry.origin = CacheOrigin(version: stored.version, variantCount: variantCount ?? 0, epoch: epoch)
-        // The copies of other variants stay only if they were complete and still are. The count alone does not tell, since
+        // The copies of other variants stay only if they were complete and still are. The count alone is not enough, since
         // the lower store may have evicted some.
         let kept = (try? await store.entries(for: entry.key.primary)) ?? []
         let isSame = isComplete(kept) && kept.count == variantCount && kept.contains { $0.key == entry.key }

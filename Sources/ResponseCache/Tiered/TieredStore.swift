@@ -16,7 +16,7 @@ import Synchronization
 /// ``CacheInvalidating`` must not be changed by others.
 ///
 /// If the lower store cannot write (the disk is full or read-only), a commit throws, but the upper store keeps the entry and
-/// look-ups find it. If the upper store fails, the lower one works alone.
+/// look-ups find it. If the upper store fails, the lower one works alone. Methods throw the errors of the lower store.
 public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting {
     /// The store that look-ups try first.
     public let upper: any CacheStore
@@ -30,23 +30,23 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     private let copies: TierCopies
     private let follower: Task<Void, Never>?
 
-    /// Memory over disk.
+    /// Creates a store with memory over disk.
     ///
     /// - Parameters:
-    ///   - memory: the upper store. It must not be used elsewhere.
-    ///   - disk: the lower store.
-    ///   - memoryEntryLimit: the largest body that is copied to memory, in bytes. Default, and maximum: 1 MiB or an eighth
+    ///   - memory: The upper store. It must not be used elsewhere.
+    ///   - disk: The lower store.
+    ///   - memoryEntryLimit: The largest body that is copied to memory, in bytes. Default, and maximum: 1 MiB or an eighth
     ///     of the memory's `byteLimit`, whichever is less.
     public convenience init(memory: MemoryStore, disk: DiskStore, memoryEntryLimit: Int64? = nil) {
         self.init(memory, over: disk, copyLimit: min(memoryEntryLimit ?? .max, memory.byteLimit / 8))
     }
 
-    /// One store over another.
+    /// Creates a store with one store over another.
     ///
     /// - Parameters:
-    ///   - upper: the store that look-ups try first. It must not be used elsewhere.
-    ///   - lower: the store that holds every entry.
-    ///   - copyLimit: the largest body that is copied, in bytes. Default, and maximum: 1 MiB.
+    ///   - upper: The store that look-ups try first. It must not be used elsewhere.
+    ///   - lower: The store that holds every entry.
+    ///   - copyLimit: The largest body that is copied, in bytes. Default, and maximum: 1 MiB.
     public init(_ upper: any CacheStore, over lower: any CacheStore, copyLimit: Int64 = 1 << 20) {
         self.upper = upper
         self.lower = lower
@@ -224,7 +224,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return try result.get()
     }
 
-    /// What the lower store evicted; zero if it is no ``CacheEvictionCounting``. Evicted copies do not count.
+    /// What the lower store evicted; zero if it does not conform to ``CacheEvictionCounting``. Evicted copies do not count.
     public var evicted: CacheUsage { (lower as? any CacheEvictionCounting)?.evicted ?? CacheUsage() }
 
     /// Returns when everything stored so far would survive a loss of power.

@@ -15,21 +15,22 @@ public import HTTPCore
 /// responses. The cache's partition and version do not apply to values.
 ///
 /// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
-/// again once it was found expired, and a value with an expiry whose time of storing lies in the future counts as expired.
+/// again once it was found expired. A value with an expiry also counts as expired if it was stored at a future time.
 ///
 /// A value that does not fit the requested type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored, since
 /// another version of the program may read it. A damaged value counts as absent.
 ///
-/// All methods may be called from any task. When a name is set concurrently, the value that is stored last stays.
+/// All methods may be called from any task. When a name is set concurrently, the value that is stored last stays. All
+/// throw ``NetworkError/Kind/cache`` when the store fails, and ``NetworkError/Kind/cancelled`` when the task is cancelled.
 public struct ValueStore: Sendable {
     private let store: @Sendable () throws -> any CacheStore
     private let now: @Sendable () -> Date
 
-    /// Values in a store.
+    /// The values in a store.
     ///
     /// - Parameters:
-    ///   - store: returns the store; each method calls it.
-    ///   - now: the wall clock.
+    ///   - store: Returns the store; each method calls it.
+    ///   - now: The wall clock.
     package init(now: @escaping @Sendable () -> Date, in store: @escaping @Sendable () throws -> any CacheStore) {
         self.store = store
         self.now = now
@@ -40,8 +41,8 @@ public struct ValueStore: Sendable {
     /// Stores a value and replaces any earlier one. When this returns, the value outlives the process.
     ///
     /// - Parameters:
-    ///   - key: its name, any text that is not empty.
-    ///   - duration: how long the value is valid. Default: `nil`, without end.
+    ///   - key: Its name, any text that is not empty.
+    ///   - duration: How long the value is valid. Default: `nil`, without end.
     /// - Throws: Kind `invalidRequest` for an empty name, or for a value that cannot be encoded, with the `EncodingError`
     ///   as ``NetworkError/underlying``; kind `cache` when the store fails or has no room.
     public func set(
@@ -182,12 +183,12 @@ public struct ValueStore: Sendable {
 
     private static func cacheKey(of key: String) throws(NetworkError) -> CacheKey {
         guard !key.isEmpty else {
-            throw NetworkError(.invalidRequest, message: "the name of a value is empty; give it one")
+            throw NetworkError(.invalidRequest, message: "the name of a value must have at least one character")
         }
         var digest = KeyDigest()
         digest.add("value", key)
         guard let primary = digest.text else {
-            throw NetworkError(.cache, message: "libcrypto has no SHA-256, which values need; install one that does")
+            throw NetworkError(.cache, message: "values need SHA-256, which libcrypto lacks; install one that has it")
         }
         return CacheKey(primary: primary)
     }

@@ -13,7 +13,7 @@ final class Patience: Sendable {
 
     /// Runs work in a task and waits for it.
     ///
-    /// - Returns: its result; `nil` when the work is late or did not begin.
+    /// - Returns: Its result; `nil` when the work is late or did not begin.
     func run<Value: Sendable>(
         within limit: Duration, _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
@@ -26,8 +26,8 @@ final class Patience: Sendable {
 
     /// Begins work without a task and waits for it.
     ///
-    /// - Parameter begin: begins the work, which calls `done` with the result, once and on any thread.
-    /// - Returns: its result; `nil` when the work is late or did not begin.
+    /// - Parameter begin: Begins the work, which calls `done` with the result, once and on any thread.
+    /// - Returns: Its result; `nil` when the work is late or did not begin.
     func run<Value: Sendable>(
         within limit: Duration, begin: (_ done: @escaping @Sendable (Result<Value, any Error>) -> Void) -> Void
     ) async throws -> Value? {

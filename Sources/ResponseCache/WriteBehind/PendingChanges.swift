@@ -18,7 +18,7 @@ struct PendingChanges {
         let time: Date
         /// Whether it is in the queue.
         var isQueued = true
-        /// Whether the store has failed to do it. Until it succeeds, entries from before ``time`` count as absent.
+        /// Whether the store has failed to make the removal. Until it succeeds, entries from before ``time`` count as absent.
         var hasFailedRemoval = false
 
         func hides(_ entry: CacheEntry) -> Bool {
@@ -44,7 +44,7 @@ struct PendingChanges {
         case removal(UInt64, CacheSelection)
     }
 
-    /// The most bytes that may wait.
+    /// The maximum number of bytes that may wait.
     let byteLimit: Int64
     private(set) var byteCount: Int64 = 0
     /// The numbers of changes, removals and completed streams that the store has not tried yet.
@@ -57,7 +57,7 @@ struct PendingChanges {
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
 
-    /// The most removals that may wait or be owed. Beyond, one removal of all entries replaces them.
+    /// The maximum number of waiting and failed removals. Beyond it, one removal of all entries replaces them.
     private static let removalLimit = 1_000
 
     init(byteLimit: Int64) { self.byteLimit = byteLimit }
@@ -94,7 +94,7 @@ struct PendingChanges {
 
     /// Sets the last use of an entry that waits to be stored.
     ///
-    /// - Returns: whether it still waits.
+    /// - Returns: Whether it still waits.
     mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
         guard let slot = slot(of: key), case .store(var entry, let body, let replacing) = slot.change else {
             return false
@@ -163,7 +163,7 @@ struct PendingChanges {
 
     /// Reserves room for bytes of a stream.
     mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
-        // A change that is larger than the limit is taken when nothing else waits.
+        // A change that is larger than the limit is accepted when nothing else waits.
         guard byteCount - freed <= 0 || byteCount - freed + count <= byteLimit else { return false }
         byteCount += count - freed
         return true

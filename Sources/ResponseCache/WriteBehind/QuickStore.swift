@@ -9,10 +9,10 @@ protocol QuickStore: CacheStore {
     /// The entries under a primary key; `nil` when finding them would need to wait.
     func quickEntries(for primaryKey: String) -> [CacheEntry]?
 
-    /// Looks up the entries like ``CacheStore/entries(for:)``, but without a task, since each switch of threads costs some
+    /// Looks up the entries like ``CacheStore/entries(for:)``, but without a task, since each switch of threads costs a few
     /// microseconds.
     ///
-    /// - Parameter done: called once, on any thread.
+    /// - Parameter done: Called once, on any thread.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void)
 
     /// Records a use. On disk it is written only when the last written one is older than `interval`.

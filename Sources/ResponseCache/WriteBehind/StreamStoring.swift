@@ -55,8 +55,8 @@ package final class StreamStoring: Sendable {
     /// Ends the stream.
     ///
     /// - Parameters:
-    ///   - isWhole: whether the body is complete and is to be stored.
-    ///   - refusal: why it is not stored, if it is not complete.
+    ///   - isWhole: Whether the body is complete and is to be stored.
+    ///   - refusal: Why it is not stored, if it is not complete.
     package func end(isWhole: Bool, _ refusal: CacheRefusal = .notReadToEnd) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         if !isWhole { behind.ledger.refuse(entry.key.primary, refusal) }

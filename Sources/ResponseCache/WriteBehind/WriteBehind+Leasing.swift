@@ -12,9 +12,9 @@ extension WriteBehind {
     /// Decides whether this process fetches a response, and takes the lease for it.
     ///
     /// - Parameters:
-    ///   - name: the name of the lease.
-    ///   - duration: the longest that the fetch takes; `nil` means 60 seconds.
-    ///   - waits: whether to wait for another process, at most as long as for a look-up. Otherwise the result is
+    ///   - name: The name of the lease.
+    ///   - duration: The maximum time of the fetch; `nil` means 60 seconds.
+    ///   - waits: Whether to wait for another process, at most as long as for a look-up. Otherwise the result is
     ///     ``Lead/others`` at once.
     package func lead(_ name: String, for duration: Duration?, waits: Bool = true) async -> Lead {
         guard let leasing = store.leasing else { return .own(nil) }
@@ -33,7 +33,7 @@ extension WriteBehind {
             }
             return lead ?? .others
         } catch {
-            report(error, "lease")
+            report(error, "take a lease")
             return .own(nil)
         }
     }

@@ -4,10 +4,10 @@ internal import HTTPCore
 import Platform
 import Synchronization
 
-/// Writes to a store in the background, so that requests do not wait for writes, and wait for look-ups only up to a limit.
+/// Writes to a store in the background. Requests do not wait for writes, and wait for look-ups only up to a limit.
 ///
 /// Look-ups find waiting entries like stored ones. At most ``Settings/queueByteLimit`` bytes wait in memory; entries that
-/// come while the queue is full are not stored, and counted. A removal is never dropped: the selected entries count as
+/// come while the queue is full are counted but not stored. A removal is never dropped: the selected entries count as
 /// absent as soon as it is requested, even while the store fails to remove them.
 package final class WriteBehind: ProcessExitObserver {
     /// The store that is written to.
@@ -56,10 +56,10 @@ package final class WriteBehind: ProcessExitObserver {
     /// Writes to a store in the background.
     ///
     /// - Parameters:
-    ///   - ledger: counts stored entries and records refusals. Default: a new one.
-    ///   - now: the wall clock.
-    ///   - prepare: called before the first write after ``needPreparation()``.
-    ///   - report: called with each error of the store and the operation that failed.
+    ///   - ledger: Counts stored entries and records refusals. Default: a new one.
+    ///   - now: The wall clock.
+    ///   - prepare: Called before the first write after ``needPreparation()``.
+    ///   - report: Called with each error of the store and the operation that failed.
     package init(
         _ store: any CacheStore, _ settings: Settings, _ ledger: CacheRecorder? = nil,
         now: @escaping @Sendable () -> Date,
@@ -92,8 +92,8 @@ package final class WriteBehind: ProcessExitObserver {
 
     /// Stores an entry.
     ///
-    /// - Parameter replacing: what it may replace.
-    /// - Returns: whether look-ups find it from now on.
+    /// - Parameter replacing: What it may replace.
+    /// - Returns: Whether look-ups find it from now on.
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {

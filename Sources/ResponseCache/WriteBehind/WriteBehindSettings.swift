@@ -1,7 +1,7 @@
 extension WriteBehind {
     /// The limits of waiting.
     package struct Settings: Sendable {
-        /// The most bytes that may wait to be written. Default: 32 MiB.
+        /// The maximum number of bytes that may wait to be written. Default: 32 MiB.
         package var queueByteLimit: Int64 = 32 << 20
         /// How long a request waits for a look-up. Default: 20 ms.
         package var lookUpTimeout: Duration = .milliseconds(20)
@@ -22,7 +22,7 @@ extension WriteBehind {
         package var waitingByteCount: Int64 = 0
     }
 
-    /// How much a request depends on the store.
+    /// Whether a request depends on the store.
     package enum Urgency: Sendable {
         /// The request can go to the network.
         case alternative

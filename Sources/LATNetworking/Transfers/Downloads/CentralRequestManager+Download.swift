@@ -20,8 +20,8 @@ extension CentralRequestManager {
     ///     else from the URL.
     ///   - segments: The number of connections, if the server supports ranges and sends a strong validator; otherwise
     ///     one. The limit of connections per host is raised to it for the download. Default 1.
-    ///   - headers: Override the manager's headers; `nil` values remove them.
-    ///   - options: The expected digest, what to do about an existing file, and more.
+    ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
+    ///   - options: The expected digest, what to do about an existing file, and more. Default ``DownloadOptions/init()``.
     /// - Returns: The download. Its ``Download/value`` throws every error.
     @discardableResult
     public func download(

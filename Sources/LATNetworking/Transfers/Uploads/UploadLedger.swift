@@ -77,7 +77,7 @@ struct UploadLedger: Sendable {
     private func file(_ index: Int) -> UploadProgress.File {
         let entry = entries[index]
         let isSent = entry.hasEnded || index < current || (entry.hasBegun && entry.completed == entry.total)
-        // A response from elsewhere (a fixture, a stand-in transport) may arrive without a byte read.
+        // A fixture or a stand-in transport may respond without reading the body.
         let completed = hasSucceeded == true ? entry.total ?? entry.completed : entry.completed
         let state: UploadProgress.State =
             switch hasSucceeded {

@@ -5,7 +5,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Collects what the engine's thread reads of an upload, and wakes the readers of its progress.
+/// Records the progress of an upload while the engine's thread reads its body, and wakes the readers of the progress.
 final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
@@ -135,7 +135,7 @@ extension UploadItem {
         }
     }
 
-    /// `nil` for what is not a file. Sending it fails with the reason.
+    /// The size of a regular file; `nil` for anything else, which fails with the reason when it is sent.
     private static func size(ofFileAt path: String) -> Int64? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }

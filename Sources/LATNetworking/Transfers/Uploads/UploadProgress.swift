@@ -52,7 +52,7 @@ public struct UploadProgress: Hashable, Sendable {
     public let state: State
     /// The number of bytes sent of all files.
     public let completed: Int64
-    /// The size of all files in bytes; `nil` while that of one is unknown.
+    /// The size of all files in bytes; `nil` while the size of any is unknown.
     public let total: Int64?
     /// The files in the order in which they are sent, without plain form fields.
     public let files: [File]

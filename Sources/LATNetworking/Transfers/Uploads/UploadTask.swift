@@ -52,7 +52,7 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// Ends the upload and its transfer. Has no effect once the upload has ended.
     public func cancel() { call.cancel() }
 
-    /// Suspends the upload: a running transfer keeps its connection but stands still, a waiting one does not start.
+    /// Suspends the upload: a running transfer keeps its connection but sends nothing, and a waiting one does not start.
     public func suspend() { call.suspend() }
 
     /// Resumes the upload.
@@ -103,7 +103,7 @@ extension CentralRequestManager {
     /// - Parameters:
     ///   - url: An absolute URL, or a path below the base URL.
     ///   - method: `PUT`, `POST`, `PATCH` or another method with a body. Default `PUT`.
-    ///   - body: The content. The progress of a `.multipart` body has its parts, that of any other body one file.
+    ///   - body: The content. The progress lists the parts of a `.multipart` body; any other body counts as one file.
     ///   - parameters: Parameters of the query. Default none.
     ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)``.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.

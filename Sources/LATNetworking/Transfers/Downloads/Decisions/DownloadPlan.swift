@@ -35,7 +35,7 @@ struct DownloadPlan: Sendable {
         var position: Int64
         /// The offset after the piece; reduced when another worker takes a part of it. `nil` while unknown.
         var end: Int64?
-        /// The offset after the server's response, whatever the end of the piece.
+        /// The offset at which the server's response ends, which may be after the end of the piece.
         var responseEnd: Int64?
         /// The offset up to which the response has been received.
         var answerPosition: Int64
@@ -146,7 +146,7 @@ struct DownloadPlan: Sendable {
             current.end = [old.end, answer.end].compactMap { $0 }.min()
         }
         pieces[worker] = current
-        // The only worker so far gives up the shares of the others.
+        // The only worker so far keeps its share, and leaves the rest to the others.
         if answer.isPart, pieces.count == 1, workerCount > 1, let end = current.end {
             let share = max(Self.smallestPiece, (end - current.position) / Int64(workerCount))
             pieces[worker]?.end = min(end, current.position + share)

@@ -52,7 +52,7 @@ enum ResponseRule {
         case startOver(Reason)
         /// Fail, because the status is not a success.
         case refused
-        /// Fail, because the response is unusable and would be so again.
+        /// Fail, because the response is unusable and a retry would not help.
         case unusable(String)
     }
 

@@ -24,7 +24,7 @@ struct DownloadTarget: Sendable {
     /// - Parameters:
     ///   - path: A file, or a folder in which the file gets its name from the server or the URL.
     ///   - identity: The identity of the content, which keeps two downloads into one folder apart.
-    /// - Throws: ``NetworkError/Kind/storage`` if the folder is missing or not writable, or the target no regular file.
+    /// - Throws: ``NetworkError/Kind/storage`` if the folder is missing or not writable, or the target is not a regular file.
     init(_ path: String, url: String, identity: String) throws(NetworkError) {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             throw .invalidRequest("\"\(URLText.visible(path))\" cannot be a download's target; name a file or a folder")

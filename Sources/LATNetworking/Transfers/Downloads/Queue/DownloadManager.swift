@@ -14,7 +14,7 @@ import Synchronization
 /// ```
 ///
 /// Only what can be requested again without the app is saved: GET requests, with URL, path and ``DownloadOptions``. The
-/// hook for new links comes from the manager. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
+/// manager supplies the hook for new links again. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
 /// saved too, readable for their owner only. Secrets that change belong in
 /// ``CentralRequestManager/Configuration/headerProvider`` instead.
 ///
@@ -132,7 +132,11 @@ public final class DownloadManager: Sendable {
 
     /// Adds a download after those of the same priority, and saves its record.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved. The download is not added then.
+    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)``, with a priority.
+    /// Default ``RequestPriority/normal``.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved, and ``NetworkError/Kind/shutDown`` after
+    ///   ``close()``. The download is not added then.
     @discardableResult
     public func add(
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
@@ -322,7 +326,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    /// Removes the files that an earlier process left of a download that has not run in this one.
+    /// Removes the files of a download that ran in an earlier process but not in this one.
     private static func discard(_ item: DownloadItem, _ options: DownloadOptions) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),

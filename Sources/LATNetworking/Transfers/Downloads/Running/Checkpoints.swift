@@ -5,8 +5,8 @@ import Synchronization
 /// Writes the journal from time to time during a transfer, each time after synchronising the file.
 ///
 /// A journal is written when a hundredth of the content is not listed yet. The transfer waits for a slow disk, so that
-/// never more than two hundredths are unlisted. A process that is killed therefore receives at most that, and what was
-/// in flight, a second time.
+/// never more than two hundredths are unlisted. After a kill, at most those bytes, and the ones in flight, are received
+/// again.
 final class Checkpoints: Sendable {
     private struct State {
         var unclaimed: Int64 = 0

@@ -84,11 +84,11 @@ final class DownloadControl: Sendable {
     /// Returns when the download is to run or to end.
     func waitWhilePaused() async { await wait { _ in true } }
 
-    /// Does the same for a session that a pause cannot end. Returns at once for any other.
+    /// Waits in the same way if a pause cannot end the session. Otherwise returns at once.
     func holdWhilePaused() async { await wait { !$0.isInterruptible } }
 
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {
-        // Called before every chunk, and there is rarely anything to wait for.
+        // Called before every chunk, so the usual case returns early.
         guard wish == .pause else { return }
         let waiter = Waiter<Void>()
         let isWaiting = state.withLock { state in
@@ -96,7 +96,7 @@ final class DownloadControl: Sendable {
             state.waiters.append(waiter)
             return true
         }
-        // A session that is cancelled during the wait notices at its next step.
+        // If the session is cancelled during the wait, its next step throws.
         if isWaiting { try? await waiter.value() }
     }
 

@@ -218,7 +218,7 @@ extension DownloadJob {
                 let total = try write(chunk, claim)
                 links.prove()
                 fresh += Int64(claim.count)
-                // A connection that delivers this much is not failing repeatedly.
+                // After this many bytes, earlier failures no longer count.
                 if fresh >= 1 << 20 { failures = 0 }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }

@@ -112,7 +112,7 @@ final class DownloadJob: Sendable {
 
     /// Fetches everything that is missing and gives the file its name.
     ///
-    /// - Throws: ``NetworkError``, including ``NetworkError/Kind/cancelled``. Usable bytes have been kept.
+    /// - Throws: ``NetworkError``, including ``NetworkError/Kind/cancelled``. Usable bytes are kept.
     func run() async throws -> DownloadedFile {
         defer { file.unlock() }
         do {
@@ -163,7 +163,7 @@ final class DownloadJob: Sendable {
             default: true
             }
         guard isResumable, isWanted else { return target.discard() }
-        // The first error is the one to report. If this journal cannot be written, the one before remains.
+        // The first error is the one to report. If this journal cannot be written, the previous one remains.
         try? await checkpoints?.flush()
     }
 

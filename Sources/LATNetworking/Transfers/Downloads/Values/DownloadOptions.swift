@@ -35,7 +35,7 @@ public struct DownloadOptions: Sendable {
     public init() {}
 }
 
-/// Returns a new URL for a content whose link the server refused; `refusal` has the response. An error that it throws
+/// Returns a new URL for content whose link the server refused; `refusal` has the response. An error that it throws
 /// ends the download with ``NetworkError/Kind/provider``.
 public typealias LinkRefresh = @Sendable (_ refusal: NetworkError) async throws -> String
 
@@ -115,6 +115,6 @@ public struct DownloadedFile: Sendable {
     public let resumedByteCount: Int64
     /// The number of bytes of content received in this run, including repeated ones.
     public let receivedByteCount: Int64
-    /// The digest in lower case, if one was expected.
+    /// The digest in lower case; `nil` if none was expected.
     public let digest: String?
 }
