@@ -32,8 +32,8 @@ public struct HTTPBody: Sendable, Hashable {
     /// The call's parameters as `application/x-www-form-urlencoded`, whatever the manager's default.
     public static var form: HTTPBody { HTTPBody(content: .parameters(.form)) }
 
-    /// A value as JSON, encoded when the request is sent. When encoding fails, the request fails with
-    /// ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
+    /// A value as JSON, encoded when the request is sent, by default with the defaults of `JSONEncoder`. When encoding
+    /// fails, the request fails with ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder = JSONEncoder()) -> HTTPBody {
         HTTPBody(content: .encoded(BodyEncoder { try encoder.encode(value) }), contentType: "application/json")
     }
@@ -45,12 +45,12 @@ public struct HTTPBody: Sendable, Hashable {
             contentType: ParameterEncoding.form.contentType)
     }
 
-    /// Bytes, sent unchanged.
+    /// Bytes, sent unchanged. By default without a `Content-Type`.
     public static func data(_ data: Data, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .data(data), contentType: contentType)
     }
 
-    /// Text as UTF-8.
+    /// Text as UTF-8, by default `text/plain; charset=utf-8`.
     public static func text(_ text: String, contentType: String = "text/plain; charset=utf-8") -> HTTPBody {
         HTTPBody(content: .data(Data(text.utf8)), contentType: contentType)
     }
