@@ -146,7 +146,7 @@ final class ChangeHub: Sendable {
             return nil
         }
         surplus?.end()
-        // The reader may have left since.
+        // The last observer may have ended in the meantime.
         endWatchWhenIdle()
     }
 
