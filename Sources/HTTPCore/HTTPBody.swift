@@ -56,15 +56,16 @@ public struct HTTPBody: Sendable, Hashable {
     }
 
     /// A file, read in constant memory while it is sent. Without a `contentType` the file's name determines it.
-    /// When the file cannot be read, the request fails before anything is sent.
+    /// When the file cannot be read, the request fails with ``NetworkError/Kind/requestBody``, before anything is sent.
     public static func file(_ path: String, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .file(path: path), contentType: contentType ?? MediaType.forFileName(path))
     }
 
-    /// The chunks of a sequence, read no faster than they are sent. The body can be sent only once: the request
-    /// fails when a redirect or a fresh connection needs it again.
+    /// The chunks of a sequence, read no faster than they are sent, by default without a `Content-Type`. The body can
+    /// be sent only once: the request fails when a redirect or a fresh connection needs it again. It also fails, with
+    /// ``NetworkError/Kind/requestBody``, when the sequence throws.
     ///
-    /// - Parameter length: the number of bytes, if known. Without it HTTP/1.1 uses chunked transfer coding.
+    /// - Parameter length: the number of bytes. Default `nil`: unknown, so that HTTP/1.1 uses chunked transfer coding.
     public static func stream<S: AsyncSequence & Sendable>(
         _ chunks: S, length: Int64? = nil, contentType: String? = nil
     ) -> HTTPBody where S.Element == Data {
@@ -72,7 +73,8 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .stream(stream), contentType: contentType)
     }
 
-    /// The chunks of a sequence that the closure makes anew each time the body is sent.
+    /// The chunks of a sequence that the closure makes anew each time the body is sent; otherwise like
+    /// ``stream(_:length:contentType:)``.
     public static func stream<S: AsyncSequence & Sendable>(
         length: Int64? = nil, contentType: String? = nil, _ makeChunks: @escaping @Sendable () -> S
     ) -> HTTPBody where S.Element == Data {
