@@ -4,7 +4,7 @@ import HTTPCore
 ///
 /// ```swift
 /// extension Shop.Item: StoredType {
-/// static let storedName = "shop.item"                 // another type is named Item too
+///     static let storedName = "shop.item"              // another type is named Item too
 ///     static let storedPrototype: Item? = Item(id: 0, name: "", level: 1)
 /// }
 /// ```
