@@ -15,7 +15,7 @@ public enum AddressRule: String, Hashable, Sendable, CaseIterable {
     case linkLocal
     /// fc00::/7 (RFC 4193).
     case uniqueLocal
-    /// fec0::/10, deprecated by RFC 3879 in favor of unique local addresses.
+    /// fec0::/10, deprecated by RFC 3879 in favour of unique local addresses.
     case siteLocal
     /// Cloud services that give a machine its credentials: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254,
     /// fd00:ec2::23, fd20:ce::254, 100.100.100.200, 168.63.129.16, 192.0.0.192, `metadata.google.internal` and

@@ -46,7 +46,7 @@ package enum FileName {
         return shortened(String(name))
     }
 
-    /// Shortens the name before its extension, and splits a character only when that one is too long by itself.
+    /// Shortens the name before its extension. Splits a character only when that character alone is too long.
     private static func shortened(_ name: String) -> String {
         guard name.utf8.count > longest else { return name }
         let suffix = name.lastIndex(of: ".").map { name[$0...] } ?? ""

@@ -32,8 +32,8 @@ public struct HTTPBody: Sendable, Hashable {
     /// The call's parameters as `application/x-www-form-urlencoded`, whatever the manager's default.
     public static var form: HTTPBody { HTTPBody(content: .parameters(.form)) }
 
-    /// A value as JSON, encoded when the request is sent. When encoding fails, the request fails with
-    /// ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
+    /// A value as JSON, encoded when the request is sent, by default with the defaults of `JSONEncoder`. When encoding
+    /// fails, the request fails with ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder = JSONEncoder()) -> HTTPBody {
         HTTPBody(content: .encoded(BodyEncoder { try encoder.encode(value) }), contentType: "application/json")
     }
@@ -45,26 +45,27 @@ public struct HTTPBody: Sendable, Hashable {
             contentType: ParameterEncoding.form.contentType)
     }
 
-    /// Bytes, sent unchanged.
+    /// Bytes, sent unchanged. By default without a `Content-Type`.
     public static func data(_ data: Data, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .data(data), contentType: contentType)
     }
 
-    /// Text as UTF-8.
+    /// Text as UTF-8, by default `text/plain; charset=utf-8`.
     public static func text(_ text: String, contentType: String = "text/plain; charset=utf-8") -> HTTPBody {
         HTTPBody(content: .data(Data(text.utf8)), contentType: contentType)
     }
 
     /// A file, read in constant memory while it is sent. Without a `contentType` the file's name determines it.
-    /// When the file cannot be read, the request fails before anything is sent.
+    /// When the file cannot be read, the request fails with ``NetworkError/Kind/requestBody``, before anything is sent.
     public static func file(_ path: String, contentType: String? = nil) -> HTTPBody {
         HTTPBody(content: .file(path: path), contentType: contentType ?? MediaType.forFileName(path))
     }
 
-    /// The chunks of a sequence, read no faster than they are sent. The body can be sent only once: the request
-    /// fails when a redirect or a fresh connection needs it again.
+    /// The chunks of a sequence, read no faster than they are sent, by default without a `Content-Type`. The body can
+    /// be sent only once: the request fails when a redirect or a fresh connection needs it again. It also fails, with
+    /// ``NetworkError/Kind/requestBody``, when the sequence throws.
     ///
-    /// - Parameter length: the number of bytes, if known. Without it HTTP/1.1 uses chunked transfer coding.
+    /// - Parameter length: the number of bytes. Default `nil`: unknown, so that HTTP/1.1 uses chunked transfer coding.
     public static func stream<S: AsyncSequence & Sendable>(
         _ chunks: S, length: Int64? = nil, contentType: String? = nil
     ) -> HTTPBody where S.Element == Data {
@@ -72,7 +73,8 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .stream(stream), contentType: contentType)
     }
 
-    /// The chunks of a sequence that the closure makes anew each time the body is sent.
+    /// The chunks of a sequence that the closure makes anew each time the body is sent; otherwise like
+    /// ``stream(_:length:contentType:)``.
     public static func stream<S: AsyncSequence & Sendable>(
         length: Int64? = nil, contentType: String? = nil, _ makeChunks: @escaping @Sendable () -> S
     ) -> HTTPBody where S.Element == Data {

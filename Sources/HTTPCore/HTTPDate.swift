@@ -41,7 +41,7 @@ package enum HTTPDate {
         return date(year, month, day, words[4])
     }
 
-    /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year more than 50 years ahead means the century before (RFC 9110 §5.6.7).
+    /// `Sunday, 06-Nov-94 08:49:37 GMT`. A year over 50 years ahead belongs to the last century (RFC 9110 §5.6.7).
     private static func rfc850(_ words: [Word]) -> Date? {
         let parts = words[1].split(separator: UInt8(ascii: "-"))
         guard words[0].last == UInt8(ascii: ","), isZone(words[3]), parts.count == 3, parts[0].count == 2,

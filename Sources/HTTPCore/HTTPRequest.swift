@@ -164,7 +164,7 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
-    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: the key of any valid certificate.
+    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: any key is accepted.
     public var pinnedPublicKeys: [String] {
         get { options.value.pinnedPublicKeys }
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }

@@ -9,7 +9,7 @@ extension JSONDocument {
     /// Types that are not part of JSON are decoded as by `JSONDecoder`: `Data` from Base64, `URL` from text, `Date` from
     /// seconds since 2001.
     fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONCodingPath) throws -> T {
-        // Each cast is to the same type; `as? T` would do a slow look-up.
+        // Each bit cast converts to the same type. `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
         if type == JSONValue.self { return unsafeBitCast(value, to: type) }
         if type == Data.self {

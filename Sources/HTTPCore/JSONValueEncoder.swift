@@ -60,7 +60,7 @@ package struct JSONValueEncoder: Sendable {
     }
 
     func encode<T: Encodable>(_ value: T, at path: () -> [any CodingKey]) throws -> JSONValue? {
-        // One look-up of a conformance instead of a cast for every type that is encoded directly.
+        // Checking one conformance is cheaper than casting to each type that is encoded directly.
         if let direct = value as? any DirectlyJSONEncodable { return try direct.json(by: self, at: path) }
         let path = path()
         guard path.count <= JSONValue.maximumDepth else {
@@ -109,7 +109,7 @@ extension String: DirectlyJSONEncodable {
 extension DirectlyJSONEncodable where Self: FixedWidthInteger {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if let value = Int64(exactly: self) { return .int(value) }
-        // A `Decimal` holds 128 bits, except the lowest `Int128`. The comparison catches what its parser gets wrong.
+        // A `Decimal` holds every `Int128` and `UInt128` but the lowest `Int128`. The comparison detects parsing errors.
         if let value = Decimal(string: description), value.description == description { return .decimal(value) }
         throw EncodingError.unwritable(self, at: path(), "\(self) is too large")
     }

@@ -44,7 +44,7 @@ public struct RetryPolicy: Sendable, Hashable {
         func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
-    /// Makes a policy.
+    /// Makes a policy. Each parameter has the default of its property.
     public init(
         retries: Int = 0, statuses: Set<Int> = [], firstWait: Duration = .milliseconds(100),
         longestWait: Duration = .seconds(10), longestRetryAfter: Duration = .seconds(60),

@@ -20,7 +20,7 @@ public struct Simulation: Hashable, Sendable {
     /// No simulation, even if the manager or the domain has one.
     public static let off = Simulation(kind: .off)
 
-    /// Responds with files below a directory, each after a delay.
+    /// Responds with files below a directory, each after a delay. Default: no delay.
     ///
     /// The files for `GET /v1/users/42` are `v1/users/42.GET.json`, `v1/users/42.json` and `v1/users/42`, in this order.
     /// For an entity whose path has names in braces, `v1/users/{id}.GET.json` and so on follow. A request without a file
@@ -29,19 +29,19 @@ public struct Simulation: Hashable, Sendable {
         Simulation(kind: .fixtures(directory: directory, delay: delay))
     }
 
-    /// Sends requests to another server. The path is joined to this base URL.
+    /// Sends requests to another server, by default without a delay. The path is joined to this base URL.
     public static func server(_ baseURL: String, after delay: Duration = .zero) -> Simulation {
         Simulation(kind: .server(baseURL: baseURL, delay: delay))
     }
 
-    /// Responds to every request with the same data.
+    /// Responds to every request with the same data. Default: status 200, no fields, no delay.
     public static func reply(
         status: Int = 200, headers: HTTPHeaders = HTTPHeaders(), data: Data = Data(), after delay: Duration = .zero
     ) -> Simulation {
         Simulation(kind: .reply(status: status, headers: headers, body: data, delay: delay))
     }
 
-    /// Responds to every request with the same JSON.
+    /// Responds to every request with the same JSON. Default: status 200, no further fields, no delay.
     public static func reply(
         status: Int = 200, json: JSONValue, headers: HTTPHeaders = HTTPHeaders(), after delay: Duration = .zero
     ) -> Simulation {

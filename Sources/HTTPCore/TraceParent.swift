@@ -19,7 +19,7 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// The trace of the task's requests that do not set their own. Default `nil`: no field is sent.
     @TaskLocal public static var current: TraceParent?
 
-    /// Starts a trace, with random identifiers.
+    /// Starts a trace, with random identifiers. By default it is recorded.
     public init(isSampled: Bool = true) {
         self.init(
             traceID: Hexadecimal.random(byteCount: 16), spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)

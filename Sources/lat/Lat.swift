@@ -12,7 +12,7 @@ struct Lat {
         exit(code.rawValue)
     }
 
-    /// Runs a command line. It has reported every error on the console when it returns.
+    /// Runs a command line, and reports every error on the console.
     static func run(_ arguments: [String], _ console: Console) async -> ExitCode {
         do {
             return try await Invocation(arguments).run(console)

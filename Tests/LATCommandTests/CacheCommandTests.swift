@@ -28,9 +28,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (["cache"], "what to do with the cache is missing; write lat cache report or lat cache clear --all"),
+        (["cache"], "the action is missing; write lat cache report or lat cache clear --all"),
         (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
-        (["cache", "clear"], "what to clear is missing; write lat cache clear --prefix TEXT, or --all"),
+        (["cache", "clear"], "the selection is missing; write lat cache clear --prefix TEXT, or --all"),
         (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; run it once for each"),
         (["cache", "explain"], "the URL to explain is missing; write lat cache explain URL"),
         (["cache", "explian"], "lat cache knows no \"explian\"; did you mean explain?"),

@@ -84,7 +84,7 @@ import Testing
         (["launch"], "unknown command \"launch\"; lat help lists the commands"),
         (["--json"], "unknown option --json before the command; lat help lists the commands"),
         (["help", "dmo"], "unknown command \"dmo\"; did you mean \"demo\"?"),
-        (["demo", "fast"], "demo takes no arguments, here is \"fast\"; write lat demo"),
+        (["demo", "fast"], "demo takes no arguments, found \"fast\"; write lat demo"),
     ])
     func unknownCommandsNameTheNextStep(arguments: [String], message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }

@@ -39,10 +39,10 @@ import Testing
         (["start", "a", "--table", ""], "--table \"\" names no file; write --table FILE"),
         (["start", "a", "--tabel", "t"], "unknown option --tabel; did you mean --table?"),
         (["start", "a", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
-        (["domains"], "what to do with the table is missing; write lat domains check, list or explain NAME"),
+        (["domains"], "the action is missing; write lat domains check, list or explain NAME"),
         (["domains", "chekc"], "lat domains knows no \"chekc\"; did you mean check?"),
         (["domains", "x"], "lat domains knows no \"x\"; write lat domains check, list or explain NAME"),
-        (["domains", "explain"], "what to explain is missing; write lat domains explain NAME, or a URL in its place"),
+        (["domains", "explain"], "NAME is missing; write lat domains explain NAME, or a URL in its place"),
         (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows the usage"),
         (
             ["domains", "check", "a", "--table", "b"],

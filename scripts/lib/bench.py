@@ -249,7 +249,7 @@ def run_post(turn):
 
 
 def trust():
-    """Gives the programs a bundle of the system's authorities, a typical number for a client, and that of nginx."""
+    """Gives the programs a bundle of the system's authorities, which has a typical size for a client, and nginx's authority."""
     path = os.path.join(options.scratch, "authorities.pem")
     with open(path, "wb") as bundle:
         for source in ("/etc/ssl/certs/ca-certificates.crt", options.authority):

@@ -1,6 +1,6 @@
-// Linked into what `scripts/test --sanitize thread` builds. ThreadSanitizer sees only code that was compiled with it. The Swift
-// libraries were not, and do two things that put one thread's work after another's: `Mutex` where a thread has to wait for it, and
-// a continuation that is resumed before its task awaits it. The functions below call the library's own, and tell ThreadSanitizer.
+// Linked into the tests that `scripts/test --sanitize thread` builds. ThreadSanitizer sees only code that was compiled with it.
+// The Swift libraries were not, so it misses two ways in which they synchronize threads: a `Mutex` that a thread has to wait for,
+// and a continuation that is resumed before its task awaits it. The functions below call the originals and report both.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,9 +38,9 @@ SWIFT void unlock_slow(SELF) {
     original(mutex);
 }
 
-// The library tells ThreadSanitizer of a resumption (a release of the task), and of a task that starts again after it was
-// suspended (an acquire). What it leaves out is the acquire of a task whose result was there before it was suspended: found at
-// once by the first function, or while the task was being suspended, which then enters its context again.
+// The Swift library reports a resumption (a release of the task) and the start of a suspended task (an acquire). It reports no
+// acquire when the result arrives before the task is suspended. Either the first function below finds the result at once, or
+// the result arrives during the suspension, and the task enters its context again.
 extern SWIFT void *swift_task_getCurrent(void);
 typedef __attribute__((swiftasynccall)) void Await(void *continuation);
 

@@ -16,7 +16,7 @@ package enum HTTPText {
     /// The methods of RFC 9110 and RFC 5789 that a request may have.
     package static let methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"]
 
-    /// Other methods in use (of the IANA registry and of caches), about which there is no warning.
+    /// Other methods in use, from the IANA registry and from caches. They cause no warning.
     package static let furtherMethods: Set<String> = [
         "ACL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL", "LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR",
         "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "PURGE", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNLINK",

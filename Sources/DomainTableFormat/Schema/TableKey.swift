@@ -35,7 +35,7 @@ enum TableKey {
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 
-    /// Keys of other programs, and the keys that they mean here.
+    /// Keys of other programs, and the keys of a table with the same meaning.
     private static let otherWords = [
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",

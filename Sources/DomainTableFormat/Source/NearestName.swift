@@ -6,7 +6,7 @@ package enum NearestName {
         var best: (name: String, distance: Int)?
         for name in names {
             let meant = Array(name.lowercased())
-            // Short names allow no mistake: one other letter makes another name.
+            // Short names allow no mistake, because one changed letter makes another name.
             let limit = meant.count < 3 ? 0 : min(3, meant.count / 3)
             guard abs(meant.count - typed.count) <= limit else { continue }
             let distance = distance(typed, meant)
@@ -23,7 +23,7 @@ package enum NearestName {
         return "; the \(plural) are " + names.joined(separator: ", ")
     }
 
-    /// The edit distance: the number of letters to add, remove, replace or swap with their neighbor.
+    /// The edit distance: the number of letters to add, remove, replace or swap with their neighbour.
     package static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)

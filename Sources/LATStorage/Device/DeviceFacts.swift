@@ -68,9 +68,9 @@ extension DeviceInfo {
     public struct Application: Hashable, Codable, Sendable {
         /// The name; by default the executable's.
         public var name: String?
-        /// The version, when the program gives one.
+        /// The version; `nil` when the program gives none.
         public var version: String?
-        /// The build, when the program gives one.
+        /// The build; `nil` when the program gives none.
         public var build: String?
 
         /// Makes a description of the program.

@@ -22,11 +22,11 @@ public struct DeviceInfo: Sendable {
     let files: SystemFiles
     let told: Application
 
-    /// Makes the facts of a system.
+    /// Makes device information from a system's files.
     ///
     /// - Parameters:
-    ///   - root: the folder of the system's files. With another than `/`, only the files are read and the running
-    ///     kernel is not asked.
+    ///   - root: the folder of the system's files. For any folder but `/`, only files are read, and the running kernel
+    ///     is not asked.
     ///   - application: the description of the program; Linux keeps no versions of programs. Default: only the
     ///     executable's name.
     public init(root: String = "/", application: Application = Application()) {

@@ -4,7 +4,7 @@ import Platform
 /// The processor, from `/proc/cpuinfo`, whose form differs by architecture, and from the control groups.
 struct ProcessorFacts {
     private let files: SystemFiles
-    /// One dictionary for each block of lines: one block for each processor, and those for all of them.
+    /// One dictionary for each block of lines. A block describes one processor, or all of them.
     private let blocks: [[String: String]]
 
     init(_ files: SystemFiles) {
@@ -62,7 +62,7 @@ struct ProcessorFacts {
         return siblings.isEmpty ? nil : siblings.count
     }
 
-    /// `cpu.max` is `150000 100000` or `max 100000`. Version 1 keeps the two numbers in two files, -1 for no limit.
+    /// `cpu.max` is `150000 100000` or `max 100000`. Control groups of version 1 keep the numbers in two files; -1 means no limit.
     private var limit: Double? {
         var limits = files.limits("cpu.max", legacy: ("cpu", "cpu.cfs_quota_us")).compactMap { text -> Double? in
             let words = text.split(separator: " ")
@@ -125,7 +125,7 @@ struct MemoryFacts {
         var memory = DeviceInfo.Memory(
             total: total, free: machine["MemFree"], available: machine["MemAvailable"], limit: limit)
         if let limit, let used {
-            // Memory that the group has used up is gone for it, however much the machine has free.
+            // The group gets no more than its limit leaves, however much memory the machine has free.
             let left = max(0, limit - used)
             memory.free = memory.free.map { min($0, left) } ?? left
             memory.available = memory.available.map { min($0, left) } ?? left
@@ -145,7 +145,7 @@ struct MemoryFacts {
         return values
     }
 
-    /// The least limit of the group and its parents; `max`, and in version 1 a number near 2^63, means none.
+    /// The lowest limit of the group and its parents. `max`, or in version 1 a number near 2^63, means no limit.
     private var limit: Int64? {
         files.limits("memory.max", legacy: ("memory", "memory.limit_in_bytes")).compactMap { Int64($0) }
             .filter { $0 > 0 && $0 < 1 << 62 }.min()

@@ -20,7 +20,7 @@ import SQLite
 /// values have column types of their own. Anything with fields or elements is stored as JSON, which queries can look
 /// into (`\.address.city`, `Field("tags", 0)`). The first insert makes the table. The first value of a new field adds
 /// its column. Reading changes nothing, and columns that a type does not know stay, so that versions of a program with
-/// more or fewer fields can take turns with one file. A renamed field or one with another type is an error until the
+/// more or fewer fields can use the same file. A renamed field or one with another type is an error until the
 /// store has a ``Migration``.
 ///
 /// Calls block the thread while SQLite works, usually for microseconds; ``run(_:)`` moves longer work off the threads
@@ -90,7 +90,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         }
     }
 
-    /// Opens a store without a file, for tests. Its content is gone with the last reference.
+    /// Opens a store without a file, for tests. Its content is lost when the last reference is released.
     public static func inMemory() throws -> ObjectStore { try ObjectStore(path: ":memory:") }
 
     deinit { core.close() }
@@ -115,7 +115,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         }
     }
 
-    // MARK: Turns
+    // MARK: Transactions
 
     /// Runs a body in a transaction, or with a read connection.
     public func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result {

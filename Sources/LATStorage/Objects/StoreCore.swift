@@ -66,7 +66,7 @@ final class StoreCore: @unchecked Sendable {
 
     private static var thread: UInt { UInt(pthread_self()) }
 
-    // MARK: Taking turns
+    // MARK: Transactions
 
     /// Runs a body in a transaction on the write connection.
     func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
@@ -89,7 +89,7 @@ final class StoreCore: @unchecked Sendable {
     private func transaction<Result>(
         on connection: SQLiteConnection, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Takes the write lock at once: a reader that becomes a writer cannot wait for another (SQLITE_BUSY_SNAPSHOT).
+        // Takes the write lock at once: a reader that becomes a writer cannot wait for others (SQLITE_BUSY_SNAPSHOT).
         try connection.execute("BEGIN IMMEDIATE", operation: "begin a transaction in \(path)")
         let transaction = Transaction(core: self, connection: connection, isWriting: true)
         defer { transaction.end() }
@@ -149,7 +149,7 @@ final class StoreCore: @unchecked Sendable {
         }
     }
 
-    /// Calls a body with the write connection when no call uses it; used for checks that can wait.
+    /// Calls a body with the write connection once no other call uses it. Does nothing inside a transaction of this thread.
     func withIdleWriter(_ body: (SQLiteConnection) -> Void) {
         if owner.load(ordering: .relaxed) == Self.thread { return }
         writing.withLock { _ in

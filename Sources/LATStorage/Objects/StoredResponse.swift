@@ -142,7 +142,7 @@ extension ObjectStore {
         }
     }
 
-    /// Removes what was stored before a time; everything when it is `nil`.
+    /// Removes what was stored before a time. Default `nil`: everything.
     public func removeResponses(before time: Date? = nil) throws {
         try transaction { transaction in
             _ = try transaction.responses(

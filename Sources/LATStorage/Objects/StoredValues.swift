@@ -18,7 +18,8 @@ extension ObjectStore {
         StoredValues(store: self, query: query)
     }
 
-    /// The values that match a condition, now and after every commit that may have changed them. See ``values(of:)``.
+    /// The values that match a condition (default: all, in any order), now and after every commit that may have changed
+    /// them. See ``values(of:)``.
     public func values<Object: Storable>(
         of type: Object.Type, where condition: Condition<Object> = .all, sortedBy order: [Sorting<Object>] = []
     ) -> StoredValues<Object> where Object.ID: Codable & Sendable {
@@ -146,7 +147,7 @@ final class ChangeHub: Sendable {
             return nil
         }
         surplus?.end()
-        // The reader may have left since.
+        // The last observer may have ended in the meantime.
         endWatchWhenIdle()
     }
 

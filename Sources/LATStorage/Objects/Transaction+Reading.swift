@@ -198,7 +198,7 @@ extension Transaction {
             return try ColumnCoding.value(type, from: stored, at: [])
         } catch {
             throw NetworkError.storage(
-                .value, "work out a value of \(object)",
+                .value, "compute a value of \(object)",
                 "the result, \(stored.shape), does not fit \(type); the sum may be too large")
         }
     }

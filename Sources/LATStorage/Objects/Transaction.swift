@@ -48,8 +48,8 @@ public final class Transaction: ObjectAccess {
         }
         guard !connection.isInTransaction else { return }
         throw NetworkError.storage(
-            .closed, "go on with the transaction",
-            "it was rolled back by the failure before, or the store is closed; let that error end the transaction")
+            .closed, "continue the transaction",
+            "an earlier error rolled it back, or the store is closed; let that error end the transaction")
     }
 
     func noteChange(_ table: String) { changed.insert(table) }

@@ -7,7 +7,7 @@ import Platform
 ///
 /// The lock is on `<path>.lock`, which stays: a lock on the file itself would be lost at the next rename.
 struct PreferenceFile: Sendable {
-    /// Tells one state of the file from another without reading it: every write makes a new inode.
+    /// Identifies a version of the file without reading it: every write makes a new inode.
     struct Stamp: Hashable, Sendable {
         let inode: UInt64
         let seconds: Int
@@ -21,7 +21,7 @@ struct PreferenceFile: Sendable {
         }
     }
 
-    /// What a read finds.
+    /// The result of a read.
     enum Content: Sendable {
         case missing
         case values([String: JSONValue])

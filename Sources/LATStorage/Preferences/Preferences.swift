@@ -38,7 +38,7 @@ public final class Preferences: Sendable {
         var isLoaded = false
         /// Decoded values, until the file changes.
         var decoded: [String: any Sendable] = [:]
-        /// The last report, so that one fault is reported once.
+        /// The last report, so that the same fault is reported only once.
         var reported: String?
     }
 
@@ -255,7 +255,7 @@ public final class Preferences: Sendable {
 public struct PreferenceKey<Value: Codable & Sendable>: Sendable {
     /// The name in the file.
     public let name: String
-    /// The value while none is set, or one of another type.
+    /// The value used when none is set, or when the one that is set has another type.
     public let defaultValue: Value
 
     /// Makes a key.

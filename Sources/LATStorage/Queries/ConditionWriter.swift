@@ -59,7 +59,7 @@ struct ConditionWriter {
         return expression
     }
 
-    /// The SQL of a column. A missing value, or a missing column, reads as what the type reads in its place.
+    /// The SQL of a column. A missing value or column is replaced by the value that the type reads in its place.
     private mutating func column(_ name: String) -> (sql: String, kind: FieldKind) {
         let column = layout.column(name) ?? entry.prototype.column(name)
         guard let kind = column?.kind else { return ("NULL", .any) }

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// Reads the fields of a value straight from the columns of a statement's present row.
+/// Reads the fields of a value straight from the columns of a statement's current row.
 ///
 /// Column *n* of the statement is column *n* of the layout.
 final class RowDecoder: Decoder {

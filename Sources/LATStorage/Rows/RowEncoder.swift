@@ -2,10 +2,10 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// Binds the fields of a value straight to the parameters of a statement, without a value in between.
+/// Binds the fields of a value straight to the parameters of a statement, without an intermediate value.
 ///
 /// Parameter *n* + 1 belongs to column *n* of the layout. Fields without a column are collected in ``missing``. Without
-/// a layout all fields are, which gives the columns for a new table. A `nil` is not bound and stays NULL.
+/// a layout these are all fields, which then become the columns of a new table. A `nil` is not bound and stays NULL.
 final class RowEncoder: Encoder {
     private let layout: TableLayout?
     private let statement: SQLiteStatement?
@@ -14,8 +14,8 @@ final class RowEncoder: Encoder {
     /// The fields without a column, and their values.
     private(set) var missing: [(column: Column, value: StoredValue)] = []
     private(set) var hasFields = false
-    /// A field that the type encodes through a nested container. It is refused: nothing says when that container is
-    /// complete.
+    /// A field that the type encodes through a nested container. It is refused, because nothing says when that
+    /// container is complete.
     private(set) var nestedField: String?
 
     var codingPath: [any CodingKey] { [] }
@@ -129,7 +129,7 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
         }
     }
 
-    // Nested containers are refused: nothing says when one is complete.
+    // Nested containers are refused, because nothing says when one is complete.
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type, forKey key: Key
     ) -> KeyedEncodingContainer<NestedKey> {

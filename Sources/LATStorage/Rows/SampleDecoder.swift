@@ -103,7 +103,7 @@ struct SampleDecoder: Decoder {
         return cases.isEmpty ? nil : cases[Int(bits % UInt64(cases.count))]
     }
 
-    /// Random bits, the same each time for one place of one sample.
+    /// Pseudo-random bits, always the same for one place of one sample.
     private var bits: UInt64 { seed(attempt) }
 
     private func seed(_ attempt: Int) -> UInt64 {
@@ -129,7 +129,7 @@ final class SampleSource {
     /// The only field whose value is not that of ``row``; `nil` when every field is made up, "" for none.
     let changed: String?
     private let columns: [String]
-    /// The fields that the type decoded, and whether it can do without a value.
+    /// The fields that the type decoded, and whether each is optional.
     private(set) var fields: [String: Bool] = [:]
     /// The columns whose names are fields of the type, whether it decoded them or not.
     private(set) var known: Set<String> = []

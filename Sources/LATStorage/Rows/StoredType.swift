@@ -4,16 +4,16 @@ import HTTPCore
 ///
 /// ```swift
 /// extension Shop.Item: StoredType {
-/// static let storedName = "shop.item"                 // another type is named Item too
+///     static let storedName = "shop.item"              // another type is named Item too
 ///     static let storedPrototype: Item? = Item(id: 0, name: "", level: 1)
 /// }
 /// ```
 public protocol StoredType {
     /// The name of the table. Default: the type's name without its enclosing types, `Item`.
     static var storedName: String { get }
-    /// A value whose fields are used where a row has none: in rows written before the field existed, and for a field
-    /// that is not optional in every row. Default `nil`: such a field reads as `nil` when it is optional, and is an
-    /// error otherwise.
+    /// A value whose fields replace missing ones. A field that is not optional is replaced in every row without a value,
+    /// an optional one only while the table has no column for it. Default `nil`: a missing optional field is `nil`, any
+    /// other is an error.
     static var storedPrototype: Self? { get }
 }
 
@@ -59,7 +59,7 @@ final class TypeEntry: Sendable {
     let prototype: Prototype
     /// SQLite's count of schema changes, read before the layout.
     let version: Int64
-    /// The fields that the type decodes, and whether it can do without a value.
+    /// The fields that the type decodes, and whether each is optional.
     let fields: [String: Bool]
     /// Whether ``fields`` is complete, which is unknown without a row.
     let isCertain: Bool
@@ -98,7 +98,7 @@ final class TypeEntry: Sendable {
             fields: fields, isCertain: isCertain)
     }
 
-    /// The value that a field without one is read as; `nil` to read it as it is.
+    /// The prototype's value to use for a field without a value; `nil` to use none.
     func standIn(for name: String, hasColumn: Bool) -> StoredValue? {
         hasColumn && fields[name] != false ? nil : prototype.values[name]
     }

@@ -81,7 +81,7 @@ extension NetworkError {
                 "\(path) is damaged or not a database; restore it, or open it with corruption: .setAside to start with an empty one"
         case SQLITE_FULL:
             reason = .full
-            advice = "the disk is full or the size limit is reached; the transaction was rolled back, make room"
+            advice = "the disk is full or the size limit is reached, so the transaction was rolled back; make room"
         case SQLITE_BUSY, SQLITE_LOCKED:
             reason = .busy
             advice = "another process has locked \(path); try again, or raise busyTimeout"

@@ -1,7 +1,7 @@
 import CSQLite
 public import FoundationEssentials
 
-/// One value as SQLite stores it: the values that a ``Migration`` changes.
+/// One value as SQLite stores it, which a ``Migration`` can change.
 public enum StoredValue: Hashable, Sendable {
     /// No value.
     case null
@@ -30,7 +30,7 @@ enum FieldKind: String, Sendable {
     case url = "TEXT URL"
     case decimal = "TEXT DECIMAL"
     case json = "TEXT JSON"
-    /// Made when only `nil` was seen, for a type that does not reveal its kind.
+    /// Used when only `nil` was seen, for a type that does not reveal its kind.
     case any = "BLOB ANY"
 
     /// The kind of a declared type; `any` for columns that no store made.

@@ -27,7 +27,7 @@ public enum CacheStoreConformance {
 
     /// The rules.
     public enum Rule: String, CaseIterable, Sendable {
-        /// Whatever is committed is found again, each field and each byte, small and large.
+        /// Every committed entry, small or large, is found again with each field and each byte.
         case wholeEntries
         /// Nothing is visible before the commit, nor after a discard.
         case commit

@@ -23,7 +23,7 @@ public final class FaultyCacheStore: CacheStore {
 
     /// The kinds of wrong behaviour.
     public enum Lie: CaseIterable, Sendable {
-        /// A writer replaces any entry, whatever it was to replace.
+        /// A writer replaces any entry, not only the version that it may replace.
         case replacement
         /// Bodies lack their last byte.
         case body

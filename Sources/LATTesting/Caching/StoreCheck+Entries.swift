@@ -77,14 +77,14 @@ extension StoreCheck {
         for _ in 0..<2 {
             let entries = try await store.entries(for: "a")
             let variants = entries.map(\.key.variant)
-            expect(variants == ["en", "fr", "de"], "stored were en, de, fr and en again, found are \(variants)")
+            expect(variants == ["en", "fr", "de"], "after storing en, de, fr and en again, found \(variants)")
             for entry in entries {
                 expect(try await store.data(of: entry) == Data(entry.key.variant.utf8), "a variant has the wrong body")
             }
         }
         try await store.remove(.key(CacheKey(primary: "a", variant: "fr")))
         let variants = try await store.entries(for: "a").map(\.key.variant)
-        expect(variants == ["en", "de"], "fr was removed from three, found are \(variants)")
+        expect(variants == ["en", "de"], "after removing fr, found \(variants)")
         try await store.remove(.primaryKey("a"))
         expect(try await store.entries(for: "a").isEmpty, "variants remain after their primary key was removed")
     }

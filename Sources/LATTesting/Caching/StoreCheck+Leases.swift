@@ -7,7 +7,7 @@ extension StoreCheck {
     func checkLeases() async throws {
         let store = try await store()
         guard let leasing = store.leasing else { return }
-        // A store that is empty may not share leases yet.
+        // A store may begin to share leases with its first entry.
         try await store.put(Self.entry("first"))
         let first = try require(
             await leasing.lease("k", for: .seconds(60)), "a free lease is refused")

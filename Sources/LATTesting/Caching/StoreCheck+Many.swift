@@ -222,7 +222,7 @@ extension StoreCheck {
         for number in 0..<3 {
             expect(try await store.data("k\(number)") == Self.body(100_000), "an entry was removed for a refused one")
         }
-        // Nor may it replace pinned entries.
+        // An entry that fits only in place of pinned ones is refused too.
         for number in 0..<3 { try await pin("k\(number)", in: store) }
         try await expectRefusal("x", 150_000)
         for number in 0..<3 { expect(try await store.data("k\(number)") != nil, "a pinned entry was removed") }

@@ -6,7 +6,7 @@ import Synchronization
 /// A check of one rule of ``CacheStoreConformance``, on stores made for it.
 final class StoreCheck: Sendable {
     static let start = Date(timeIntervalSinceReferenceDate: 800_000_000)
-    /// When entries end: a day from now, in whole seconds, since a store may drop entries that have ended.
+    /// A `retainUntil` a day from now, in whole seconds, because a store may drop entries after that time.
     static let laterEnd = Date(
         timeIntervalSinceReferenceDate: (Date().timeIntervalSinceReferenceDate + 86_400).rounded())
 
@@ -48,7 +48,7 @@ final class StoreCheck: Sendable {
         }
     }
 
-    // MARK: Means
+    // MARK: Helpers
 
     func store(_ byteLimit: Int64 = 64 << 20) async throws -> any CacheStore { try await make(byteLimit) }
 

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Replies with the faults of bad networks and servers. They can be combined: the one that comes first in the stream of
-/// bytes happens.
+/// Replies with the faults of bad networks and servers. When several are combined, the first in the byte stream takes
+/// effect.
 extension MockReply {
     /// Delays the reply at a point, by default before its first byte. May be used several times.
     ///

@@ -13,7 +13,8 @@ import HTTPCore
 ///
 /// `Content-Length` or `Transfer-Encoding`, and `Connection` where it matters, are added to ``headers`` as RFC 9112
 /// requires. A field of that name in `headers` replaces the added one, and one set to `nil` leaves it out. Replies to
-/// HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3).
+/// HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3). Unless given, the status is 200, and the
+/// media type of bytes is `application/octet-stream`.
 public struct MockReply: Sendable {
     /// The body of a reply.
     public enum Body: Sendable {
@@ -29,7 +30,7 @@ public struct MockReply: Sendable {
 
     /// A point in a reply, for ``delayed(by:at:)`` and ``stalling(_:)``.
     public enum Point: Hashable, Sendable {
-        /// Before the first byte, that of an interim response too.
+        /// Before the first byte, including those of interim responses.
         case start
         /// After the interim responses, before the first byte of the head. The same as `start` when there are none.
         case beforeHead
@@ -66,7 +67,7 @@ public struct MockReply: Sendable {
         let headers: HTTPHeaders
     }
 
-    /// A wait inside the reply. No duration means for ever.
+    /// A wait inside the reply. Without a duration it never ends.
     struct Pause: Sendable {
         let point: Point
         let duration: Duration?
@@ -88,7 +89,7 @@ public struct MockReply: Sendable {
     var rawHead: [UInt8]?
     var answersBeforeBody = false
 
-    /// Makes a reply from its parts.
+    /// Makes a reply from its parts. Each parameter has the default of its property.
     public init(status: Int = 200, reason: String? = nil, headers: HTTPHeaders = [:], body: Body = .none) {
         self.status = status
         self.reason = reason
@@ -173,7 +174,7 @@ extension MockReply {
         changed { $0.headers.append(name, value) }
     }
 
-    /// Sends the body in chunks of a size (RFC 9112 §7.1), whatever its kind. ``Body/chunks(_:)`` keeps its own chunks.
+    /// Sends a body of any kind in chunks (RFC 9112 §7.1), by default of 64 KiB. ``Body/chunks(_:)`` keeps its own chunks.
     public func inChunks(of byteCount: Int = 65_536) -> MockReply {
         changed { $0.framing = .chunked(size: max(1, byteCount)) }
     }

@@ -46,7 +46,7 @@ struct ReplyWriter {
                 return .stall
             }
         }
-        // The last piece of a throttled body takes its time too.
+        // A throttled body waits after its last piece too.
         if nextBodyByte > now { return .wait(until: nextBodyByte) }
         return .finish(plan.ending)
     }

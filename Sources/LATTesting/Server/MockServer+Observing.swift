@@ -43,8 +43,8 @@ extension MockServer {
     }
 }
 
-/// Waits for events, without polling. A wait throws ``MockServerError`` when its time is over or the server is stopped,
-/// with the state at that time, and `CancellationError` when the task is cancelled.
+/// Waits for events, without polling. A wait throws ``MockServerError``, with the state at that time, after its timeout
+/// (default 30 s) or when the server is stopped, and `CancellationError` when the task is cancelled.
 extension MockServer {
     /// Waits until this many requests were answered in all.
     ///

@@ -23,7 +23,7 @@ import Platform
 /// Handlers run on that thread, one at a time. They should be quick, since a slow one delays every connection. They may
 /// use the server, and even release it. Capture it weakly, or it lives until ``stop()``.
 public final class MockServer: Sendable {
-    /// Makes the reply to a request. An error that it throws is answered with status 500 and a text about it.
+    /// Makes the reply to a request. When it throws, the reply is status 500 and a text with the error.
     public typealias Handler = @Sendable (RecordedRequest) throws -> MockReply
 
     /// The answer to `Expect: 100-continue` (RFC 9110 §10.1.1).
@@ -32,7 +32,7 @@ public final class MockServer: Sendable {
         case `continue`
         /// Answer `417 Expectation Failed` and close. Queue and routes are not used.
         case refuse
-        /// Send nothing and wait for the body, as a server does that does not know the field.
+        /// Send nothing and wait for the body, like a server that does not know the field.
         case ignore
     }
 
@@ -80,7 +80,7 @@ public final class MockServer: Sendable {
     }
 
     /// Stops, but waits at most 2 s for the thread: without a limit, a handler that waits for the code that releases
-    /// the server would be a deadlock.
+    /// the server would deadlock.
     deinit {
         requestStop()
         thread.joinOrDetach(seconds: 2)
@@ -162,7 +162,7 @@ extension MockServer {
     }
 }
 
-// MARK: - Knobs
+// MARK: - Settings
 
 extension MockServer {
     /// How many bytes of each request body are recorded. Default 16 MiB. The rest is read and counted

@@ -25,7 +25,7 @@ final class SharedState: Sendable {
         var activeExchanges = 0
         var receivedBodyBytes: Int64 = 0
 
-        // Between the two.
+        // Set by both.
         var stopIsRequested = false
         var idleConnectionsAreToClose = false
         var hasEnded = false

@@ -45,7 +45,7 @@ struct CacheCommand: Command {
 
     static let details = """
           report     how much is stored, by domain, server and user
-          explain    what it would do with a GET of a URL, and why, without sending it
+          explain    what the cache would do with a GET, and why, without sending it
           clear      removes the responses that one of the options selects
 
         Examples
@@ -67,7 +67,7 @@ struct CacheCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         guard let word = arguments.operands.first else {
-            throw UsageError("what to do with the cache is missing; write lat cache report or lat cache clear --all")
+            throw UsageError("the action is missing; write lat cache report or lat cache clear --all")
         }
         try UsageError.refuse(
             arguments.operands, after: word == "explain" ? 2 : 1, "lat cache --help shows the usage")
@@ -86,7 +86,7 @@ struct CacheCommand: Command {
             action = .explain(try Self.question(arguments, selections))
         case "clear":
             guard let selection = selections.first else {
-                throw UsageError("what to clear is missing; write lat cache clear --prefix TEXT, or --all")
+                throw UsageError("the selection is missing; write lat cache clear --prefix TEXT, or --all")
             }
             guard selections.count == 1 else {
                 throw UsageError("clear takes one selection; run it once for each")
@@ -214,7 +214,7 @@ struct CacheReport {
         let pinned = entries.count { $0.isPinned }
         if pinned > 0 { lines.append("  \(Quantity.grouped(pinned)) pinned") }
         let values = entries.count { $0.isValue }
-        if values > 0 { lines.append("  \(Quantity.grouped(values)) of them values of the app") }
+        if values > 0 { lines.append("  \(Quantity.grouped(values)) of them values stored by the app") }
         for group in Self.groups {
             let sums = sums(group.of)
             guard !sums.isEmpty else { continue }

@@ -20,7 +20,7 @@ struct DemoCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         if let operand = arguments.operands.first {
-            throw UsageError("demo takes no arguments, here is \"\(SafeText.line(operand))\"; write lat demo")
+            throw UsageError("demo takes no arguments, found \"\(SafeText.line(operand))\"; write lat demo")
         }
     }
 
@@ -49,7 +49,7 @@ enum DemoServer {
     /// The size of the uploaded file in bytes: more than the system buffers at once.
     static let uploadSize: Int64 = 16 << 20
 
-    /// - Parameter isUnhurried: whether transfers are slowed to about a second and a half, for someone who watches.
+    /// - Parameter isUnhurried: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
         server.echo(path: "/search")
         server.echo(path: "/get")
@@ -94,7 +94,7 @@ final class DemoTable: Sendable {
     private let directory: TemporaryDirectory
     private let text: String
     private let events: AsyncStream<DomainTableWatcher.Event>
-    /// Why the file was refused last.
+    /// The reason why the file was last refused.
     private let refusal = Mutex<NetworkError?>(nil)
     private let report: AsyncStream<DomainTableWatcher.Event>.Continuation
 

@@ -54,7 +54,7 @@ struct DoctorCommand: Command {
 
 extension DoctorCommand {
     static let name = "doctor"
-    static let summary = "Checks the way to a server (name, TCP, TLS, HTTP) and says what to do."
+    static let summary = "Checks each step of a connection (name, TCP, TLS, HTTP) and gives advice."
     static let usage = "[URL] [options]"
 
     static let timeout = Option("--timeout", value: "1s|500ms", help: "The time limit of each step. Default: 5s.")

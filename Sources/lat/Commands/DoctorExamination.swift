@@ -8,7 +8,7 @@ struct DoctorExamination: Sendable {
     private let url: String?
     private let timeout: Duration
     private let engine: CurlTransport
-    /// A transport without a proxy, for checks of the direct way.
+    /// A transport without a proxy, for checks of direct connections.
     private let direct: CurlTransport
     private let host: String
     private let port: Int
@@ -117,7 +117,7 @@ struct DoctorExamination: Sendable {
             name: "proxy", finding: set.isEmpty ? "none is set" : "set by \(set.joined(separator: ", "))")
     }
 
-    // MARK: The way
+    // MARK: Connection
 
     private static func proxy(_ proxy: String, _ connection: ConnectionReport) -> DoctorStep {
         var step = DoctorStep(name: "proxy", finding: proxy, duration: connection.latency)
@@ -255,7 +255,7 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Compares the clocks. The server's `Date` is of a second between request and response.
+    /// Compares the clocks. The server's `Date` is from between request and response, in whole seconds.
     static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
         guard let date = text.flatMap(HTTPDate.parse) else { return [] }
         let early = sent.timeIntervalSince(date) - 1

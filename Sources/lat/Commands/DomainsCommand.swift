@@ -44,7 +44,7 @@ struct DomainsCommand: Command {
         _ operands: [String], _ table: inout TableArgument
     ) throws(UsageError) -> Action {
         guard let word = operands.first else {
-            throw UsageError("what to do with the table is missing; write lat domains check, list or explain NAME")
+            throw UsageError("the action is missing; write lat domains check, list or explain NAME")
         }
         let hint = "lat domains --help shows the usage"
         switch word {
@@ -57,7 +57,7 @@ struct DomainsCommand: Command {
             return .list
         case "explain":
             guard operands.count > 1 else {
-                throw UsageError("what to explain is missing; write lat domains explain NAME, or a URL in its place")
+                throw UsageError("NAME is missing; write lat domains explain NAME, or a URL in its place")
             }
             try UsageError.refuse(operands, after: 2, hint)
             return .explain(operands[1])

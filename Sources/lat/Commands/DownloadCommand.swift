@@ -206,7 +206,7 @@ private struct DownloadRun {
         for await progress in download.progress { line.update(progress.completed, of: progress.total) }
     }
 
-    // MARK: Telling
+    // MARK: Reporting
 
     private func tell(
         _ result: Result<DownloadedFile, NetworkError>, _ download: Download, _ time: Duration

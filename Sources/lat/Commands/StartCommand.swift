@@ -108,7 +108,7 @@ private struct StartRun {
         return answer.error.map { ExitCode($0) } ?? .success
     }
 
-    // MARK: Before
+    // MARK: Preparing
 
     /// Resolves the route of the call, and checks that it is complete.
     ///

@@ -7,7 +7,7 @@ struct UploadLayout: Hashable, Sendable {
     /// The most lines for files. Further files are only counted.
     var maxFiles = 8
 
-    /// The lines: always as many for one upload, none wider than the columns.
+    /// The lines. Their number stays the same during an upload, and none is wider than the columns.
     func lines(columns: Int, style: Style) -> [String] {
         let files = progress.files
         guard files.count > 1 else {

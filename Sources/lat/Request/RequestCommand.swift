@@ -241,8 +241,8 @@ private struct RequestRun {
         return outcome.error.map { ExitCode($0) } ?? .success
     }
 
-    /// The time to the head by libcurl's clock, which excludes the start of this process. The total of a stream may
-    /// precede its first byte.
+    /// The time to the head by libcurl's clock, which excludes the start of this process. The later of two times
+    /// counts, because the total of a stream may precede its first byte.
     private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
         let times = [timings?.total, timings?.firstByte].compactMap { $0 }
         return times.max() ?? ownTime
