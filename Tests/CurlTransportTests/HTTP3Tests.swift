@@ -374,7 +374,7 @@ import Testing
         #expect(ProcessInfo.processInfo.environment["LAT_TEST_LIBCURL"] == "\(GlobalCurl.runtimeVersion >> 16)")
     }
 
-    @Test func losingOriginsExpireAndAreBounded() {
+    @Test func failedOriginsExpireAndAreBounded() {
         var failedOrigins = FailedHTTP3Origins()
         let start = MonotonicTime(nanoseconds: 0)
         failedOrigins.insert("https://a:443", start)

@@ -84,7 +84,7 @@ import Testing
         unlink(target)
     }
 
-    /// The share of the file that was written but would be fetched again.
+    /// The share of the file that was written but not recorded in the journal, so it is fetched again.
     private func unclaimed() throws -> Double {
         var status = stat()
         guard stat(directory.path(of: "target.bin.part"), &status) == 0 else { return 0 }

@@ -22,7 +22,7 @@ final class CacheNeighbour: Sendable {
         var streams: Bool
     }
 
-    /// The result of an order.
+    /// The result of a command.
     struct Answer: Codable, Sendable {
         var status = 0
         var reason = ""
@@ -149,7 +149,7 @@ final class LineSocket: Sendable {
 @Suite struct NeighbourRole {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesOrdersUntilTheEnd() async throws {
+    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil)) func executesCommandsUntilTheEnd() async throws {
         let folder = try #require(Self.environment[CacheNeighbour.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {
