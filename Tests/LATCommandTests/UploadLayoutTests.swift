@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func signsAreASCIIWithoutUnicode() {
+    @Test func symbolsAreASCIIWithoutUnicode() {
         let lines = layout(3, sent: 1).lines(columns: 80, style: Style(isColoured: false, isUnicode: false))
         #expect(lines.map { $0.prefix(2) } == ["+ ", "> ", ". ", "  "])
     }

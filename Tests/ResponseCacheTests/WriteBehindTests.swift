@@ -182,7 +182,7 @@ import Testing
         #expect(behind.counts.failedWrites >= 2)
         #expect(await behind.entries(for: "a").isEmpty)
         #expect(try await store.has("a"))
-        // Memory holds what the disk does not take.
+        // Memory keeps the entries that the disk refuses.
         #expect(await behind.entries(for: "new").first?.attachedBody == Data("new".utf8))
     }
 
