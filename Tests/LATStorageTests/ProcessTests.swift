@@ -13,7 +13,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
 /// The roles of child processes; does nothing in the process of the tests.
 @Suite struct ChildRoles {
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil)) func childProcessRunsItsRole() throws {
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil)) func runsItsRole() throws {
         let environment = ProcessInfo.processInfo.environment
         let arguments = (environment["LAT_STORAGE_ARGUMENTS"] ?? "").split(separator: "\n").map(String.init)
         do {

@@ -47,7 +47,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.last?.json == ["a": "b"])
     }
 
-    @Test func connectTimeoutOrUnknownHostUsesTheNext() async throws {
+    @Test func timeoutOrUnknownHostUsesTheNextAddress() async throws {
         let full = try FullBacklogListener()
         let second = try MockServer.answering(#""second""#)
         let hangs = try manager(full.url(), second.url(), domain: #"connectTimeout: "150ms""#)
