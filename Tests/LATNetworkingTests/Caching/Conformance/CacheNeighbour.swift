@@ -39,7 +39,7 @@ final class CacheNeighbour: Sendable {
 
     private let process: pid_t
     private let line: LineSocket
-    /// Blocks while waiting for answers, so that no task does.
+    /// A queue that blocks while waiting for answers, so that no task has to.
     private let queue = DispatchQueue(label: "cache.neighbour")
 
     init(_ folder: String, _ mode: CacheMode) throws {
