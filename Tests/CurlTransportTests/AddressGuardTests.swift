@@ -223,7 +223,7 @@ struct AddressGuardNetworkTests {
     }
 
     @Test func everyAddressOfANameIsChecked() async throws {
-        // Nothing listens on the public address, so libcurl goes on to the private one, which has a server.
+        // Nothing listens on the public address, so libcurl then tries the private one, which has a server.
         let place = try place(address: 0x0A00_0001) { configuration, port in
             configuration.blocksPrivateAddresses = true
             configuration.resolve = [
@@ -249,7 +249,7 @@ struct AddressGuardNetworkTests {
     }
 
     @Test func reboundNameIsRefused() async throws {
-        // As in DNS rebinding, the name is first public, then private. Two engines in one namespace stand for two look-ups.
+        // As in DNS rebinding, the name is first public, then private. Two engines in one namespace simulate two look-ups.
         let (server, engines) = try NetworkNamespace.run { () throws -> (AnyAddressServer, [CurlTransport]) in
             let server = try AnyAddressServer()
             let engines = try ["93.184.216.34", "169.254.169.254"].map { address in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// The same rules in their simplest form: every decision scans all waiters.
+/// A naive queue with the same rules: every decision scans all waiters.
 private struct NaiveQueue {
     struct Waiter {
         let id: Int
@@ -71,7 +71,7 @@ private struct NaiveQueue {
                 let (place, mayStart) = queue.submit(id, host: host, priority: priority, limit: limits.perHost)
                 known[id] = (host, place, priority)
                 let naiveMayStart = naive.submit(id, host, priority)
-                expect(mayStart == naiveMayStart, "\(id) may start: \(mayStart)")
+                expect(mayStart == naiveMayStart, "\(id): mayStart is \(mayStart)")
                 if mayStart { start([id]) }
             case 5...7:
                 guard let id = running.keys.sorted().randomElement(using: &random), let gone = running[id] else {
@@ -99,10 +99,10 @@ private struct NaiveQueue {
                 let expected = naive.startAll()
                 expect(started == expected, "started \(started) and not \(expected)")
                 start(started)
-                expect(queue.isMultiplexed(place) == isMultiplexed, "multiplexed")
+                expect(queue.isMultiplexed(place) == isMultiplexed, "isMultiplexed is not \(isMultiplexed)")
             }
-            expect(queue.running == running.count && queue.running <= limits.total, "\(queue.running) run")
-            expect(queue.waiting == naive.waiters.count, "\(queue.waiting) wait")
+            expect(queue.running == running.count && queue.running <= limits.total, "\(queue.running) are running")
+            expect(queue.waiting == naive.waiters.count, "\(queue.waiting) are waiting")
         }
         let left = queue.removeAll()
         #expect(Set(left) == Set(naive.waiters.map(\.id)))

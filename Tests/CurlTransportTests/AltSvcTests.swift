@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: ["h1 a 443", "h1 a 443 h2 b x \"20271231 00:00:00\" 0 0", "h1 a 443 h2 b 443 soon now 0 0"])
-    func malformedFileIsRefusedByLine(line: String) throws {
+    func malformedFileIsRefusedWithItsLine(line: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("# comment\n\(line)\n".utf8), to: "alt-svc")
         let error = #expect(throws: NetworkError.self) {

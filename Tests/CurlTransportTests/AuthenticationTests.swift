@@ -51,7 +51,7 @@ import Testing
 
     /// libcurl answers the challenge; the caller gets the head of the final response.
     @Test(arguments: [0, 10, 300_000])
-    func streamIsOfTheFinalResponse(challengeSize: Int) async throws {
+    func streamDeliversTheFinalResponse(challengeSize: Int) async throws {
         let server = try MockServer()
         server.fallback { request in
             request.headers["Authorization"]?.hasPrefix("Digest") == true

@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct CancellationTests {
-    @Test func alreadyCancelledTaskEndsAtOnce() async throws {
+    @Test func alreadyCancelledTaskThrows() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
@@ -19,7 +19,7 @@ import Testing
     }
 
     /// The cancel command may reach the engine before the start command.
-    @Test func cancellationAnswersExactlyOnce() async throws {
+    @Test func everyCancelledRequestEnds() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in

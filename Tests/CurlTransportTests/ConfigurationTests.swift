@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func extremeSettingsWork() async throws {
+    @Test func extremeSettingsAreAccepted() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         let configuration = testConfiguration {

@@ -110,7 +110,7 @@ import Testing
         #expect(table.count == 0)
     }
 
-    @Test func fieldIsBounded() throws {
+    @Test func sentFieldIsBounded() throws {
         var table = CookieTable()
         for number in 0..<170 { receive(&table, "n\(number)=v", from: place("x.com")) }
         #expect(table.field(for: place("x.com"), now: now)?.split(separator: ";").count == CookieTable.sentLimit)

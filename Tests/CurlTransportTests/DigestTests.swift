@@ -81,7 +81,7 @@ import Testing
         #expect(server.challenges == 2)
     }
 
-    /// This includes libcurl's answer to a challenge that it kept from a request without credentials.
+    /// libcurl keeps the challenge to a request without credentials, and must not answer it at another origin.
     @Test func otherOriginGetsNoCredentials() async throws {
         let server = try DigestServer()
         let other = try MockServer()

@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func streamsAndUploadsWork() async throws {
+    @Test func streamsAndUploadsComplete() async throws {
         let server = try MockServer()
         server.fallback { $0.method == "GET" ? .pattern(byteCount: 8 << 20) : .text("\($0.bodyByteCount)") }
         try await withTransport { transport async throws in
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func actorsWork() async throws {
+    @Test func taskReturnsToEngineAfterActorCalls() async throws {
         let server = try answering()
         try await withTransport { transport async throws in
             let counter = Counter(transport)

@@ -29,7 +29,7 @@ import Testing
                 let reply = MockReply.text("hello")
                 server.enqueue(resets ? reply.resetting(afterBytes: count) : reply.closing(afterBytes: count))
                 let error = try await transport.failure(of: HTTPRequest("GET", server.url("/\(count)")))
-                // In an incomplete status line, a broken HTTP response cannot be told from another protocol.
+                // Before the end of its status line, a broken response looks like another protocol.
                 let isCutInStatusLine = !resets && (1..<17).contains(count)
                 let isRight = error.kind == .connectionLost || isCutInStatusLine && error.kind == .protocolViolation
                 if !isRight { wrong.append("\(count): \(error.kind) \(error.curlCode ?? -1)") }
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func headResponseMayHaveAnyContentLength() async throws {
+    @Test func invalidLengthAfterHEADFailsInLibcurl8() async throws {
         let server = try MockServer()
         server.enqueue(.raw("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n"))
         try await withTransport { transport async throws in
@@ -127,7 +127,6 @@ import Testing
             if GlobalCurl.runtimeVersion < 0x08_00_00 {
                 #expect(try await transport.answer(to: request).status == 200)
             } else {
-                // libcurl 8 checks the field even here.
                 #expect(try await transport.failure(of: request).kind == .protocolViolation)
             }
         }

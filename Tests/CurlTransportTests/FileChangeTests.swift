@@ -15,7 +15,7 @@ import Testing
     private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
-        // A time long ago: the file system's clock is too coarse to tell two immediate writes apart.
+        // An old modification time, since the file system's clock is too coarse to tell two immediate writes apart.
         var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
         let beginningIsThere = Event()

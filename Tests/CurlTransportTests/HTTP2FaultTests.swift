@@ -223,7 +223,7 @@ struct HTTP2FaultTests {
             for letter in ["a", "b", "c", "d"] {
                 let request = HTTPRequest("GET", server.url("/\(letter)/3000000")).with { $0.streamsBody = true }
                 let body = try await transport.answer(to: request).body
-                // These requests give libcurl time to be paused.
+                // These requests give the reader time to fall behind.
                 for _ in 0..<20 { _ = try await transport.get(other.url()) }
                 guard letter != "a" else { continue }
                 let bytes = try await body.collect(upTo: 4_000_000)

@@ -117,7 +117,7 @@ import Testing
     private static let plain = Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
 
     @Test(arguments: breaks.indices)
-    func brokenStreamFailsOnlyItsRequest(index: Int) async throws {
+    func brokenStreamFailsWithItsKind(index: Int) async throws {
         let (name, bytes, kinds) = Self.breaks[index]
         let server = try RawServer { connection in
             _ = connection.read()

@@ -176,7 +176,7 @@ import Testing
         await transport.shutdown()
     }
 
-    /// The server does not close its connections. At most one call notices, and later ones use TCP.
+    /// The server ends without closing its connections. At most one call fails, and later ones use TCP.
     @Test func deadConnectionFailsAtMostOneCall() async throws {
         var server: HTTP3Server? = try await HTTP3Server()
         let port = try #require(server?.port)
@@ -292,7 +292,7 @@ import Testing
 
     // MARK: Safety
 
-    /// Not even on a second connection, with the server's ticket, is a request sent before the handshake is complete.
+    /// Even a second connection, which has the server's ticket, sends no request before its handshake is complete.
     @Test(arguments: ["GET", "POST"]) func requestIsNeverSentAsEarlyData(method: String) async throws {
         let server = try await HTTP3Server(idle: 1)
         let relay = try await DatagramRelay(to: server)
@@ -374,7 +374,7 @@ import Testing
         #expect(ProcessInfo.processInfo.environment["LAT_TEST_LIBCURL"] == "\(GlobalCurl.runtimeVersion >> 16)")
     }
 
-    @Test func losingOriginsExpireAndAreBounded() {
+    @Test func failedOriginsExpireAndAreBounded() {
         var failedOrigins = FailedHTTP3Origins()
         let start = MonotonicTime(nanoseconds: 0)
         failedOrigins.insert("https://a:443", start)

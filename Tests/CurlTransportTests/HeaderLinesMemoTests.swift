@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func bearerTokenIsNotMemoized() throws {
+    @Test func changedBearerTokenIsUsed() throws {
         for token in ["one", "two"] {
             let request = HTTPRequest("GET", "http://a.example/", headers: ["A": "1"]).with {
                 $0.authentication = .bearer(token: token)

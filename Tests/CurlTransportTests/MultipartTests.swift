@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: ["multipart/form-data", "Multipart/Form-Data; charset=utf-8"])
-    func callersMediaTypeKeepsTheBoundary(type: String) async throws {
+    func callersMediaTypeGetsABoundary(type: String) async throws {
         let form = try await send([UploadFile(name: "a", value: "b")], headers: ["Content-Type": type])
         #expect(form.mediaType == type.prefix { $0 != ";" })
         #expect(form.parts.map(\.body) == [Data("b".utf8)])
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func emptyFormDoesNotHang() async throws {
+    @Test func emptyFormIsSentOrRefused() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in

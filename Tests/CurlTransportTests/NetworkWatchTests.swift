@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    /// libcurl watches the socket of a paused transfer as little as that of an idle connection.
+    /// libcurl watches neither the socket of a paused transfer nor that of an idle connection.
     @Test func pausedTransferKeepsItsConnection() async throws {
         let server = try MockServer()
         let other = try MockServer()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// Settings, and what is specific to one proxy program. ``RealProxyTests`` has what holds for all of them.
+/// Proxy settings, and the behaviour of single proxy programs. ``RealProxyTests`` tests what all of them share.
 @Suite struct ProxyTests {
     private func configuration(_ proxy: String) -> CurlTransport.Configuration {
         testConfiguration {

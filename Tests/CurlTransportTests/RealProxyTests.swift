@@ -5,19 +5,19 @@ import Testing
 
 @testable import CurlTransport
 
-/// What holds for every proxy, tested with squid, tinyproxy, microsocks and dante.
+/// The behaviour that squid, tinyproxy, microsocks and dante share.
 @Suite struct RealProxyTests {
     @Test(.needs("squid"), arguments: ProxyTrial.all(of: "squid"))
-    func squid(_ trial: ProxyTrial) async throws { try await trial.run() }
+    func squidPassesItsTrials(_ trial: ProxyTrial) async throws { try await trial.run() }
 
     @Test(.needs("tinyproxy"), arguments: ProxyTrial.all(of: "tinyproxy"))
-    func tinyproxy(_ trial: ProxyTrial) async throws { try await trial.run() }
+    func tinyproxyPassesItsTrials(_ trial: ProxyTrial) async throws { try await trial.run() }
 
     @Test(.needs("microsocks"), arguments: ProxyTrial.all(of: "microsocks"))
-    func microsocks(_ trial: ProxyTrial) async throws { try await trial.run() }
+    func microsocksPassesItsTrials(_ trial: ProxyTrial) async throws { try await trial.run() }
 
     @Test(.needs("danted"), arguments: ProxyTrial.all(of: "danted"))
-    func dante(_ trial: ProxyTrial) async throws { try await trial.run() }
+    func dantePassesItsTrials(_ trial: ProxyTrial) async throws { try await trial.run() }
 
     @Test(
         .enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"),

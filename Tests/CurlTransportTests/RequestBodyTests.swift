@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test(arguments: ["continue", "refuse", "ignore"])
-    func expectContinueSendsTheBody(policy: String) async throws {
+    func expectContinueGetsAFinalResponse(policy: String) async throws {
         let server = try MockServer()
         server.expectPolicy = policy == "continue" ? .continue : policy == "refuse" ? .refuse : .ignore
         server.fallback { .text("\($0.bodyByteCount)") }

@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// The stray bytes might be a message of TLS itself, which only reading them would tell; libcurl 8 does not use such a
+    /// Only reading them would show whether the stray bytes are a message of TLS itself. libcurl 8 does not use such a
     /// connection either.
     @Test(
         .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])

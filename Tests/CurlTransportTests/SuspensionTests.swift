@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    @Test func suspendedUploadSendsNothing() async throws {
+    @Test func suspendedUploadWaitsForResume() async throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 64 << 20, to: "big")
         let server = try MockServer()
@@ -190,7 +190,7 @@ import Testing
                 isHeld.happen()
             }
             let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
-                // Also applies before the suspension, when a busy machine may be slow.
+                // Short, but not too short for a busy machine before the suspension.
                 $0.idleTimeout = .seconds(2)
             }
             let task = Task { try await transport.send(request, for: owner) }

@@ -59,7 +59,7 @@ struct TLSKeyLogTests {
         }
     }
 
-    @Test func unsetEnvironmentWritesNothing() async {
+    @Test func unsetEnvironmentCausesNoWarning() async {
         await #expect(processExitsWith: .success) {
             unsetenv("SSLKEYLOGFILE")
             let configuration = testConfiguration {

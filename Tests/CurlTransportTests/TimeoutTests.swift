@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    /// libcurl soon has passed all bytes to the kernel, which goes on sending for longer than the timeout.
+    /// libcurl quickly passes all bytes to the kernel, which keeps sending them for longer than the timeout.
     @Test(arguments: ["data", "file", "multipart data", "multipart path"], [false, true])
     func slowUploadCausesNoIdleTimeout(kind: String, onKeptConnection: Bool) async throws {
         let directory = try TemporaryDirectory()

@@ -5,8 +5,8 @@ import Testing
 
 @testable import CurlTransport
 
-/// A random sequence of events, chosen by a seed: a server, a caller and a reader do anything at any time. The checks
-/// know the state of the request themselves and ask the machine only what to do.
+/// A random sequence of events from a server, a caller and a reader, determined by a seed. The checks track the state of
+/// the request themselves and ask the machine only for its decisions.
 private final class Life {
     typealias Rules = TransferMachine.Rules
 
@@ -36,7 +36,7 @@ private final class Life {
     /// Whether the server may have processed the request.
     private var mayHaveHadEffect = false
     private var lastReport: (completed: Int64, time: MonotonicTime)?
-    /// Since when nothing has moved although neither caller nor reader stopped it; `nil` while that does not apply.
+    /// When bytes last moved; `nil` before the connection, and while the caller or the reader holds the transfer.
     private var quietSince: MonotonicTime?
     private var drainEnd: MonotonicTime?
 
@@ -62,7 +62,7 @@ private final class Life {
         // Whatever has happened, the transfer ends once, and later events have no effect.
         if !isOver { finish() }
         for _ in 0..<20 { step() }
-        check(answers == 1, "answered \(answers) times")
+        check(answers == 1, "the caller got \(answers) results")
     }
 
     private func check(_ isSo: Bool, _ what: @autoclosure () -> String) {
@@ -95,7 +95,7 @@ private final class Life {
 
     private func checkStanding() {
         if isOver {
-            check(machine.phase == .over, "alive again")
+            check(machine.phase == .over, "an ended transfer is running")
             check(machine.ended() == nil, "ended twice")
             check(!machine.mayRepeat, "repeated after its end")
         }
@@ -107,10 +107,10 @@ private final class Life {
     }
 
     private func finish() {
-        guard let ending = machine.ended() else { return check(isOver, "no end") }
+        guard let ending = machine.ended() else { return check(isOver, "it did not end") }
         check(!isOver, "ended twice")
         if ending.answersCaller { answers += 1 }
-        check(answers == 1, "ended with \(answers) answers")
+        check(answers == 1, "the caller got \(answers) results by the end")
         isOver = true
     }
 
@@ -130,13 +130,13 @@ private final class Life {
         let standing = chance(50) ? standing() : nil
         let wasNew = machine.phase == .new
         switch machine.submitted(standing, now) {
-        case .ignore: check(!wasNew, "a new one was ignored")
+        case .ignore: check(!wasNew, "a new request was ignored")
         case .cancel: finish()
         case .admit:
-            check(wasNew && standing?.isSuspended != true, "admitted")
+            check(wasNew && standing?.isSuspended != true, "a suspended or earlier request was admitted")
             if chance(50) { machine.queued() } else { begin() }
         case .hold:
-            check(standing?.isSuspended == true, "held")
+            check(standing?.isSuspended == true, "an unsuspended request was held")
             isSuspended = true
         }
     }
@@ -144,7 +144,7 @@ private final class Life {
     private func begin() {
         check(!isSuspended, "started while suspended")
         let deadline = machine.started(now)
-        check((deadline != nil) == (rules.idleTimeout > 0), "the first look is at \(String(describing: deadline))")
+        check((deadline != nil) == (rules.idleTimeout > 0), "first idle check: \(String(describing: deadline))")
     }
 
     private func start() { if machine.phase == .waiting { begin() } }
@@ -156,20 +156,20 @@ private final class Life {
         let wasStill = isSuspended || isReaderBehind
         let readerIsBehind = isReaderBehind && chance(50)
         switch machine.updated(standing, now, isReaderBehind: readerIsBehind) {
-        case .nothing: check(phase != .running, "pauses are not told")
+        case .nothing: check(phase != .running, "a running transfer ignored a pause")
         case .cancel:
-            check(standing.isCancelled, "cancelled")
+            check(standing.isCancelled, "cancelled without a cancellation")
             if machine.cancelled() { finish() }
             return
         case .admit:
-            check(phase == .held && !standing.isSuspended, "let go")
+            check(phase == .held && !standing.isSuspended, "admitted though suspended or not held")
             isSuspended = false
             if chance(50) { machine.queued() } else { begin() }
         case .hold(let before):
-            check(phase == .waiting && standing.isSuspended && before == priority, "held")
+            check(phase == .waiting && standing.isSuspended && before == priority, "held in \(phase)")
             isSuspended = true
         case .requeue(let before):
-            check(phase == .waiting && before == priority && machine.priority > before, "moved")
+            check(phase == .waiting && before == priority && machine.priority > before, "requeued in \(phase)")
             if chance(50) { begin() } else { machine.queued() }
         case .pause(let pause):
             check(phase == .running, "paused in \(phase)")
@@ -179,7 +179,7 @@ private final class Life {
             if wasStill, !isSuspended, !isReaderBehind, isConnected { quietSince = now }
             if isSuspended || isReaderBehind { quietSince = nil }
         }
-        check(machine.priority >= priority, "less urgent")
+        check(machine.priority >= priority, "the priority fell")
     }
 
     // MARK: The server
@@ -200,8 +200,8 @@ private final class Life {
             isRefused = isRefused || !isOver
             return
         }
-        check(!isOver, "went on after its end")
-        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a request with effects went out again")
+        check(!isOver, "it connected after its end")
+        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a request with effects was sent again")
         check((readiness == .goPaused) == isSuspended, "readiness \(readiness)")
         isConnected = true
         hasHead = false
@@ -229,7 +229,7 @@ private final class Life {
             if isRefusedStream { mayHaveHadEffect = true }
             return
         }
-        check(code != CURLE_OPERATION_TIMEDOUT, "repeated after its time")
+        check(code != CURLE_OPERATION_TIMEDOUT, "repeated after a timeout")
         check(rules.isIdempotent || isProvablyUnprocessed || isRefusedStream, "replayed with effects")
         check((left == 0) == (rules.timeout == 0) && left <= rules.timeout, "\(left) ms are left")
         check(!isRefused, "repeated although it was stopped")
@@ -251,7 +251,7 @@ private final class Life {
     }
 
     private func head() {
-        // Another head comes only when libcurl has answered the first one itself.
+        // Another head follows only a challenge, which libcurl answers itself.
         guard !hasFinalHead || isChallenged, headLine() else { return }
         hasFinalHead = true
         let head = TransferMachine.Head(
@@ -262,15 +262,15 @@ private final class Life {
         followed.isFollowed = head.status == 302 && chance(80)
         let wasStream = machine.isStream
         switch machine.receivedHead(followed, now) {
-        case .wait: check(!followed.isFollowed, "no end is set to a redirect")
+        case .wait: check(!followed.isFollowed, "a redirect got no drain time")
         case .answer:
             check(machine.isStream && (wasStream || followed.isFollowed), "answered before its body")
             answer()
         case .look(let time):
-            check(followed.isFollowed && time > now, "a look for \(head.status)")
+            check(followed.isFollowed && time > now, "a drain time for \(head.status)")
             drainEnd = time
         case .bodyTooLarge:
-            check((head.contentLength ?? 0) > rules.maxBodySize, "\(head) is too large")
+            check((head.contentLength ?? 0) > rules.maxBodySize, "\(head) was taken for too large")
             isRefused = true
         }
     }
@@ -285,23 +285,23 @@ private final class Life {
         case .refuse: return check(isOver || isRefused, "bytes were refused")
         case .drop: check(rules.hasHTTPProxy && machine.status == 407, "bytes were dropped")
         case .pause:
-            check(readerIsBehind && machine.bodyByteCount == before, "paused")
+            check(readerIsBehind && machine.bodyByteCount == before, "paused after keeping bytes")
             check(!machine.isDecoded || machine.status < 400, "a decoded error was paused")
             (isReaderBehind, toldPause, quietSince) = (true, .receiving, nil)
             return
         case .keep:
-            check(!machine.isStream || hadAnswer, "a stream without an answer")
+            check(!machine.isStream || hadAnswer, "bytes of an undelivered stream were kept")
             check(machine.bodyByteCount <= rules.maxBodySize, "more than its limit was kept")
         case .answerAndKeep:
-            check(machine.isStream && !hadAnswer, "answered within its body")
+            check(machine.isStream && !hadAnswer, "delivered for the second time or before a collected body")
             check(machine.bodyByteCount <= rules.maxBodySize, "more than its limit was kept")
             answer()
         case .bodyTooLarge:
-            check(machine.bodyByteCount > rules.maxBodySize, "a body is too large")
+            check(machine.bodyByteCount > rules.maxBodySize, "a body within its limit was too large")
             isRefused = true
         case .decompressionBomb: isRefused = true
         case .errorTooLarge:
-            check(readerIsBehind && machine.isDecoded && machine.status >= 400, "an error's reader is behind")
+            check(readerIsBehind && machine.isDecoded && machine.status >= 400, "another body was an oversized error")
             isRefused = true
         }
         if !isOver { moved() }
@@ -313,7 +313,7 @@ private final class Life {
         case .refuse: check(isOver || isRefused, "sending was refused")
         case .end: check(machine.status >= 300 && rules.readsBody, "sending was ended")
         case .read:
-            check(!isOver && !isRefused, "sends on")
+            check(!isOver && !isRefused, "an ended or refused request sent bytes")
             machine.sent(10, now)
             moved()
         }
@@ -324,26 +324,26 @@ private final class Life {
     private func look() {
         guard machine.phase == .running || isOver else { return }
         switch machine.look(now) {
-        case .never: check(isOver || rules.idleTimeout == 0, "is not looked at")
+        case .never: check(isOver || rules.idleTimeout == 0, "no idle check is planned")
         case .again(let time):
-            check(!isOver && time > now, "a look in the past")
+            check(!isOver && time > now, "the next idle check is in the past")
             if let quietSince, rules.idleTimeout > 0 {
-                check(now < quietSince + rules.idleTimeout, "silence since \(quietSince) was not seen at \(now)")
+                check(now < quietSince + rules.idleTimeout, "the idle timeout since \(quietSince) was missed at \(now)")
             }
         case .silent(let mayBeInKernel):
             check(
                 quietSince.map { $0 + rules.idleTimeout <= now } ?? false,
-                "silent since \(String(describing: quietSince))")
+                "an idle timeout too early, idle since \(String(describing: quietSince))")
             if machine.looked(unsent: mayBeInKernel && chance(50) ? .random(in: 0...3, using: &random) : 0, now) == nil
             {
                 finish()
             } else {
-                check(mayBeInKernel, "the kernel has nothing of it")
+                check(mayBeInKernel, "the kernel can have no unsent bytes")
                 quietSince = now
             }
         case .answer:
-            check(!isOver && machine.isStream, "answered by time")
-            check(drainEnd.map { $0 <= now } ?? false, "a redirect had no time")
+            check(!isOver && machine.isStream, "a collected or ended response was delivered by the drain time")
+            check(drainEnd.map { $0 <= now } ?? false, "delivered before the drain time")
             answer()
         }
     }
@@ -365,10 +365,10 @@ private final class Life {
     private func conclude() {
         let isSuccess = chance(50)
         switch machine.concluded(isSuccess: isSuccess, hasHead: hasHead) {
-        case .answer: check(isSuccess && hasHead && !isRefused, "a success")
-        case .proxyRefusal: check(isSuccess && rules.hasHTTPProxy && machine.status == 407, "a proxy's refusal")
-        case .stopped: check(isRefused, "a reason of its own")
-        case .failed: check(!isRefused && (!isSuccess || !hasHead), "a failure")
+        case .answer: check(isSuccess && hasHead && !isRefused, "a failure was delivered as a response")
+        case .proxyRefusal: check(isSuccess && rules.hasHTTPProxy && machine.status == 407, "no proxy refused it")
+        case .stopped: check(isRefused, "stopped without a reason")
+        case .failed: check(!isRefused && (!isSuccess || !hasHead), "a response was delivered as a failure")
         }
         finish()
     }

@@ -39,7 +39,7 @@ struct DomainTableTests {
         #expect(table.environmentNames == ["dev", "staging"])
     }
 
-    @Test func laterRowsWinAndValuesKnowTheirLine() throws {
+    @Test func laterRowsWinAndValuesHaveTheirLine() throws {
         let route = try sample().resolve(server: "user.me")
         #expect(route.settings.timeout == .milliseconds(250))
         #expect(route.settings.connectTimeout == .seconds(10))
@@ -58,7 +58,7 @@ struct DomainTableTests {
         #expect(route.settings.$connectTimeout.origin?.description == "Config/domains.json5:4")
     }
 
-    @Test func everySettingOfTheFileIsRead() throws {
+    @Test func settingsOfTheFileAreRead() throws {
         let detail = try sample().resolve(server: "user.detail")
         #expect(detail.method == .get)
         #expect(detail.settings.cachePolicy == .cacheElseNetwork(.sliding(.seconds(300))))

@@ -54,7 +54,7 @@ struct JSON5Tests {
             document.diagnostics.allSatisfy { $0.position.line >= 1 && !$0.message.isEmpty && $0.excerpt.count == 2 })
     }
 
-    @Test func keysAndValuesKnowTheirPosition() throws {
+    @Test func keysAndValuesHaveTheirPosition() throws {
         let text = "{\n  'a': [ 1,\n   \"é\", x ],\n}"
         let document = read("{\n  'a': [ 1,\n   \"é\", null ],\n}")
         guard case .object(let members)? = document.root?.value, case .array(let elements) = members[0].value.value

@@ -124,7 +124,7 @@ struct HTTPHeadersTests {
     }
 
     @Test(arguments: ["", "\r\n", "\n\n\n", "HTTP/1.1 200 OK", "HTTP/1.1 204 No Content\r\n\r\n"])
-    func wireHeadWithoutFields(_ text: String) {
+    func wireHeadWithoutFieldsIsEmpty(_ text: String) {
         #expect(wire(text).isEmpty)
         #expect(wire(text).hasNoFields)
         #expect(wire(text)["A"] == nil)

@@ -236,7 +236,7 @@ struct JSONValueTests {
         var extra: JSONValue
     }
 
-    @Test func decodesModels() throws {
+    @Test func modelsAreDecoded() throws {
         let json: JSONValue = ["page": ["number": 3, "title": nil, "extra": ["any": [1, 2.5, "x", nil, true]]]]
         let page = try json["page"].decode(Page.self)
         #expect(page == Page(number: 3, title: nil, extra: ["any": [1, 2.5, "x", nil, true]]))
@@ -247,7 +247,7 @@ struct JSONValueTests {
         #expect(throws: DecodingError.self) { try json["page"]["extra"].decode(Page.self) }
     }
 
-    @Test func worksWithOtherEncodersAndDecoders() throws {
+    @Test func valueRoundTripsThroughOtherCoders() throws {
         let long = try #require(Decimal(string: "12345678901234567890.5"))
         let json: JSONValue = [
             "null": nil, "bool": [true, false], "int": [0, .int(.min), .int(.max)], "double": [0.1, -2.5, 1e300],

@@ -38,7 +38,7 @@ import Testing
         #expect(!"\(error as any Error)".contains("hunter2"))
     }
 
-    @Test func attachedRequestStays() {
+    @Test func firstAttachedRequestStays() {
         let first = HTTPRequest("GET", "http://h/1")
         let error = NetworkError(.connect, message: "m", curlCode: 7, underlying: CocoaError(.fileNoSuchFile))
         #expect(error.attaching(first).request?.url == "http://h/1")

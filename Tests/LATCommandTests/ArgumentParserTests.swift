@@ -30,7 +30,7 @@ import Testing
         #expect(try parser.parse(["-v", "--", "-i", "--nothing"]).operands == ["-i", "--nothing"])
     }
 
-    @Test func aDashAloneAndEmptyTextAreValues() throws {
+    @Test func singleDashAndEmptyTextAreValues() throws {
         let parsed = try parser.parse(["-o", "-", ""])
         #expect(parsed.value(Self.output) == "-")
         #expect(parsed.operands == [""])

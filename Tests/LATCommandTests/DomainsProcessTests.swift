@@ -75,7 +75,7 @@ import Testing
         #expect(result.err.contains("warning: ") && result.err.contains("PTU") && result.err.hasSuffix("^~~~~\n"))
     }
 
-    @Test func aTerminalGetsColours() async throws {
+    @Test func terminalGetsColours() async throws {
         _ = try folder.writeTable("{ domains: 5 }")
         let coloured = try await domains("check", columns: 80)
         #expect(coloured.text.hasPrefix("\u{1B}[1mConfig/domains.json5:1:12\u{1B}[0m: \u{1B}[31merror:\u{1B}[0m "))

@@ -24,8 +24,8 @@ import Testing
         let name = "kill-\(segments)-\(UInt64.random(in: 0 ... .max)).bin"
         let source = try directory.writePattern(byteCount: KillRounds.size, to: "source")
         _ = try await manager.startRequest("PUT", "\(server)/dav/\(name)", body: .file(source))
-        // About three seconds in all, whatever the number of connections: slow enough that even a busy machine leaves
-        // little unread in the sockets.
+        // A download takes some seconds, whatever its number of connections, so that even a busy machine leaves little
+        // unread in the sockets.
         let rate = KillRounds.size / Int64(segments) / 2
         let url = "\(server)/transfers/\(name)?rate=\(rate)"
         let digest = try await Self.digest(of: source)
@@ -38,12 +38,11 @@ import Testing
         let sent = try await Self.bytesSent(of: name)
         let extra = Double(sent - Int64(tally.files) * KillRounds.size) / Double(KillRounds.size) / Double(tally.kills)
         print(
-            "segments \(segments): \(tally.kills) kills, \(tally.files) files; unclaimed at most "
+            "segments \(segments): \(tally.kills) kills, \(tally.files) files; unrecorded at most "
                 + "\(Self.percent(tally.worst)); the server sent \(Self.percent(extra)) more per kill")
-        // 5 % of the 200 MiB of the long run: how far the journal lags behind does not depend on the size of the file.
+        // 5 % of 200 MiB, the file of the long run: the journal's lag does not depend on the file's size.
         #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
-        // The bytes in the sockets' buffers were sent but never read. Their number does not depend on the size of the
-        // file.
+        // The bytes in the sockets' buffers were sent but never read. Their number does not depend on the file's size.
         let buffers = Double(segments * (4 << 20)) / Double(KillRounds.size)
         #expect(extra < 0.05 + buffers)
     }
@@ -84,7 +83,7 @@ import Testing
         unlink(target)
     }
 
-    /// The share of the file that was written but would be fetched again.
+    /// The share of the file that was written but not recorded in the journal, so it is fetched again.
     private func unclaimed() throws -> Double {
         var status = stat()
         guard stat(directory.path(of: "target.bin.part"), &status) == 0 else { return 0 }

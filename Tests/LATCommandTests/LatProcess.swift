@@ -46,12 +46,12 @@ final class LatProcess: Sendable {
     /// Starts the process without the proxies and colours of the test's environment.
     ///
     /// - Parameters:
-    ///   - input: the content of standard input.
-    ///   - columns: when given, both outputs are one terminal of that width, and all its text is in ``Result/out``.
-    ///   - closesOutput: whether the reader of standard output is closed.
-    ///   - folder: the current folder; `nil` for that of the tests.
-    ///   - launcher: a command that starts the process, such as `ip netns exec`.
-    ///   - program: another program instead of `lat`.
+    ///   - input: The content of standard input.
+    ///   - columns: The width of a terminal that replaces both outputs; all its text is in ``Result/out``. `nil` for pipes.
+    ///   - closesOutput: Whether the reader of standard output is closed.
+    ///   - folder: The current folder; `nil` for the folder of the tests.
+    ///   - launcher: A command that starts the process, such as `ip netns exec`.
+    ///   - program: The program to run instead of `lat`.
     init(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
         closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil

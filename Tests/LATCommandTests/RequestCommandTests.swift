@@ -17,7 +17,7 @@ import Testing
         #expect(command.format == .text)
     }
 
-    @Test func everyOptionIsParsed() throws {
+    @Test func optionsAreParsed() throws {
         let command = try request(
             "PUT", "https://h/x", "-p", "a=1", "-H", "X: y", "-F", "img=a=b.png", "--form", "-o", "out", "--timeout",
             "900ms",

@@ -42,7 +42,7 @@ import Testing
         #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
     }
 
-    @Test func incompleteBodyLeavesNoFile() async throws {
+    @Test func incompleteBodyLeavesTheOldFile() async throws {
         server.enqueue(.pattern(byteCount: 1_000_000).closing(afterBytes: 300_000))
         try directory.write(Data("old".utf8), to: "f")
         #expect(try await download().result.exitCode == 3)

@@ -59,7 +59,7 @@ import Testing
         #expect(server.requests[1].headers["X-Row"] == nil)
     }
 
-    @Test func theEnvironmentChoosesTheBaseURL() async throws {
+    @Test func environmentChoosesTheBaseURL() async throws {
         server.fallback { _ in .json(#"{"status": 10000}"#) }
         let option = try await start("order", "--environment", "dev")
         let variable = try await start("order", environment: ["LAT_ENVIRONMENT": "dev"])
@@ -109,7 +109,7 @@ import Testing
         #expect(json["body"].string?.hasPrefix(#"{"status": 10000"#) == true)
     }
 
-    @Test func aSimulatedCallNeedsNoServer() async throws {
+    @Test func simulatedCallNeedsNoServer() async throws {
         _ = try folder.write(Data("hello".utf8), to: "Config/Fixtures/greeting")
         let result = try await start("canned.greeting", "-v")
         #expect(result.exitCode == 0 && result.text == "hello")

@@ -20,7 +20,7 @@ import Testing
         #expect(try domains("check").action == .check && domains("list").action == .list)
     }
 
-    @Test func everyOptionIsParsed() throws {
+    @Test func optionsAreParsed() throws {
         let command = try start(
             "-p", "id:=42", "user.detail", "--table", "t.json5", "--environment=dev", "-H", "X: y", "--timeout", "2s",
             "-o", "out", "-v", "--format", "json")

@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: 0...200)
-    func aBarIsNeverWiderThanItsTerminal(columns: Int) {
+    func barIsNeverWiderThanItsTerminal(columns: Int) {
         for total in [nil, 0, 5_000_000] as [Int64?] {
             for completed in [0, 17, 4_999_999, 5_000_000, 9_000_000] as [Int64] {
                 let bar = ProgressBar(label: "a-rather-long-name.tar", completed: completed, total: total, rate: 12_345)
@@ -83,7 +83,7 @@ import Testing
         #expect(text == "{\n  \(coloured.blue("\"a\"")): \(coloured.green("\"b\""))\n}")
     }
 
-    @Test func textFromElsewhereCannotMoveTheCursor() {
+    @Test func untrustedTextCannotMoveTheCursor() {
         #expect(SafeText.line("a\u{1B}[2J\r\nb\u{9B}c") == "a\\u{1b}[2J\\r\\nb\\u{9b}c")
         #expect(SafeText.line("Grüße 👋") == "Grüße 👋")
         #expect(JSONLayout.text(of: Data("\"a\u{9B}\"".utf8), style: .plain) == "\"a\\u009b\"")

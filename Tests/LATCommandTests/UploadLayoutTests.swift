@@ -4,7 +4,7 @@ import Testing
 @testable import lat
 
 @Suite struct UploadLayoutTests {
-    /// This many files of a megabyte: the first are sent, the next is half sent.
+    /// Returns the layout of `count` files of 1 MiB, of which `sent` are done and the next is half sent.
     private func layout(_ count: Int, sent: Int) -> UploadLayout {
         let files = (0..<count).map { number in
             UploadProgress.File(
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func signsAreASCIIWithoutUnicode() {
+    @Test func symbolsAreASCIIWithoutUnicode() {
         let lines = layout(3, sent: 1).lines(columns: 80, style: Style(isColoured: false, isUnicode: false))
         #expect(lines.map { $0.prefix(2) } == ["+ ", "> ", ". ", "  "])
     }

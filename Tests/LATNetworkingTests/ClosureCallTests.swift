@@ -191,7 +191,7 @@ import Testing
         #expect(server.requestCount == 500)
     }
 
-    @Test func throwingInterceptorFailsTheCallOnce() async throws {
+    @Test func throwingInterceptorFailsTheCall() async throws {
         struct Refusal: Error {}
         struct Refusing: Interceptor {
             func intercept(

@@ -150,7 +150,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    /// Without `stalledBeforeItsFirstByte`: nginx holds back a head that has no body yet.
+    /// `stalledBeforeItsFirstByte` is left out, since nginx holds back a head until the body begins.
     @Test(.enabled(if: TestServers.nginxHTTPS != nil), arguments: [Body.endless, .stalled, .huge])
     func http2KeepsTheConnection(_ body: Body) async throws {
         let server = try MockServer()

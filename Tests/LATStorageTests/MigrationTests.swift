@@ -66,7 +66,7 @@ private enum Four {
         #expect(try store.fetch(Three.Item.self, id: 2)?.tags == ["new"])
     }
 
-    @Test func missingValueErrorNamesFieldAndRow() throws {
+    @Test func missingValueErrorNamesFieldAndPrototype() throws {
         let store = try ObjectStore(path: path)
         let error = #expect(throws: NetworkError.self) { try store.fetch(Three.Strict.self) }
         #expect(error?.storageFailure?.reason == .value)

@@ -42,7 +42,7 @@ import Testing
         #expect(try store.fetch(User.self).map(\.name) == ["first"])
     }
 
-    @Test func upsertUpdateAndDeleteWork() throws {
+    @Test func upsertUpdateAndDeleteAreApplied() throws {
         try store.upsert(User(1, "a"))
         try store.upsert(contentsOf: [User(1, "b", nick: "n"), User(2, "c")])
         #expect(try store.fetch(User.self, id: 1) == User(1, "b", nick: "n"))
@@ -104,7 +104,7 @@ import Testing
         var name: String
     }
 
-    @Test func idsOfAnyTypeWork() throws {
+    @Test func valuesAreFoundByIDsOfAnyType() throws {
         for text in hostileTexts + ["a\0b"] {
             try store.insert(ByText(id: text))
             #expect(try store.fetch(ByText.self, id: text) == ByText(id: text))
@@ -155,7 +155,7 @@ import Testing
         init(id: Int, name: String) { (self.id, self.name) = (id, name) }
     }
 
-    @Test func classesWork() throws {
+    @Test func classInstancesAreStoredAndQueried() throws {
         try store.insert(Node(id: 1, name: "n"))
         #expect(try store.fetch(Node.self, id: 1)?.name == "n")
         #expect(try store.fetch(Node.self, where: \.name == "n").count == 1)

@@ -15,7 +15,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 @Suite struct ChildRoles {
     @Test(
         .enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil, "the other process of these tests")
-    ) func role() throws {
+    ) func runsItsRole() throws {
         let environment = ProcessInfo.processInfo.environment
         let arguments = (environment["LAT_STORAGE_ARGUMENTS"] ?? "").split(separator: "\n").map(String.init)
         do {

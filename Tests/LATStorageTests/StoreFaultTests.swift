@@ -94,7 +94,7 @@ import Testing
         #expect(try ObjectStore(path: path).count(User.self) == 200)
     }
 
-    @Test func nestedReadsOfOneTableWork() throws {
+    @Test func nestedReadsSeeEveryRow() throws {
         let store = try ObjectStore(path: path)
         try store.insert(contentsOf: (0..<5).map { User($0) })
         let count = try store.transaction { transaction in
@@ -123,7 +123,7 @@ import Testing
         #expect(try store.count(User.self) == 2)
     }
 
-    @Test func ignoredErrorDoesNotCommitHalf() throws {
+    @Test func ignoredErrorRollsBackTheTransaction() throws {
         let store = try ObjectStore(path: path, maximumByteCount: 400_000)
         try store.insert(User(1))
         #expect(throws: NetworkError.self) {

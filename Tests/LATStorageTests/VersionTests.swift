@@ -62,7 +62,7 @@ enum New {
         #expect(try columns() == ["id", "text"])
     }
 
-    @Test func oldVersionWorksAfterTheNewOne() throws {
+    @Test func oldVersionReadsAndWritesAfterTheNewOne() throws {
         let old = try ObjectStore(path: path)
         try old.insert(Old.Note(id: 1, text: "a"))
         #expect(try ObjectStore(path: path).count(New.Note.self) == 1)
@@ -111,7 +111,7 @@ enum New {
             let id = Int.random(in: 0..<8, using: &dice)
             let text = "\(step)"
             var note = New.Note(id: id, text: text)
-            // Set ever later, so that the columns are added one after the other.
+            // The fields are first set at different steps, so that their columns are added one after the other.
             if step > 60, Bool.random(using: &dice) { note.stars = step }
             if step > 120, Bool.random(using: &dice) { note.home = .init(city: text) }
             var edited = model[id] ?? New.Note(id: id, text: "")

@@ -208,7 +208,7 @@ import Testing
         }
         await #expect(throws: NetworkError.self) { try await store.remove(.all) }
         #expect(try await store.has("small"))
-        // Memory holds what the disk does not take.
+        // Memory keeps the entries that the disk refuses.
         let tiered = TieredStore(memory: MemoryStore(), disk: store)
         await #expect(throws: NetworkError.self) { try await tiered.put(Make.entry("new"), Make.body(300_000)) }
         #expect(try await tiered.data("new") == Make.body(300_000))

@@ -56,10 +56,10 @@ import Testing
         var roundsWithEntries = 0
         for round in 0..<rounds {
             let process = try start(first: first, keyCount: keyCount)
-            // Anywhere between before the index exists and some hundred commits.
+            // The kill comes at a random time, before the index exists or after up to some hundred commits.
             usleep(UInt32.random(in: 5_000...250_000))
             process.kill()
-            // The signal ended it, not an earlier failure.
+            // The signal ended the process, not an earlier failure.
             #expect(process.wait() & 0x7F == SIGKILL)
             let lines = process.lines.compactMap(Acknowledgement.init)
             acknowledgedCount += lines.count

@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func freeFloorAndLimitBoundTheStore() {
+    @Test func minimumFreeBytesAndLimitBoundTheStore() {
         let rule = PruneRule(byteLimit: 100, freeFloor: 50)
         #expect(rule.limit(used: 0, freeByteCount: 1_000) == 100)
         #expect(rule.limit(used: 80, freeByteCount: 60) == 90)

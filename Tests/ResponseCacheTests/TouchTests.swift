@@ -33,7 +33,7 @@ import Testing
         #expect(try await written(store) == Make.start + 1_300)
     }
 
-    @Test func useFollowsAChangedClock() async throws {
+    @Test func lastUseFollowsAChangedClock() async throws {
         let disk = try disk()
         let store = TieredStore(memory: MemoryStore(), disk: disk)
         try await store.put(Make.entry("a"))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Changes that are written in the background: they are found at once, block nobody and keep their order.
+/// Changes that are written in the background: they are found at once, block no caller and keep their order.
 @Suite(.timeLimit(.minutes(2))) struct WriteBehindTests {
     private func behind(
         _ store: any CacheStore, _ change: (inout WriteBehind.Settings) -> Void = { _ in },
@@ -182,7 +182,7 @@ import Testing
         #expect(behind.counts.failedWrites >= 2)
         #expect(await behind.entries(for: "a").isEmpty)
         #expect(try await store.has("a"))
-        // Memory holds what the disk does not take.
+        // Memory keeps the entries that the disk refuses.
         #expect(await behind.entries(for: "new").first?.attachedBody == Data("new".utf8))
     }
 

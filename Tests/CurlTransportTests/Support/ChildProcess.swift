@@ -3,8 +3,7 @@ import FoundationEssentials
 import Glibc
 import LATTesting
 
-/// A program started by a test: its output goes to a file, and it ends with this value at the latest, together with the
-/// processes that it made.
+/// A program that a test starts. Its output goes to a file. Releasing this value kills it and its child processes.
 final class ChildProcess: Sendable {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -13,10 +12,10 @@ final class ChildProcess: Sendable {
     private let identifier: pid_t
     private let directory: TemporaryDirectory
 
-    /// What it has written to both of its outputs so far.
+    /// The text written so far to standard output and standard error.
     var output: String { String(decoding: directory.read("output") ?? Data(), as: UTF8.self) }
 
-    /// Starts a program that is looked for where systems keep them. It is ended when the tests' process dies.
+    /// Starts a program from the system's folders. Where `setpriv` exists, it is killed when the tests' process dies.
     init(_ program: String, _ arguments: [String], input: String = "/dev/null") throws {
         guard let path = Self.path(of: program) else { throw Failure(description: "\(program) is not installed") }
         directory = try TemporaryDirectory()
@@ -32,7 +31,7 @@ final class ChildProcess: Sendable {
         var words = command.map { strdup($0) } + [nil]
         var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), strdup("LANG=C"), nil]
         defer { for text in words + variables { free(text) } }
-        // The leader of a group of its own, so that the processes it makes can be ended with it.
+        // In a process group of its own, so that its child processes can be killed with it.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -49,35 +48,35 @@ final class ChildProcess: Sendable {
         while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
     }
 
-    /// Ends it and the processes it made, in the middle of what they do.
+    /// Kills the program and its child processes.
     private func kill() { Glibc.kill(-identifier, SIGKILL) }
 
-    /// Ends it as ``kill()`` does, and waits until nobody listens on a port of 127.0.0.1 that was its own.
+    /// Kills the program and its child processes, and waits until its port of 127.0.0.1 refuses connections.
     func kill(listeningOn port: Int) async throws {
         kill()
         let end = ContinuousClock.now + .seconds(30)
         while Self.canConnect(to: port) {
-            guard ContinuousClock.now < end else { throw Failure(description: "somebody still listens on \(port)") }
+            guard ContinuousClock.now < end else { throw Failure(description: "port \(port) is still open") }
             try await Task.sleep(for: .milliseconds(10))
         }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM, and waits until the program has ended.
     func terminate() async throws {
         Glibc.kill(identifier, SIGTERM)
         let end = ContinuousClock.now + .seconds(30)
         while !hasEnded {
-            guard ContinuousClock.now < end else { throw Failure(description: "it does not end: \(output)") }
+            guard ContinuousClock.now < end else { throw Failure(description: "it ignores SIGTERM: \(output)") }
             try await Task.sleep(for: .milliseconds(10))
         }
     }
 
-    /// The path of an installed program, `nil` for none.
+    /// The path of a program; `nil` when it is not installed.
     static func path(of program: String) -> String? {
         ["/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/"].map { $0 + program }.first { access($0, X_OK) == 0 }
     }
 
-    /// Runs a program to its end.
+    /// Runs a program and returns its output. Throws unless it exits with 0.
     @discardableResult
     static func run(_ program: String, _ arguments: [String], in folder: String) throws -> String {
         let child = try ChildProcess("env", ["-C", folder, program] + arguments)
@@ -89,7 +88,7 @@ final class ChildProcess: Sendable {
         return child.output
     }
 
-    /// Waits until `find` sees something in the output.
+    /// Waits until `find` returns a value for the output, and returns that value.
     @discardableResult
     func awaitOutput<Found>(_ what: String, _ find: (String) -> Found?) async throws -> Found {
         let end = ContinuousClock.now + .seconds(30)
@@ -100,7 +99,7 @@ final class ChildProcess: Sendable {
         throw Failure(description: "waited for \(what) in: \(output)")
     }
 
-    /// Waits until somebody listens on a port of 127.0.0.1.
+    /// Waits until a port of 127.0.0.1 accepts connections.
     func awaitListener(on port: Int) async throws {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
@@ -108,7 +107,7 @@ final class ChildProcess: Sendable {
             if hasEnded { break }
             try await Task.sleep(for: .milliseconds(10))
         }
-        throw Failure(description: "nobody listens on \(port): \(output)")
+        throw Failure(description: "port \(port) accepts no connections: \(output)")
     }
 
     private var hasEnded: Bool {

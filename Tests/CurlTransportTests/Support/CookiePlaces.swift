@@ -2,9 +2,10 @@ import CurlTransport
 import HTTPCore
 import LATTesting
 
-/// A server under several names, which sets and shows cookies.
+/// A server with several host names that sets cookies and shows those it receives.
 struct CookiePlaces {
-    /// Names that lead to a server; a name that is no public suffix, two below it, one elsewhere, and one below `co.uk`.
+    /// Returns settings that resolve the host names to the server: a domain and two subdomains, another domain, and two
+    /// domains under the public suffix `co.uk`.
     func configuration(
         _ server: MockServer, _ cookies: CookiePolicy = .memory
     ) -> CurlTransport.Configuration {
@@ -16,7 +17,7 @@ struct CookiePlaces {
         }
     }
 
-    /// A server that sets what the query of `/set` says, `|` between fields, and shows the cookies it got elsewhere.
+    /// Returns a server that sets the cookies of the query items `set` and responds with the `Cookie` fields it received.
     func server() throws -> MockServer {
         let server = try MockServer()
         server.fallback { request in

@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import CurlTransport
 
-/// Asks for Digest, checks every answer, and takes each count of a nonce once.
+/// A server that requires Digest, verifies every answer, and accepts each nonce count once.
 final class DigestServer: Sendable {
     private struct State {
         var nonces = 0
@@ -26,14 +26,14 @@ final class DigestServer: Sendable {
     }
 
     var challenges: Int { state.withLock(\.challenges) }
-    /// The counts of the present nonce that were let in, in order.
+    /// The accepted counts of the current nonce, sorted.
     var counts: [Int] { state.withLock { $0.counts.sorted() } }
     private var nonce: String { state.withLock { "nonce-\($0.nonces)" } }
 
-    /// Takes the nonce back that was given out last.
+    /// Makes the current nonce stale.
     func renewNonce() { state.withLock { ($0.nonces, $0.counts) = ($0.nonces + 1, []) } }
 
-    /// Names another nonce in the next answer.
+    /// Announces a new nonce in the next response (`nextnonce`).
     func announceNonce() { state.withLock { $0.nextNonce = "nonce-\($0.nonces + 1)" } }
 
     func request(_ path: String = "/", method: HTTPMethod = .get, user: String = "u", password: String = "p")

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// Something that happens once and is awaited.
+/// A one-time event that tests can wait for.
 final class Event: Sendable {
     private struct State {
         var hasHappened = false
@@ -33,7 +33,7 @@ final class Event: Sendable {
     }
 }
 
-/// A value that several threads change.
+/// A thread-safe value.
 final class Box<Value: Sendable>: Sendable {
     private let storage: Mutex<Value>
 
@@ -44,7 +44,7 @@ final class Box<Value: Sendable>: Sendable {
     func change(_ body: (inout Value) -> Void) { storage.withLock { body(&$0) } }
 }
 
-/// What the process holds, as the kernel tells.
+/// The resources of this process, as reported by the kernel.
 enum ProcessFacts {
     /// Resident memory in bytes.
     static var residentBytes: Int {
@@ -52,13 +52,13 @@ enum ProcessFacts {
         return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * Int(getpagesize())
     }
 
-    /// The open descriptors and what each stands for: `7=socket:[1234]`.
+    /// The open descriptors with their targets, such as `7=socket:[1234]`.
     static var descriptors: Set<String> {
         let path = "/proc/self/fd"
         let numbers = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
         return Set(
             numbers.compactMap { number in
-                // The look itself takes one, which is gone by now.
+                // Listing the folder opened one descriptor, which is closed by now.
                 guard let name = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(path)/\(number)") else {
                     return nil
                 }
@@ -66,7 +66,7 @@ enum ProcessFacts {
             })
     }
 
-    /// How many threads carry a name.
+    /// The number of threads with a name.
     static func threads(named name: String) -> Int {
         let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
         return tasks.count { task in

@@ -26,7 +26,7 @@ struct MultipartForm {
         let boundary = types[0][start.upperBound...].prefix { $0 != ";" }
         var rest = request.body[...]
         let delimiter = Data("--\(boundary)".utf8)
-        guard rest.starts(with: delimiter) else { throw Malformed(description: "it does not begin with its boundary") }
+        guard rest.starts(with: delimiter) else { throw Malformed(description: "the boundary is not at the start") }
         rest = rest.dropFirst(delimiter.count)
         while rest.starts(with: "\r\n".utf8) {
             rest = rest.dropFirst(2)

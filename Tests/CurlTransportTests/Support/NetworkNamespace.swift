@@ -5,7 +5,7 @@ import Glibc
 /// A network namespace without a route out, in which every address is local. Sockets and threads created on its thread
 /// belong to it. It ends when they have ended.
 ///
-/// If the guard fails in here, the connection reaches the test and nobody else.
+/// If the guard fails in it, the connection reaches the test's own server and no other machine.
 enum NetworkNamespace {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -31,9 +31,9 @@ enum NetworkNamespace {
                 if let box { Unmanaged<Work>.fromOpaque(box).takeRetainedValue().run() }
                 return nil
             }, Unmanaged.passRetained(work).toOpaque())
-        guard code == 0 else { throw Failure(description: "no thread") }
+        guard code == 0 else { throw Failure(description: "the thread could not be created") }
         pthread_join(thread, nil)
-        guard let result = outcome.value else { throw Failure(description: "no result") }
+        guard let result = outcome.value else { throw Failure(description: "the thread ended without a result") }
         return try result.get()
     }
 
@@ -59,14 +59,14 @@ enum NetworkNamespace {
     }
 }
 
-/// Listens on a port of all addresses, or of one, in the namespace of its thread. Answers each request with `reply`, by
-/// default 200 and `ok`.
+/// A server on one address, or on all addresses, of its thread's network namespace. It answers each request with `reply`,
+/// by default 200 and `ok`.
 final class AnyAddressServer: Sendable {
     let port: Int
     private let listener: CInt
     private let count = Box(0)
 
-    /// How many connections were accepted.
+    /// The number of accepted connections.
     var acceptedConnections: Int { count.value }
 
     init(address: in_addr_t? = nil, reply: String = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") throws {

@@ -114,11 +114,11 @@ func failure(
 ) async throws -> NetworkError {
     do {
         let value = try await within(sourceLocation: sourceLocation) { try await body() }
-        Issue.record("it went well: \(value)", sourceLocation: sourceLocation)
+        Issue.record("the operation succeeded: \(value)", sourceLocation: sourceLocation)
     } catch let error as NetworkError {
         return error
     }
-    throw Overdue(description: "no error came")
+    throw Overdue(description: "the operation succeeded, but an error was expected")
 }
 
 extension CurlTransport {
@@ -147,8 +147,8 @@ extension CurlTransport {
 extension CurlTransport {
     /// Starts a request that has to wait, and returns when the engine has queued it.
     ///
-    /// No event tells that. But the body is encoded on the way to the engine, and five requests to another server take
-    /// far longer than the rest of that way.
+    /// The engine sends no event for that. The body is encoded shortly before the request is queued, and the five requests
+    /// to another server that follow take far longer than the queueing.
     func submit(
         _ request: HTTPRequest, for owner: TestOwner? = nil
     ) async throws -> Task<HTTPResponse, any Error> {

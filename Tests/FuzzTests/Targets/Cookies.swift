@@ -39,5 +39,5 @@ private func expectSameFile(_ cookies: [Cookie]) throws {
     let again = NetscapeCookie.cookies(file)
     let kept = cookies.filter { $0.expires != nil && (try? NetscapeCookie.line($0)) != nil }
     try expect(again.count == kept.count, "\(again.count) cookies, expected \(kept.count), in \(file.debugDescription)")
-    try expect(NetscapeCookie.file(again) == file, "another file the second time: \(file.debugDescription)")
+    try expect(NetscapeCookie.file(again) == file, "the file changes when written again: \(file.debugDescription)")
 }

@@ -14,7 +14,7 @@ import FoundationEssentials
         guard let challenge = DigestChallenge(scheme.parameters) else { continue }
         try expect(HeaderLines.isSendable(challenge.realm), "a realm that cannot be sent")
     }
-    if let parent = TraceParent(value) { try expect(TraceParent(parent.description) == parent, "another traceparent") }
+    if let parent = TraceParent(value) { try expect(TraceParent(parent.description) == parent, "\(parent) changes") }
 }
 
 private func fuzzDates(_ value: String) throws {
@@ -39,14 +39,14 @@ private func fuzzCacheFields(_ value: String) throws {
     }
     if case .part(let range, let total) = ContentRange(value) {
         let again = ContentRange("bytes \(range.lowerBound)-\(range.upperBound - 1)/\(total.map { "\($0)" } ?? "*")")
-        try expect(again == .part(range, total: total), "another range")
+        try expect(again == .part(range, total: total), "a written range changes")
         var entry = CacheEntry(
             key: CacheKey(primary: "k", variant: ""), method: "GET", url: "http://a/", status: 206,
             headers: ["Content-Range": value], requestTime: .distantPast, responseTime: .distantPast)
         entry.bodyByteCount = Int64(range.count)
         if let parts = StoredParts(entry) {
             entry.headers["Content-Range"] = parts.contentRange
-            try expect(StoredParts(entry) == parts, "other parts")
+            try expect(StoredParts(entry) == parts, "written parts change")
         }
     }
     if let list = WeightedList([value]) {
@@ -77,7 +77,7 @@ private func fuzzOrigins(_ value: String) throws {
                     return service
                 }
         }
-        try expect(again.services == services, "alternatives \(again.services), were \(services)")
+        try expect(again.services == services, "\(services) are read as \(again.services)")
     }
     if let policy = StrictTransportSecurity(value) {
         var list = HSTSList()
@@ -87,7 +87,7 @@ private func fuzzOrigins(_ value: String) throws {
                 try expect(again.add(line: line, now: now), "a line that is not read again: \(line)")
             }
             try expect(again.covers("example.org", now: now), "\(value) is forgotten")
-            try expect(again.covers("a.example.org", now: now) == policy.includesSubdomains, "other subdomains")
+            try expect(again.covers("a.example.org", now: now) == policy.includesSubdomains, "subdomains differ")
         }
     }
 }

@@ -24,8 +24,8 @@ private func fuzzResponseHead(_ bytes: [UInt8]) throws {
     }
     try expect(isTaken == isTakenByLine && isTaken, "\(isTaken) as a whole, \(isTakenByLine) by line")
     try expect(whole.status == byLine.status && whole.status >= 0 && whole.status < 10_000, "status \(whole.status)")
-    try expect(whole.headers == byLine.headers && whole.trailers == byLine.trailers, "other fields by line")
-    try expect(whole.contentLength == byLine.contentLength && whole.contentLength ?? 0 >= 0, "another length by line")
+    try expect(whole.headers == byLine.headers && whole.trailers == byLine.trailers, "the fields differ by line")
+    try expect(whole.contentLength == byLine.contentLength && whole.contentLength ?? 0 >= 0, "the length differs")
     try expectConsistent(whole.headers)
     try expectConsistent(whole.trailers)
     try expectConsistent(HTTPHeaders(wireHead: bytes))
@@ -39,12 +39,12 @@ private func expectConsistent(_ headers: HTTPHeaders) throws {
         // Invalid UTF-8 in a name was replaced, so the name cannot be looked up.
         guard !field.name.unicodeScalars.contains("\u{FFFD}") else { continue }
         let same = fields.filter { $0.name.equalsIgnoringASCIICase(field.name) }.compactMap(\.value)
-        try expect(headers[values: field.name] == same, "other values by name: \(headers[values: field.name]), \(same)")
-        try expect(headers[field.name] == same.first, "another first value by name")
+        try expect(headers[values: field.name] == same, "values by name \(headers[values: field.name]), not \(same)")
+        try expect(headers[field.name] == same.first, "the first value by name is wrong")
     }
     let written = fields.map { "\($0.name): \($0.value ?? "")\r\n" }.joined()
     let again = HTTPHeaders(wireHead: Array("HTTP/1.1 200 OK\r\n\(written)\r\n".utf8))
-    try expect(again == headers, "written again: \(again.fields), was \(fields)")
+    try expect(again == headers, "\(fields) are read as \(again.fields)")
 }
 
 private func fuzzRequest(_ bytes: [UInt8]) throws {

@@ -25,5 +25,5 @@ private func expectConsistent(_ data: Data) throws {
     let missing = done.gaps(upTo: total).reduce(0) { $0 + Int64($1.count) }
     try expect(missing + done.count == max(0, total), "\(missing) bytes missing and \(done.count) done, of \(total)")
     let again = try DownloadJournal(decoding: journal.encoded())
-    try expect(again == journal, "\(again), was \(journal)")
+    try expect(again == journal, "\(journal) is read as \(again)")
 }

@@ -10,7 +10,7 @@ import LATTesting
 @Sendable func fuzzMultipart(_ bytes: [UInt8]) throws {
     let parts = bytes.split(separator: 0xFF).prefix(8).compactMap { FormPart($0) }
     guard !parts.isEmpty else { return }
-    guard let peer = Peer.shared else { return try expect(false, "no server and manager") }
+    guard let peer = Peer.shared else { return try expect(false, "the server or the manager could not be created") }
     let files = parts.map { UploadFile(name: $0.name, fileName: $0.fileName, data: $0.content) }
     let isDone = DispatchSemaphore(value: 0)
     Task {

@@ -10,9 +10,9 @@
         guard let again = EntryCoding.decode(written) else {
             throw FuzzFault(description: "a written record cannot be read")
         }
-        try expect(EntryCoding.encode(again) == written, "other bytes the second time")
-        try expect(again.headers == entry.headers && again.tags == entry.tags, "other fields or tags")
-        try expect(again.status == entry.status && again.origin == entry.origin, "another status or origin")
-        try expect(entry.headByteCount >= 0, "\(entry.headByteCount) bytes")
+        try expect(EntryCoding.encode(again) == written, "the bytes change")
+        try expect(again.headers == entry.headers && again.tags == entry.tags, "fields or tags change")
+        try expect(again.status == entry.status && again.origin == entry.origin, "status or origin change")
+        try expect(entry.headByteCount >= 0, "a head of \(entry.headByteCount) bytes")
     }
 }

@@ -26,7 +26,7 @@ extension CentralRequestManager {
             $0.cachePolicy = policy
             $0.cacheStorage = .memory
             $0.cacheClock = { clock.now }
-            // A slow machine must not let look-ups time out.
+            // Look-ups must not time out on a slow machine.
             $0.cacheLookUpTimeout = .seconds(30)
             change(&$0)
         }

@@ -16,7 +16,7 @@ private struct Save: RequestEntity, Encodable {
     var book = 1
 }
 
-/// `error.request` is a value that can be sent again; providers are then asked anew.
+/// `error.request` is a value that can be sent again. The providers are then asked again.
 @Suite(.timeLimit(.minutes(1))) struct ResendTests {
     private let server: MockServer
     private let nonces = Counter()

@@ -21,7 +21,7 @@ final class WaitingScene: Sendable {
     let place: WaitingPlace
     let manager: CentralRequestManager
     private let server: MockServer
-    /// Holds its port while the scene lives, as `closed` does.
+    /// Reserves its port while the scene lives, as `closed` does.
     private let full: FullBacklogListener?
     private let closed: ClosedPort?
     private let hasArrived: Signal

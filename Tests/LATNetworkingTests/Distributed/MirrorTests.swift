@@ -47,7 +47,7 @@ private struct Save: RequestEntity, Encodable {
         #expect(second.requests.last?.json == ["a": "b"])
     }
 
-    @Test func connectTimeoutOrUnknownHostUsesTheNext() async throws {
+    @Test func timeoutOrUnknownHostUsesTheNextAddress() async throws {
         let full = try FullBacklogListener()
         let second = try MockServer.answering(#""second""#)
         let hangs = try manager(full.url(), second.url(), domain: #"connectTimeout: "150ms""#)
@@ -182,8 +182,8 @@ private struct Save: RequestEntity, Encodable {
         #expect(production.acceptedConnections == 0)
     }
 
-    /// Without a connection the stream is not read, so the next address gets all of it.
-    @Test func streamGoesToTheNextAddressWhole() async throws {
+    /// Without a connection the stream is not read, so the next address can get all of it.
+    @Test func mirrorGetsTheWholeStreamOrNothing() async throws {
         struct Upload: RequestEntity {
             static let route = Route("POST", domain: "d", path: "x")
             var files: [UploadFile]

@@ -236,7 +236,7 @@ import Testing
     // MARK: Barrier
 
     @Test(arguments: 0..<25)
-    func closedBarrierAdmitsNobody(_ seed: UInt64) {
+    func closedBarrierAdmitsNoCall(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var gate = BarrierState<Int>()
         var active: Int?

@@ -143,7 +143,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func wholeResponseToASegmentIsHandled() async throws {
+    @Test func wholeResponseToASegmentYieldsTheFile() async throws {
         let server = try RangeServer(bytes) { request, number, honest in
             number == 1
                 ? honest.throttled(bytesPerSecond: 4 << 20)

@@ -211,7 +211,7 @@ import Testing
         #expect(try await upload.value.text == "ok")
     }
 
-    @Test func errorStatusFailsEveryFile() async throws {
+    @Test func errorStatusFailsTheFile() async throws {
         server.enqueue(.text("too large", status: 413))
         let manager = try CentralRequestManager.make()
         let upload = manager.upload(server.url(), files: [UploadFile(name: "a", fileName: "a", data: Data(count: 10))])

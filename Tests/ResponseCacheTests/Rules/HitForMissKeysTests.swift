@@ -6,7 +6,7 @@ import Testing
 @Suite struct HitForMissKeysTests {
     private let start = ContinuousClock.now
 
-    @Test func keyIsForgottenAfterItsLife() {
+    @Test func keyIsForgottenAfterItsLifetime() {
         var keys = HitForMissKeys(life: .seconds(30))
         #expect(!keys.contains("k", at: start))
         keys.insert("k", at: start)
@@ -22,7 +22,7 @@ import Testing
         #expect(!keys.contains("k", at: start))
     }
 
-    @Test func theTableIsBounded() {
+    @Test func tableIsBounded() {
         var keys = HitForMissKeys(life: .seconds(30), limit: 100)
         for number in 0..<100 { keys.insert("\(number)", at: start) }
         // The first hundred have expired.

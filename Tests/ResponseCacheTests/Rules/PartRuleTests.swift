@@ -73,7 +73,7 @@ import Testing
         #expect(JoinedParts(part(2..<6), kept: whole, at: cache.start) == nil)
     }
 
-    @Test(arguments: ["no-store", "private"]) func noStoreAndPrivatePartsAreNotStored(control: String) {
+    @Test(arguments: ["no-store", "private"]) func forbiddenPartsAreNotStored(control: String) {
         let response = part(2..<6, ["Cache-Control": "max-age=60, \(control)", "ETag": Self.tag])
         #expect(!StorageRule.isStorable(part: response, to: cache.request(), .shared))
         #expect(

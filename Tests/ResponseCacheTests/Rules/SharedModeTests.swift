@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func mustRevalidateDoesNotShareCookies() throws {
+    @Test func mustRevalidateDoesNotShareAcrossCookies() throws {
         let control: HTTPHeaders = ["Cache-Control": "max-age=60, must-revalidate"]
         for asked: HTTPHeaders in [["Cookie": "ada"], ["Cookie": "ada", "Authorization": "ada"]] {
             let entry = try #require(cache.entry(control, asked: asked, .shared))

@@ -22,7 +22,7 @@ final class CacheNeighbour: Sendable {
         var streams: Bool
     }
 
-    /// The result of an order.
+    /// The result of a command.
     struct Answer: Codable, Sendable {
         var status = 0
         var reason = ""
@@ -39,7 +39,7 @@ final class CacheNeighbour: Sendable {
 
     private let process: pid_t
     private let line: LineSocket
-    /// Blocks while waiting for answers, so that no task does.
+    /// A queue that blocks while waiting for answers, so that no task has to.
     private let queue = DispatchQueue(label: "cache.neighbour")
 
     init(_ folder: String, _ mode: CacheMode) throws {
@@ -150,7 +150,7 @@ final class LineSocket: Sendable {
     private static let environment = ProcessInfo.processInfo.environment
 
     @Test(.enabled(if: environment[CacheNeighbour.folder] != nil, "the other process of these tests"))
-    func executesOrdersUntilTheEnd() async throws {
+    func executesCommandsUntilTheEnd() async throws {
         let folder = try #require(Self.environment[CacheNeighbour.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {

@@ -190,7 +190,7 @@ struct ConformanceRun {
         _ index: Int, _ exchange: Exchange, _ outcome: Result<HTTPResponse, NetworkError>, _ seen: RecordedRequest?
     ) -> String? {
         guard case .success(let response) = outcome else {
-            return exchange.expectation == .fails ? nil : "no answer: \(outcome)"
+            return exchange.expectation == .fails ? nil : "no response: \(outcome)"
         }
         let isFromServer = seen != nil && response.source == .network
         switch exchange.expectation {
@@ -198,7 +198,7 @@ struct ConformanceRun {
         case .notCached where !isFromServer: return "from the cache (\(response.source))"
         case .etagValidated where seen?.headers["If-None-Match"] == nil: return "no If-None-Match"
         case .lastModifiedValidated where seen?.headers["If-Modified-Since"] == nil: return "no If-Modified-Since"
-        case .fails: return "an answer: \(response.status) \(response.source)"
+        case .fails: return "a response instead of a failure: \(response.status) \(response.source)"
         default: break
         }
         let status = exchange.expectedStatus ?? exchange.status
