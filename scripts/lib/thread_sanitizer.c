@@ -1,6 +1,7 @@
 // Linked into the tests that `scripts/test --sanitize thread` builds. ThreadSanitizer sees only code that was compiled with it.
-// The Swift libraries were not, so it misses two ways in which they synchronize threads: a `Mutex` that a thread has to wait for,
-// and a continuation that is resumed before its task awaits it. The functions below call the originals and report both.
+// The Swift libraries were not, so it misses three ways in which they synchronize threads: a `Mutex` that a thread has to wait for,
+// a continuation that is resumed before its task awaits it, and the reference count of a value that is changed in place because
+// all others have released it. The functions below call the originals and report them.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,25 +39,53 @@ SWIFT void unlock_slow(SELF) {
     original(mutex);
 }
 
-// The Swift library reports a resumption (a release of the task) and the start of a suspended task (an acquire). It reports no
-// acquire when the result arrives before the task is suspended. Either the first function below finds the result at once, or
-// the result arrives during the suspension, and the task enters its context again.
+// The library reports a resumption (a release of the task), and a task that starts again after it was suspended (an acquire). It
+// omits the acquire if the result is there before the task is suspended: then it calls the resume function of the continuation
+// at once, on the same thread. A function that acquires the task first is put in its place. Only optimized code calls
+// `swift_continuation_await` itself; unoptimized code calls the library, which does.
+#define ASYNC __attribute__((swiftasynccall))
+typedef ASYNC void Resume(__attribute__((swift_async_context)) void *context);
+struct Continuation {
+    void *parent;
+    Resume *resume;
+};
 extern SWIFT void *swift_task_getCurrent(void);
-typedef __attribute__((swiftasynccall)) void Await(void *continuation);
+static __thread Resume *pending;
 
-static void acquire_task(void) {
-    void *task = __tsan_acquire ? swift_task_getCurrent() : 0;
-    if (task) __tsan_acquire(task);
+static ASYNC void acquire_and_resume(__attribute__((swift_async_context)) void *context) {
+    Resume *resume = pending;
+    ((struct Continuation *)context)->resume = resume;
+    __tsan_acquire(swift_task_getCurrent());
+    __attribute__((musttail)) return resume(context);
 }
 
-__attribute__((swiftasynccall)) void swift_continuation_await(void *continuation) {
-    Await *original = (Await *)dlsym(RTLD_NEXT, "swift_continuation_await");
-    acquire_task();
+ASYNC void swift_continuation_await(struct Continuation *continuation) {
+    ASYNC void (*original)(struct Continuation *) = dlsym(RTLD_NEXT, "swift_continuation_await");
+    if (__tsan_acquire && continuation->resume != acquire_and_resume) {
+        pending = continuation->resume;
+        continuation->resume = acquire_and_resume;
+    }
     __attribute__((musttail)) return original(continuation);
 }
 
-void swift_task_enterThreadLocalContext(char *context) {
-    void (*original)(char *) = (void (*)(char *))dlsym(RTLD_NEXT, "swift_task_enterThreadLocalContext");
-    if (original) original(context);
-    acquire_task();
+// The last to hold a value may change it in place, after what the others did before they released it.
+void swift_release(void *object) {
+    static void (*cached)(void *);
+    void (*original)(void *) = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+    if (!original) {
+        original = dlsym(RTLD_NEXT, "swift_release");
+        __atomic_store_n(&cached, original, __ATOMIC_RELAXED);
+    }
+    if (object && __tsan_release) __tsan_release(object);
+    original(object);
 }
+
+#define UNIQUE(name)                                                        \
+    bool name(void *object) {                                               \
+        bool (*original)(void *) = dlsym(RTLD_NEXT, #name);                 \
+        bool isUnique = original(object);                                   \
+        if (isUnique && object && __tsan_acquire) __tsan_acquire(object);   \
+        return isUnique;                                                    \
+    }
+UNIQUE(swift_isUniquelyReferenced_native)
+UNIQUE(swift_isUniquelyReferenced_nonNull_native)
