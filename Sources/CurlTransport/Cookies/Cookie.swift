@@ -132,6 +132,10 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
+        // The line would be a comment, or be read without its dot.
+        guard !cookie.domain.hasPrefix("#"), !cookie.domain.hasPrefix(".") else {
+            throw .invalidRequest("the cookie's domain begins with \"\(cookie.domain.prefix(1))\"; give a host's name")
+        }
         // 0 means no expiry. Times before 1970 become 1, which has expired too. Times that are too large become `.max`.
         let expires = cookie.expires.map { date in
             let seconds = date.timeIntervalSince1970.rounded(.up)

@@ -37,7 +37,11 @@ enum EntryCoding {
                 append(version.second, to: &bytes)
             }
         }
-        let fields = entry.headers.fields
+        // Removals are read after the other fields.
+        var fields = entry.headers.fields
+        if fields.contains(where: { $0.value == nil }) {
+            fields = fields.filter { $0.value != nil } + fields.filter { $0.value == nil }
+        }
         append(UInt64(fields.count), to: &bytes)
         for field in fields {
             append(field.name, to: &bytes)
@@ -68,7 +72,10 @@ enum EntryCoding {
         }
         guard reader.bytes.isEmpty else { return nil }
         headers = HTTPHeaders(lines)
-        for name in removals { headers[name] = nil }
+        for name in removals {
+            guard headers[name] == nil else { return nil }
+            headers[name] = nil
+        }
         var entry = CacheEntry(
             key: CacheKey(primary: primary, variant: variant), method: method, url: url,
             status: Int(truncatingIfNeeded: Int64(bitPattern: status)), reason: reason, headers: headers,
@@ -155,7 +162,9 @@ enum EntryCoding {
         }
 
         mutating func date() -> Date? {
-            number().map { Date(timeIntervalSinceReferenceDate: Double(bitPattern: $0)) }
+            // No entry has an infinite time, and a copy of some NaN differs in its bits.
+            guard let time = number().map({ Double(bitPattern: $0) }), time.isFinite else { return nil }
+            return Date(timeIntervalSinceReferenceDate: time)
         }
     }
 }
