@@ -120,7 +120,10 @@ import Testing
 
         // With a working store, each user finds their own response.
         store.use(good)
-        for user in ["ada", "bob"] { #expect(try await request(user, .cacheOnly).text == Self.answer(user)) }
+        for user in ["ada", "bob"] {
+            // A look-up of a busy disk may exceed its second.
+            try await eventually { (try? await request(user, .cacheOnly))?.text == Self.answer(user) }
+        }
     }
 
     // MARK: Truncated bodies
