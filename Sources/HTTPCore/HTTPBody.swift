@@ -32,16 +32,27 @@ public struct HTTPBody: Sendable, Hashable {
     /// The call's parameters as `application/x-www-form-urlencoded`, whatever the manager's default.
     public static var form: HTTPBody { HTTPBody(content: .parameters(.form)) }
 
-    /// A value as JSON, encoded when the request is sent, by default with the defaults of `JSONEncoder`. When encoding
-    /// fails, the request fails with ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
-    public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder = JSONEncoder()) -> HTTPBody {
-        HTTPBody(content: .encoded(BodyEncoder { try encoder.encode(value) }), contentType: "application/json")
+    /// A value as JSON, encoded when the request is sent. When encoding fails, the request fails with
+    /// ``NetworkError/Kind/invalidRequest`` and the error names the coding path.
+    ///
+    /// - Parameter encoder: an encoder with settings of its own. Default `nil`: the ``Coding`` of the request or the
+    ///   manager.
+    public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder? = nil) -> HTTPBody {
+        let content = BodyEncoder { rules in
+            if let encoder = encoder ?? rules?.coding.encoder { return try encoder.encode(value) }
+            return try JSONValueEncoder(rules: rules).data(value)
+        }
+        return HTTPBody(content: .encoded(content), contentType: "application/json")
     }
 
     /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query.
     public static func form(_ parameters: Parameters) -> HTTPBody {
         HTTPBody(
-            content: .encoded(BodyEncoder { Data(try EncodedMembers(parameters: parameters).queryText.utf8) }),
+            content: .encoded(
+                BodyEncoder { rules in
+                    let members = try EncodedMembers(parameters: parameters, by: JSONValueEncoder(rules: rules))
+                    return Data(members.queryText.utf8)
+                }),
             contentType: ParameterEncoding.form.contentType)
     }
 
@@ -118,13 +129,31 @@ public enum ParameterEncoding: String, Hashable, Sendable {
 
 /// A value that is encoded when it is sent. Compared by identity.
 package final class BodyEncoder: Sendable, Hashable {
-    package let encode: @Sendable () throws -> Data
+    private let make: @Sendable (CodingRules?) throws -> Data
+    private let rules: CodingRules?
 
-    init(_ encode: @escaping @Sendable () throws -> Data) { self.encode = encode }
+    init(rules: CodingRules? = nil, _ make: @escaping @Sendable (CodingRules?) throws -> Data) {
+        self.make = make
+        self.rules = rules
+    }
+
+    package func encode() throws -> Data { try make(rules) }
+
+    fileprivate func with(_ rules: CodingRules) -> BodyEncoder { BodyEncoder(rules: rules, make) }
 
     package static func == (lhs: BodyEncoder, rhs: BodyEncoder) -> Bool { lhs === rhs }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+extension HTTPBody {
+    /// The body with the coding of its request; other bodies than encoded values have none.
+    package func coded(by rules: CodingRules) -> HTTPBody {
+        guard case .encoded(let encoder) = content else { return self }
+        var body = self
+        body.content = .encoded(encoder.with(rules))
+        return body
+    }
 }
 
 /// A body that is produced while it is sent. Compared by identity.

@@ -19,13 +19,10 @@ package enum HTTPDate {
 
     /// Formats a date as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`, rounded down to whole seconds.
     package static func format(_ date: Date) -> String {
-        let seconds = Int(date.timeIntervalSince1970.rounded(.down))
-        let day = seconds.dividedDown(by: 86_400)
-        let time = seconds - day * 86_400
-        let (year, month, dayOfMonth) = civil(day)
-        let weekday = ((day + 4) % 7 + 7) % 7
-        return "\(weekdays[weekday]), \(two(dayOfMonth)) \(months[month - 1]) \(four(year)) "
-            + "\(two(time / 3600)):\(two(time / 60 % 60)):\(two(time % 60)) GMT"
+        let time = CivilTime(date)
+        let weekday = ((CivilTime.days(time.year, time.month, time.day) + 4) % 7 + 7) % 7
+        return "\(weekdays[weekday]), \(two(time.day)) \(months[time.month - 1]) \(four(time.year)) "
+            + "\(two(time.hour)):\(two(time.minute)):\(two(time.second)) GMT"
     }
 
     // MARK: The three formats
@@ -48,7 +45,7 @@ package enum HTTPDate {
             parts[2].count == 2, let day = number(parts[0]), let month = month(parts[1]),
             let shortYear = number(parts[2])
         else { return nil }
-        let (thisYear, _, _) = civil(Int(Date().timeIntervalSince1970).dividedDown(by: 86_400))
+        let (thisYear, _, _) = CivilTime.civil(Int(Date().timeIntervalSince1970).dividedDown(by: 86_400))
         var year = thisYear / 100 * 100 + shortYear
         if year > thisYear + 50 { year -= 100 }
         return date(year, month, day, words[2])
@@ -88,43 +85,12 @@ package enum HTTPDate {
             let minute = number(parts[1]), let second = number(parts[2]), hour < 24, minute < 60, second <= 60,
             (1...31).contains(day)
         else { return nil }
-        let days = days(year, month, day)
-        guard civil(days) == (year, month, day) else { return nil }
+        let days = CivilTime.days(year, month, day)
+        guard CivilTime.civil(days) == (year, month, day) else { return nil }
         return Date(timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second))
-    }
-
-    /// Days since 1970-01-01 in the Gregorian calendar, counted in eras of 400 years that begin in March.
-    private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
-        let year = month <= 2 ? year - 1 : year
-        let era = year.dividedDown(by: 400)
-        let yearOfEra = year - era * 400
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    }
-
-    private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
-        let days = days + 719_468
-        let era = days.dividedDown(by: 146_097)
-        let dayOfEra = days - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shifted = (5 * dayOfYear + 2) / 153
-        let month = shifted < 10 ? shifted + 3 : shifted - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shifted + 2) / 5 + 1)
     }
 
     private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-    private static func four(_ number: Int) -> String {
-        let digits = "\(number)"
-        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
-    }
-}
-
-extension Int {
-    /// The quotient rounded down, also for negative numbers.
-    fileprivate func dividedDown(by divisor: Int) -> Int {
-        let quotient = self / divisor
-        return self % divisor < 0 ? quotient - 1 : quotient
-    }
+    private static func four(_ number: Int) -> String { CivilTime.padded(number, 4) }
 }

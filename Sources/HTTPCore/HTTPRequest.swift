@@ -205,6 +205,13 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.sealing = newValue } }
     }
 
+    /// How ``HTTPBody/json(_:encoder:)`` is written and the response is decoded. Default `nil`: as the row or the manager
+    /// says.
+    public var coding: Coding? {
+        get { options.value.coding }
+        set { options.modify { $0.coding = newValue } }
+    }
+
     /// The name of a group of calls that can be cancelled together, such as a screen, a user or a job. Default `nil`: none.
     public var tag: String? {
         get { options.value.tag }
@@ -236,10 +243,11 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.isBarrier = newValue } }
     }
 
-    /// Whether the manager's authenticator adds its token to the request. Default `true`.
-    public var authenticates: Bool {
-        get { options.value.authenticates }
-        set { options.modify { $0.authenticates = newValue } }
+    /// Which of the manager's authenticators puts its token on the request. Default ``AuthenticatorPolicy/automatic``:
+    /// the row's or the manager's.
+    public var authenticator: AuthenticatorPolicy {
+        get { options.value.authenticator }
+        set { options.modify { $0.authenticator = newValue } }
     }
 
     /// The trace the request belongs to (W3C Trace Context). Each attempt gets its own child span. Default `nil`:

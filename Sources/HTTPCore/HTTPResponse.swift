@@ -33,6 +33,8 @@ public struct HTTPResponse: Sendable {
     public var timings: Timings
     /// The failure that this stored response replaces.
     package var standsInFor: NetworkError?
+    /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
+    package var coding: CodingRules?
 
     /// A hop: a URL that redirected, and its status.
     public struct Redirect: Hashable, Sendable {
@@ -119,14 +121,14 @@ public struct HTTPResponse: Sendable {
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``. The path, such as `items[3].price`, is
     ///   the place in the document that did not match the type.
     ///
-    /// - Parameter decoder: a decoder with other strategies, for example for dates. Default `nil`: a faster decoder that
-    ///   follows the defaults of `JSONDecoder`.
+    /// - Parameter decoder: a decoder with settings of its own. Default `nil`: the ``Coding`` of the request or the
+    ///   manager; for a response that no manager delivered the standard one.
     public func decode<Value: Decodable>(
         _ type: Value.Type = Value.self, decoder: JSONDecoder? = nil
     ) throws -> Value {
         do {
-            if let decoder { return try decoder.decode(type, from: data) }
-            return try JSONDocument(parsing: data).decode(type)
+            if let decoder = decoder ?? coding?.coding.decoder { return try decoder.decode(type, from: data) }
+            return try JSONDocument(parsing: data).decode(type, by: coding)
         } catch let error as JSONValue.ParsingError {
             throw decodingFailure(
                 DecodingError.dataCorrupted(

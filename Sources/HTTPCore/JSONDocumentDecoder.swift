@@ -3,17 +3,29 @@ internal import FoundationEssentials
 extension JSONDocument {
     /// Decodes the value.
     ///
-    /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does. Its coding path begins at this value.
-    package func decode<T: Decodable>(_ type: T.Type) throws -> T { try decode(type, at: JSONCodingPath()) }
+    /// - Throws: `DecodingError` as `JSONDecoder` does. Its coding path begins at this value.
+    package func decode<T: Decodable>(_ type: T.Type, by rules: CodingRules? = nil) throws -> T {
+        if let decoder = rules?.coding.decoder { return try decoder.decode(type, from: value.data()) }
+        return try decode(type, at: JSONCodingPath(rules: rules))
+    }
 
-    /// Types that are not part of JSON are decoded as by `JSONDecoder`: `Data` from Base64, `URL` from text, `Date` from
-    /// seconds since 2001.
+    /// Types that are not part of JSON are decoded as the ``Coding`` says: `Date` from ISO 8601, `Data` from Base64; `URL`
+    /// from text.
     fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONCodingPath) throws -> T {
         // Each bit cast converts to the same type. `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
-        if type == JSONValue.self { return unsafeBitCast(value, to: type) }
+        if type == JSONValue.self {
+            return unsafeBitCast(place.allRules.drops(value), to: type)
+        }
+        if type == Date.self {
+            do throws(CodingProblem) {
+                return unsafeBitCast(try CodingRules.date(from: self, by: place.allRules), to: type)
+            } catch {
+                throw isNull ? mismatch(Date.self, at: place) : place.corrupted(error.reason)
+            }
+        }
         if type == Data.self {
-            guard let data = Data(base64Encoded: try read(string, at: place)) else {
+            guard let data = CodingRules.data(from: try read(string, at: place), by: place.allRules) else {
                 throw place.corrupted("it is not Base64")
             }
             return unsafeBitCast(data, to: type)
@@ -40,12 +52,12 @@ extension JSONDocument {
     }
 
     /// The number as the nearest `Double` or `Float`.
-    fileprivate func floatingPoint<T: BinaryFloatingPoint & LosslessStringConvertible>() -> T? {
+    fileprivate func floatingPoint<T: BinaryFloatingPoint & LosslessStringConvertible>(_ rules: CodingRules?) -> T? {
         switch number {
         case .int(let number): T(number)
         case .double(let number): T(number)
         case .decimal(let number): T(number.description)
-        default: nil
+        default: rules.flatMap { CodingRules.nonConformingNumber(from: string, by: $0) }.map { T($0) }
         }
     }
 
@@ -69,6 +81,10 @@ extension JSONDocument {
 private struct JSONCodingPath {
     var decoder: JSONDocumentDecoder?
     var key: (any CodingKey)?
+    /// The coding at the root; `nil` for the standard one.
+    var rules: CodingRules?
+
+    var allRules: CodingRules? { decoder?.rules ?? rules }
 
     var depth: Int { decoder.map { $0.depth + 1 } ?? 0 }
 
@@ -92,6 +108,7 @@ final class JSONDocumentDecoder: Decoder {
     let document: JSONDocument
     fileprivate let place: JSONCodingPath
     fileprivate let depth: Int
+    fileprivate let rules: CodingRules?
     /// The members of a large object, in which a linear search for each name would be slow.
     private let table: [String: JSONDocument]?
 
@@ -100,6 +117,7 @@ final class JSONDocumentDecoder: Decoder {
         self.document = document
         self.place = place
         depth = place.depth
+        rules = place.allRules
         table = (document.memberCount ?? 0) > 64 ? Dictionary(document.members) { $1 } : nil
     }
 
@@ -118,11 +136,25 @@ final class JSONDocumentDecoder: Decoder {
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
+    @inline(__always)
     fileprivate func member(_ name: String) -> JSONDocument? {
+        rules == nil ? anyMember(name) : codedMember(name)
+    }
+
+    private func anyMember(_ name: String) -> JSONDocument? {
         if let table { table[name] } else { document[name] }
     }
 
-    fileprivate var memberNames: [String] { table.map { Array($0.keys) } ?? document.members.map(\.name) }
+    private func codedMember(_ name: String) -> JSONDocument? {
+        let usesSnakeCase = rules?.usesSnakeCase ?? false
+        let member = usesSnakeCase ? anyMember(name.snakeCase) ?? anyMember(name) : anyMember(name)
+        return rules?.coding.ignoresNullMembers == true && member?.isNull == true ? nil : member
+    }
+
+    fileprivate var memberNames: [String] {
+        let names = table.map { Array($0.keys) } ?? document.members.map(\.name)
+        return rules?.coding.ignoresNullMembers == true ? names.filter { anyMember($0)?.isNull == false } : names
+    }
 }
 
 extension JSONDocumentDecoder: SingleValueDecodingContainer {
@@ -131,8 +163,8 @@ extension JSONDocumentDecoder: SingleValueDecodingContainer {
     func decodeNil() -> Bool { document.isNull }
     func decode(_ type: Bool.Type) throws -> Bool { try read(document.bool) }
     func decode(_ type: String.Type) throws -> String { try read(document.string) }
-    func decode(_ type: Double.Type) throws -> Double { try read(document.floatingPoint()) }
-    func decode(_ type: Float.Type) throws -> Float { try read(document.floatingPoint()) }
+    func decode(_ type: Double.Type) throws -> Double { try read(document.floatingPoint(rules)) }
+    func decode(_ type: Float.Type) throws -> Float { try read(document.floatingPoint(rules)) }
     func decode(_ type: Int.Type) throws -> Int { try read(document.integer()) }
     func decode(_ type: Int8.Type) throws -> Int8 { try read(document.integer()) }
     func decode(_ type: Int16.Type) throws -> Int16 { try read(document.integer()) }
@@ -177,8 +209,12 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeNil(forKey key: Key) throws -> Bool { try member(key).isNull }
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read(key) { $0.bool } }
     func decode(_ type: String.Type, forKey key: Key) throws -> String { try read(key) { $0.string } }
-    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try read(key) { $0.floatingPoint() } }
-    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try read(key) { $0.floatingPoint() } }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
+        try read(key) { $0.floatingPoint(decoder.rules) }
+    }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float {
+        try read(key) { $0.floatingPoint(decoder.rules) }
+    }
     func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try read(key) { $0.integer() } }
     func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try read(key) { $0.integer() } }
     func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try read(key) { $0.integer() } }
@@ -198,7 +234,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try readIfPresent(key) { $0.string }
     }
     func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-        try readIfPresent(key) { $0.floatingPoint() }
+        try readIfPresent(key) { $0.floatingPoint(decoder.rules) }
     }
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try readIfPresent(key) { $0.integer() } }
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
@@ -267,8 +303,12 @@ private struct JSONElements: UnkeyedDecodingContainer {
     mutating func decodeNil() throws -> Bool { try current(Never.self).isNull && advance(past: true) }
     mutating func decode(_ type: Bool.Type) throws -> Bool { try read { $0.bool } }
     mutating func decode(_ type: String.Type) throws -> String { try read { $0.string } }
-    mutating func decode(_ type: Double.Type) throws -> Double { try read { $0.floatingPoint() } }
-    mutating func decode(_ type: Float.Type) throws -> Float { try read { $0.floatingPoint() } }
+    mutating func decode(_ type: Double.Type) throws -> Double {
+        let rules = decoder.rules; return try read { $0.floatingPoint(rules) }
+    }
+    mutating func decode(_ type: Float.Type) throws -> Float {
+        let rules = decoder.rules; return try read { $0.floatingPoint(rules) }
+    }
     mutating func decode(_ type: Int.Type) throws -> Int { try read { $0.integer() } }
     mutating func decode(_ type: Int8.Type) throws -> Int8 { try read { $0.integer() } }
     mutating func decode(_ type: Int16.Type) throws -> Int16 { try read { $0.integer() } }
@@ -298,5 +338,24 @@ private struct JSONElements: UnkeyedDecodingContainer {
 
     private func currentDecoder() throws -> JSONDocumentDecoder {
         JSONDocumentDecoder(try current(JSONValue.self), at: place)
+    }
+}
+
+extension CodingRules? {
+    /// The value without null members where the coding ignores them.
+    fileprivate func drops(_ value: JSONValue) -> JSONValue {
+        self?.coding.ignoresNullMembers == true ? value.withoutNullMembers : value
+    }
+}
+
+extension JSONValue {
+    /// The value without the members that are null, at every level. Elements of arrays stay.
+    package var withoutNullMembers: JSONValue {
+        switch self {
+        case .object(let members):
+            .object(members.filter { $0.value != .null }.mapValues(\.withoutNullMembers))
+        case .array(let elements): .array(elements.map(\.withoutNullMembers))
+        default: self
+        }
     }
 }

@@ -19,10 +19,17 @@ package struct EncodedMembers: Hashable, Sendable {
 
     /// The members, sorted by name, without repeated names.
     private(set) var list: [Member]
+    /// What depends on a coding that was not known; see ``coded(by:)``.
+    private(set) var notes: [DeferredCoding.Note] = []
 
     package init() { list = [] }
 
     package init(_ object: [String: JSONValue]) { list = Self.list(of: object) }
+
+    init(_ list: [Member], _ notes: [DeferredCoding.Note]) {
+        self.list = list
+        self.notes = notes
+    }
 
     /// Encodes a value; `nil` when the result is not an object.
     ///
@@ -46,20 +53,26 @@ package struct EncodedMembers: Hashable, Sendable {
     /// Removes a member and returns its value.
     @discardableResult
     package mutating func remove(_ name: String) -> JSONValue? {
-        list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
+        if !notes.isEmpty { notes.removeAll { $0.path.first?.name == name } }
+        return list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
     }
 
     /// The members with these names.
     package func only(_ names: [String]) -> EncodedMembers {
         var some = EncodedMembers()
         some.list = list.filter { names.contains($0.name) }
+        some.notes = notes.filter { $0.path.first.map { names.contains($0.name) } ?? false }
         return some
     }
 
     /// Adds the members whose names are not present yet.
     package mutating func addMissing(_ other: EncodedMembers) {
         guard !other.isEmpty else { return }
-        list += other.list.filter { self[$0.name] == nil }
+        let missing = other.list.filter { self[$0.name] == nil }
+        if !other.notes.isEmpty {
+            notes += other.notes.filter { note in missing.contains { $0.name == note.path.first?.name } }
+        }
+        list += missing
         list.sort { $0.name < $1.name }
     }
 

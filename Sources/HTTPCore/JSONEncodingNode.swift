@@ -17,6 +17,7 @@ final class JSONEncodingNode: Encoder {
 
     let encoder: JSONValueEncoder
     let codingPath: [any CodingKey]
+    private let changesNames: Bool
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     private var content = Content.nothing
@@ -27,9 +28,11 @@ final class JSONEncodingNode: Encoder {
     private var nestedElements: [Int: JSONEncodingNode] = [:]
     private var nestedMembers: [String: JSONEncodingNode] = [:]
 
-    init(encoder: JSONValueEncoder, path: [any CodingKey]) {
+    /// - Parameter keepsNames: whether the names of members are the keys of a dictionary.
+    init(encoder: JSONValueEncoder, path: [any CodingKey], keepsNames: Bool = false) {
         self.encoder = encoder
         codingPath = path
+        changesNames = !keepsNames && encoder.rules?.usesSnakeCase == true
     }
 
     /// The encoded value; `nil` for an optional without value.
@@ -83,7 +86,8 @@ final class JSONEncodingNode: Encoder {
 
     func setSingle(_ value: JSONValue?) { content = value.map { .single($0) } ?? .absent }
 
-    func setMember(_ name: String, _ value: JSONValue?) {
+    func setMember(_ key: some CodingKey, _ value: JSONValue?) {
+        let name = changesNames ? key.stringValue.snakeCase : key.stringValue
         if !nestedMembers.isEmpty { nestedMembers[name] = nil }
         members.append(Member(name: name, value: value))
     }
@@ -91,9 +95,10 @@ final class JSONEncodingNode: Encoder {
     func append(_ value: JSONValue) { elements.append(value) }
 
     func nestedMember(_ key: any CodingKey) -> JSONEncodingNode {
-        if let node = nestedMembers[key.stringValue] { return node }
+        let name = changesNames ? key.stringValue.snakeCase : key.stringValue
+        if let node = nestedMembers[name] { return node }
         let node = JSONEncodingNode(encoder: encoder, path: codingPath + [key])
-        nestedMembers[key.stringValue] = node
+        nestedMembers[name] = node
         return node
     }
 
@@ -111,11 +116,11 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil(forKey key: Key) { node.setMember(key.stringValue, nil) }
+    func encodeNil(forKey key: Key) { node.setMember(key, nil) }
 
     @inline(__always)  // Lets the compiler specialize `encode` for scalar types.
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
-        node.setMember(key.stringValue, try node.encoder.encode(value) { node.codingPath + [key] })
+        node.setMember(key, try node.encoder.encode(value) { node.codingPath + [key] })
     }
 
     func nestedContainer<NestedKey: CodingKey>(

@@ -163,14 +163,14 @@ extension Optional where Wrapped == JSONValue {
     /// Whether this is a null. `false` when the value is absent.
     public var isNull: Bool { self?.isNull ?? false }
 
-    /// Decodes the value; see ``JSONValue/decode(_:)``.
+    /// Decodes the value; see ``JSONValue/decode(_:coding:)``.
     ///
     /// - Throws: `DecodingError.valueNotFound` when the value is absent.
-    public func decode<T: Decodable>(_ type: T.Type) throws -> T {
+    public func decode<T: Decodable>(_ type: T.Type, coding: Coding = Coding()) throws -> T {
         guard let self else {
             let context = DecodingError.Context(codingPath: [], debugDescription: "the JSON value is absent")
             throw DecodingError.valueNotFound(type, context)
         }
-        return try self.decode(type)
+        return try self.decode(type, coding: coding)
     }
 }

@@ -67,9 +67,10 @@ extension JSONValue: Codable {
     /// let user = try response.json()["data"]["user"].decode(User.self)
     /// ```
     ///
-    /// - Throws: `DecodingError` as `JSONDecoder` with its defaults does.
-    public func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        try JSONDocument(self).decode(type)
+    /// - Parameter coding: how dates, names and bytes are read. Default `Coding()`: dates in ISO 8601.
+    /// - Throws: `DecodingError` as `JSONDecoder` does.
+    public func decode<T: Decodable>(_ type: T.Type, coding: Coding = Coding()) throws -> T {
+        try JSONDocument(self).decode(type, by: CodingRules.of(coding))
     }
 }
 

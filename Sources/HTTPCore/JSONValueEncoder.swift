@@ -6,39 +6,24 @@ internal import FoundationEssentials
 ///   In arrays it is a null, which keeps the indices. `JSONValue.null` is never left out.
 /// - Numbers and Booleans stay typed. Integers beyond `Int64` become ``JSONValue/decimal(_:)``. A `Float` becomes the
 ///   double with the same shortest text, so that `0.1` stays `0.1`.
-/// - ``dates`` determines the form of a `Date`. `Data` is Base64, `URL` its absolute text, `UUID` its text, `Decimal` a
-///   number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
+/// - The ``Coding`` determines the form of a `Date`, of `Data` and of names. `URL` is its absolute text, `UUID` its text,
+///   `Decimal` a number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
 /// - A type that encodes nothing is an empty object.
 ///
-/// Errors are `EncodingError.invalidValue` with the path, also for infinite or NaN numbers and for more than
+/// Errors are `EncodingError.invalidValue` with the path, also for refused numbers and for more than
 /// ``JSONValue/maximumDepth`` levels, most likely a cycle of objects.
-package struct JSONValueEncoder: Sendable {
-    /// How dates are written.
-    package enum DateStrategy: Sendable {
-        /// `2025-03-01T09:30:00Z` (RFC 3339), without fractions of a second.
-        case iso8601
-        /// `2025-03-01T09:30:00.250Z`.
-        case iso8601WithFractionalSeconds
-        /// Seconds since 1970 as a number, with fraction.
-        case secondsSince1970
-        /// Milliseconds since 1970 as a whole number.
-        case millisecondsSince1970
+package struct JSONValueEncoder {
+    /// The coding; `nil` for the standard one.
+    let rules: CodingRules?
+    /// Notes what depends on the coding, where that is not known yet.
+    let deferred: DeferredCoding?
 
-        fileprivate var isText: Bool {
-            switch self {
-            case .iso8601, .iso8601WithFractionalSeconds: true
-            case .secondsSince1970, .millisecondsSince1970: false
-            }
-        }
+    package init(rules: CodingRules? = nil) { self.init(rules: rules, deferred: nil) }
+
+    init(rules: CodingRules?, deferred: DeferredCoding?) {
+        self.rules = rules
+        self.deferred = deferred
     }
-
-    /// The years 1 to 9999 in seconds. RFC 3339 has four digits; for other years the formatter writes wrong dates.
-    fileprivate static let yearsInText = Date.distantPast.timeIntervalSince1970..<253_402_300_800.0
-
-    /// How dates are written. Default: ``DateStrategy/iso8601``.
-    package var dates: DateStrategy
-
-    package init(dates: DateStrategy = .iso8601) { self.dates = dates }
 
     /// Encodes a value; `nil` at the top level becomes ``JSONValue/null``.
     package func encode(_ value: some Encodable) throws -> JSONValue {
@@ -54,7 +39,7 @@ package struct JSONValueEncoder: Sendable {
 
     /// Encodes a value and returns its members, sorted by name; `nil` when the result is not an object.
     func members(of value: some Encodable) throws -> [EncodedMembers.Member]? {
-        let node = JSONEncodingNode(encoder: self, path: [])
+        let node = JSONEncodingNode(encoder: self, path: [], keepsNames: keepsNames(of: value, at: { [] }))
         try value.encode(to: node)
         return node.sortedMembers
     }
@@ -66,14 +51,34 @@ package struct JSONValueEncoder: Sendable {
         guard path.count <= JSONValue.maximumDepth else {
             throw EncodingError.unwritable(value, at: path, "more than \(JSONValue.maximumDepth) levels of nesting")
         }
-        let node = JSONEncodingNode(encoder: self, path: path)
+        let node = JSONEncodingNode(encoder: self, path: path, keepsNames: keepsNames(of: value, at: { path }))
+        let notes = deferred?.notes.count
         try value.encode(to: node)
         let json = node.resolved
         if value is any UnorderedElements, case .array(let elements) = json {
-            return .array(elements.map { ($0.description, $0) }.sorted { $0.0 < $1.0 }.map(\.1))
+            // What depends on the coding is found again by its index.
+            if let deferred, deferred.notes.count != notes {
+                deferred.note(.unordered, at: path)
+            } else {
+                return Self.sorted(elements)
+            }
         }
         return json
     }
+
+    static func sorted(_ elements: [JSONValue]) -> JSONValue {
+        .array(elements.map { ($0.description, $0) }.sorted { $0.0 < $1.0 }.map(\.1))
+    }
+
+    /// Whether the members of a value are the keys of a dictionary, which are data and not names.
+    private func keepsNames(of value: some Encodable, at path: () -> [any CodingKey]) -> Bool {
+        guard rules?.usesSnakeCase == true || deferred != nil, value is any StringKeys else { return false }
+        deferred?.note(.dictionary, at: path())
+        return true
+    }
+
+    /// The JSON of a value, with sorted members.
+    func data(_ value: some Encodable) throws -> Data { try encode(value).data(sortedKeys: true) }
 }
 
 // MARK: Types that are encoded directly
@@ -88,12 +93,19 @@ private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
 
+/// Dictionaries whose keys are texts.
+private protocol StringKeys {}
+
+extension Dictionary: StringKeys where Key == String {}
+
 extension JSONValue: DirectlyJSONEncodable {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         switch self {
         case .null, .bool, .int, .string: break
         case .double, .decimal, .array, .object: try checkWritable(at: path())
         }
+        if case .object = self { encoder.deferred?.note(.json, at: path()) }
+        if case .array = self { encoder.deferred?.note(.json, at: path()) }
         return self
     }
 }
@@ -131,6 +143,11 @@ extension UInt128: DirectlyJSONEncodable {}
 extension DirectlyJSONEncodable where Self: BinaryFloatingPoint & CustomStringConvertible {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if isFinite, let value = self as? Double ?? Double(description) { return .double(value) }
+        if let deferred = encoder.deferred {
+            deferred.note(.number(Double(self)), at: path())
+            return .null
+        }
+        if let text = CodingRules.text(ofNonConforming: Double(self), by: encoder.rules) { return .string(text) }
         throw EncodingError.unwritable(self, at: path(), "\(self) is not a number in JSON")
     }
 }
@@ -146,26 +163,23 @@ extension Decimal: DirectlyJSONEncodable {
 
 extension Date: DirectlyJSONEncodable {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
-        let seconds = timeIntervalSince1970
-        if encoder.dates.isText, !JSONValueEncoder.yearsInText.contains(seconds) {
-            // The seconds instead of the date: errors are printed, and the description of an infinite date traps.
-            throw EncodingError.unwritable(seconds, at: path(), "a date outside of the years 1 to 9999")
+        if let deferred = encoder.deferred {
+            deferred.note(.date(self), at: path())
+            return .null
         }
-        switch encoder.dates {
-        case .iso8601: return .string(formatted(.iso8601))
-        case .iso8601WithFractionalSeconds:
-            return .string(formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)))
-        case .secondsSince1970: return try seconds.json(by: encoder, at: path)
-        case .millisecondsSince1970:
-            if let milliseconds = Int64(exactly: (seconds * 1000).rounded()) { return .int(milliseconds) }
-            throw EncodingError.unwritable(seconds, at: path(), "\(seconds) seconds are not a valid date")
+        do throws(CodingProblem) {
+            return try CodingRules.value(of: self, by: encoder.rules)
+        } catch {
+            // The seconds instead of the date: errors are printed, and the description of an infinite date traps.
+            throw EncodingError.unwritable(timeIntervalSince1970, at: path(), error.reason)
         }
     }
 }
 
 extension Data: DirectlyJSONEncodable {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
-        .string(base64EncodedString())
+        encoder.deferred?.note(.data(self), at: path())
+        return .string(CodingRules.text(of: self, by: encoder.rules))
     }
 }
 
@@ -194,6 +208,7 @@ extension Array: DirectlyJSONEncodable where Element: DirectlyJSONEncodable {
 
 extension Dictionary: DirectlyJSONEncodable where Key == String, Value: DirectlyJSONEncodable {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+        encoder.deferred?.note(.dictionary, at: path())
         var members: [String: JSONValue] = [:]
         members.reserveCapacity(count)
         for (name, value) in self {

@@ -29,11 +29,12 @@ struct RequestOptions: Sendable, Hashable {
     var retryPolicy: RetryPolicy?
     var deadline: Duration?
     var isBarrier = false
-    var authenticates = true
+    var authenticator = AuthenticatorPolicy.automatic
     var traceParent: TraceParent?
     var replacesGlobalHeaders = false
     var rowHeaders = HTTPHeaders()
     var secretHeaders: SecretHeaders = []
+    var coding: Coding?
 }
 
 /// A copy-on-write box: storage that several requests share is never written.

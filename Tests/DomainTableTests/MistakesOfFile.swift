@@ -211,8 +211,8 @@ extension Mistake {
             [
                 #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, "#
                     + "pins, timeout, connectTimeout, idleTimeout, retries, cache, ttl, headers, "
-                    + "parameters, parameterEncoding, redirects, envelope, simulate, volatileParameters, "
-                    + "cachePartition, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders"
+                    + "parameters, parameterEncoding, dates, keys, redirects, envelope, simulate, "
+                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders"
             ]),
         Mistake(
             "a key twice",

@@ -333,6 +333,46 @@ extension Mistake {
                 #"3:27: error: unknown domain "daxian"; did you mean "daxiang"?"#
             ]),
         Mistake(
+            "a form of dates that is misspelt",
+            """
+            { domains: { a: { baseURL: "https://h", dates: "unixSecond" } } }
+            """,
+            [
+                #"1:48: error: unknown value "unixSecond" of "dates"; did you mean "unixSeconds"?"#
+            ]),
+        Mistake(
+            "a pattern of dates with another letter",
+            """
+            { domains: { a: { baseURL: "https://h", dates: "yyyy-MM-dd EEE" } } }
+            """,
+            [
+                #"1:48: error: "dates" has the letter "E", which is not one of y M d H m s S X Z; quote text, as in "yyyy-MM-dd'T'HH:mm""#
+            ]),
+        Mistake(
+            "a form of dates like no other",
+            """
+            { domains: { a: { baseURL: "https://h", dates: "soon" } } }
+            """,
+            [
+                #"1:48: error: "dates" must be "iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss", found the string "soon""#
+            ]),
+        Mistake(
+            "a form of names that is misspelt",
+            """
+            { domains: { a: { baseURL: "https://h", keys: "snakecase" } } }
+            """,
+            [
+                #"1:47: error: unknown value "snakecase" of "keys"; did you mean "snakeCase"?"#
+            ]),
+        Mistake(
+            "an authenticator without a name",
+            """
+            { domains: { a: { baseURL: "https://h", authenticator: "" } } }
+            """,
+            [
+                #"1:56: error: "authenticator" must be the name of an authenticator, or null for none, found the string """#
+            ]),
+        Mistake(
             "a server of a domain like no other",
             """
             {

@@ -36,7 +36,8 @@ struct JSONValueDecodingTests {
 
     @Test func decodesWhatJSONEncoderWrites() throws {
         let data = try JSONEncoder().encode(everything)
-        #expect(try JSONValue(parsing: data).decode(Everything.self) == everything)
+        let coding = Coding(dates: .secondsSince2001)
+        #expect(try JSONValue(parsing: data).decode(Everything.self, coding: coding) == everything)
         #expect(try JSONDecoder().decode(Everything.self, from: data) == everything)
     }
 

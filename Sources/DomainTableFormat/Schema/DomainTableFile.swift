@@ -49,6 +49,18 @@ package struct SettingsEntry: Sendable {
         case json, form
     }
 
+    package enum Dates: Hashable, Sendable {
+        case iso8601
+        case unixSeconds
+        case unixMilliseconds
+        case secondsSince2001
+        case pattern(String)
+    }
+
+    package enum Keys: String, Sendable, CaseIterable {
+        case asDeclared, snakeCase
+    }
+
     package enum Proxy: Hashable, Sendable {
         case environment
         case direct
@@ -67,8 +79,9 @@ package struct SettingsEntry: Sendable {
         case baseURL(String, delay: Duration?)
     }
 
-    package enum Sealer: Hashable, Sendable {
-        /// `sealer: null`: no sealer, even if a row above or the manager has one.
+    /// A name of one of the manager's authenticators or sealers.
+    package enum Named: Hashable, Sendable {
+        /// `sealer: null`: none, even if a row above or the manager has one.
         case none
         case named(String)
     }
@@ -93,13 +106,16 @@ package struct SettingsEntry: Sendable {
     package var cache: Located<Cache>?
     package var ttl: Located<TimeToLive>?
     package var parameterEncoding: Located<ParameterEncoding>?
+    package var dates: Located<Dates>?
+    package var keys: Located<Keys>?
     package var proxy: Located<Proxy>?
     package var redirects: Located<Redirects>?
     package var simulate: Located<Simulation>?
     package var envelope: Located<EnvelopeChoice>?
     package var volatileParameters: Located<[String]>?
     package var cachePartition: Located<String>?
-    package var sealer: Located<Sealer>?
+    package var authenticator: Located<Named>?
+    package var sealer: Located<Named>?
     package var compressBody: Located<Compression>?
     package var secretHeaders: Located<[String]>?
     /// A `nil` value removes the field.

@@ -30,8 +30,8 @@ enum TableKey {
 
     private static let everywhere = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
-        "parameterEncoding", "redirects", "envelope", "simulate", "volatileParameters",
-        "cachePartition", "sealer", "compressBody",
+        "parameterEncoding", "dates", "keys", "redirects", "envelope", "simulate", "volatileParameters",
+        "cachePartition", "authenticator", "sealer", "compressBody",
     ]
     private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
 

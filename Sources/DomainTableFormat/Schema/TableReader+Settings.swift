@@ -14,13 +14,16 @@ extension TableReader {
         }
         entry.parameterEncoding = choice(
             row["parameterEncoding"], "parameterEncoding", SettingsEntry.ParameterEncoding.self)
+        entry.dates = dates(row["dates"])
+        entry.keys = choice(row["keys"], "keys", SettingsEntry.Keys.self)
         entry.proxy = proxy(row["proxy"])
         entry.redirects = redirects(row["redirects"])
         entry.simulate = simulation(row["simulate"])
         entry.envelope = envelope(row["envelope"])
         entry.volatileParameters = names(row["volatileParameters"], "volatileParameters")
         entry.cachePartition = cachePartition(row["cachePartition"])
-        entry.sealer = sealer(row["sealer"])
+        entry.authenticator = named(row["authenticator"], "authenticator", "an authenticator")
+        entry.sealer = named(row["sealer"], "sealer", "a sealer")
         entry.compressBody = compression(row["compressBody"])
         entry.secretHeaders = secretHeaders(row["secretHeaders"])
         if let node = row["headers"] { entry.headers = headers(node) }
@@ -48,6 +51,37 @@ extension TableReader {
             }
         }
         return duration(node, "ttl").map { located(.fixed($0.value), node) }
+    }
+
+    private mutating func dates(_ node: JSON5Node?) -> Located<SettingsEntry.Dates>? {
+        let words: [String: SettingsEntry.Dates] = [
+            "iso8601": .iso8601, "unixSeconds": .unixSeconds, "unixMilliseconds": .unixMilliseconds,
+            "secondsSince2001": .secondsSince2001,
+        ]
+        let expected =
+            #""iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss""#
+        guard let node, let text = text(node, "dates", expected)?.value else { return nil }
+        if let dates = words[text] { return located(dates, node) }
+        let unquoted = text.split(separator: "'", omittingEmptySubsequences: false).enumerated()
+            .filter { $0.offset % 2 == 0 }.map(\.element).joined()
+        let letters = unquoted.filter { $0.isASCII && $0.isLetter }
+        let isPattern = "yMd".allSatisfy(letters.contains) && text.filter { $0 == "'" }.count % 2 == 0
+        if isPattern, let letter = letters.first(where: { !"yMdHmsSXZ".contains($0) }) {
+            report(
+                node.range,
+                "\"dates\" has the letter \"\(letter)\", which is not one of y M d H m s S X Z; quote text, as in "
+                    + "\"yyyy-MM-dd'T'HH:mm\"", expected: expected, found: node.phrase)
+            return nil
+        }
+        guard isPattern else {
+            if NearestName.of(text, among: Array(words.keys)) != nil {
+                reportChoice(node, text, "dates", words.keys.sorted())
+            } else {
+                reportType(node, "\"dates\"", expected)
+            }
+            return nil
+        }
+        return located(.pattern(text), node)
     }
 
     private mutating func proxy(_ node: JSON5Node?) -> Located<SettingsEntry.Proxy>? {
@@ -97,13 +131,13 @@ extension TableReader {
         return name
     }
 
-    private mutating func sealer(_ node: JSON5Node?) -> Located<SettingsEntry.Sealer>? {
+    private mutating func named(_ node: JSON5Node?, _ key: String, _ what: String) -> Located<SettingsEntry.Named>? {
         guard let node else { return nil }
         if case .null = node.value { return located(.none, node) }
-        let expected = "the name of a sealer, or null for none"
-        guard let name = text(node, "sealer", expected) else { return nil }
+        let expected = "the name of \(what), or null for none"
+        guard let name = text(node, key, expected) else { return nil }
         guard !name.value.isEmpty else {
-            reportType(node, "\"sealer\"", expected)
+            reportType(node, "\"\(key)\"", expected)
             return nil
         }
         return located(.named(name.value), node)

@@ -182,6 +182,30 @@ final class AuthenticationRoom: Room {
     }
 }
 
+/// Passes a request to the authenticator that it names, or to the manager's.
+struct NamedAuthenticationRoom: Room {
+    let standard: AuthenticationRoom?
+    let named: [String: AuthenticationRoom]
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        switch request.authenticator {
+        case .off: return try await chain.proceed(request)
+        case .automatic:
+            guard let standard else { return try await chain.proceed(request) }
+            return try await standard.handle(request, chain)
+        case .named(let name):
+            if let room = named[name] { return try await room.handle(request, chain) }
+            let known = named.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+            throw NetworkError(
+                .invalidRequest,
+                message: "there is no authenticator \"\(name)\"; "
+                    + (known.isEmpty
+                        ? "set configuration.authenticators" : "configuration.authenticators has \(known)"),
+                request: request)
+        }
+    }
+}
+
 /// Decides which requests carry which token, when it is renewed, and which requests wait. A pure state machine, so that
 /// any number of rejected requests cause one renewal.
 ///

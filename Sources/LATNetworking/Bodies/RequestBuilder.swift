@@ -24,21 +24,39 @@ enum RequestBuilder {
     /// Returns parameters as the members of a JSON object.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the parameter that cannot be encoded.
-    static func encoded(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
+    static func encoded(_ parameters: Parameters, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
         do {
-            return try EncodedMembers(parameters: parameters)
+            return try EncodedMembers(parameters: parameters, by: JSONValueEncoder(rules: rules))
         } catch {
             throw doesNotEncode(error)
         }
     }
 
-    /// Returns the properties of an entity as the members of a JSON object.
+    /// The same for parameters whose coding is not known yet.
+    static func deferred(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
+        do {
+            return try EncodedMembers(deferring: parameters)
+        } catch {
+            throw doesNotEncode(error)
+        }
+    }
+
+    /// Completes members whose coding was not known, except for their names.
+    static func coded(_ members: EncodedMembers, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
+        do {
+            return try members.coded(by: rules)
+        } catch {
+            throw doesNotEncode(error)
+        }
+    }
+
+    /// Returns the properties of an entity as the members of a JSON object; their coding is not known yet.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
     static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
         let text: String
         do {
-            if let members = try EncodedMembers(encoding: entity) { return members }
+            if let members = try EncodedMembers(deferring: entity) { return members }
             text = try JSONValueEncoder().encode(entity).description
         } catch {
             throw doesNotEncode(error)

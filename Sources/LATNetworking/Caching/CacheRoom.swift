@@ -41,7 +41,10 @@ struct CacheRoom: Room {
             if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, isStale: false)
                 operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
-                if let stored { deliver(stored, call) }
+                if var stored {
+                    stored.coding = call.details.coding
+                    deliver(stored, call)
+                }
             }
             return try await fetch(request, ticket, chain).response
         case .networkElseCache:

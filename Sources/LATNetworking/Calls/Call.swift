@@ -236,6 +236,8 @@ struct CallDetails: Sendable {
     var row: CallRow?
     /// The possible addresses, the preferred one first, without the call's own parameters.
     var addresses: [String] = []
+    /// How values are encoded and decoded; `nil` for the standard coding.
+    var coding: CodingRules?
     /// Parameters, files and body, to encode them again for another address or with common parameters.
     var content: RequestContent?
     /// The simulation that responds instead of the server.

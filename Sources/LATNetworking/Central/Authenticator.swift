@@ -24,7 +24,7 @@ public import HTTPCore
 ///
 /// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. The SDK
 /// recognizes them by their Swift task, so a renewal that hands its work to a detached task or a queue must set
-/// ``HTTPRequest/authenticates`` to `false` on its requests.
+/// ``HTTPRequest/authenticator`` to ``AuthenticatorPolicy/off`` on its requests.
 public protocol Authenticator: Sendable {
     /// Puts the current token on a request, before each attempt.
     ///

@@ -47,7 +47,9 @@ extension CentralRequestManager {
         {
             var content = RequestContent(
                 files: parts.files, body: parts.body, encoding: configuration.parameterEncoding)
-            if let parameters = parts.parameters { content.members = try RequestBuilder.encoded(parameters) }
+            if let parameters = parts.parameters {
+                content.members = try RequestBuilder.encoded(parameters, by: coding)
+            }
             if configuration.parameterProvider != nil {
                 // The provider's parameters are fresh for each attempt; see `CompositionRoom`.
                 details.addresses = [simulatedAddress(of: request.url) ?? request.url]
@@ -71,6 +73,8 @@ extension CentralRequestManager {
             details.simulation = simulation
             if let address = simulatedAddress(of: request.url) { request.url = address }
         }
+        if details.row == nil { details.coding = request.coding.map { CodingRules.of($0) } ?? coding }
+        if let coding = details.coding, let body = request.body { request.body = body.coded(by: coding) }
         details.partition = request.cachePartition ?? storage.partition
         let limit = request.deadline ?? configuration.deadline
         return Call(
@@ -78,6 +82,17 @@ extension CentralRequestManager {
             watchers: configuration.accessories.isEmpty && !hub.isActive
                 ? nil : CallReporters(accessories: configuration.accessories, hub: hub),
             watch: watch, progress: progress)
+    }
+
+    /// Decides about the response to a call without a route.
+    ///
+    /// - Throws: ``NetworkError`` of kind `httpStatus`, or `business` when the manager's judge rejects the response.
+    func checked(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
+        _ = try Verdict.check(response, to: call.request)
+        if let judge = configuration.successJudge {
+            try ReplyDecoder.ask(judge, about: response, to: call.request)
+        }
+        return response
     }
 
     /// Returns the request with an absolute URL.
@@ -264,7 +279,8 @@ extension CentralRequestManager {
         var replays = 0
         while true {
             do {
-                let response = try await corridor.send(call)
+                var response = try await corridor.send(call)
+                response.coding = call.details.coding
                 let value = try conclude(response, call)
                 if isObserved {
                     for observer in configuration.outcomeObservers { await observer(.success(response), call.request) }

@@ -30,6 +30,8 @@ public final class CentralRequestManager: Sendable {
     let hub = CallEventHub(limit: CallEventHub.bufferSize)
     /// Routes of entities, resolved once for each type and state of the table.
     let plans: RoutePlanCache
+    /// How values of calls without a route are encoded and decoded; `nil` for the standard coding.
+    let coding: CodingRules?
     private let address: MutableBaseURL
 
     /// Creates a manager and starts its engine.
@@ -61,7 +63,8 @@ public final class CentralRequestManager: Sendable {
         plans = RoutePlanCache(
             RoutePlan.Standard(
                 simulation: configuration.simulation, parameterEncoding: configuration.parameterEncoding,
-                successJudge: configuration.successJudge))
+                successJudge: configuration.successJudge, coding: configuration.coding))
+        coding = CodingRules.of(configuration.coding)
         let manager = ManagerReference()
         corridor = Corridor(
             configuration, storage: storage, reachability: reachability, sender: sender,
@@ -139,7 +142,7 @@ public final class CentralRequestManager: Sendable {
         let call = try await made { () throws(NetworkError) in
             try self.call(method, url, headers, parts, progress: gate?.handler)
         }
-        return try await run(call, gate) { response, call in try Verdict.check(response, to: call.request) }
+        return try await run(call, gate) { response, call in try checked(response, of: call) }
     }
 
     /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
@@ -167,8 +170,8 @@ public final class CentralRequestManager: Sendable {
                 cached: { [self] response, call in
                     deliver(cached: call) { success(RequestTask(call), response) }
                 })
-        } conclude: { response, call in
-            try Verdict.check(response, to: call.request)
+        } conclude: { [self] response, call in
+            try checked(response, of: call)
         } deliver: { task, result in
             switch result {
             case .success(let response): success(task, response)

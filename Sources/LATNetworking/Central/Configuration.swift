@@ -47,8 +47,8 @@ extension CentralRequestManager {
         public var parameterProvider: ParameterProvider?
         /// Answers requests in place of the servers. Default `nil`.
         public var simulation: Simulation?
-        /// Decides whether a response with status 2xx is a success, for entities' requests and in addition to the
-        /// domain's envelope. Default `nil`: every 2xx is a success.
+        /// Decides whether a response with status 2xx is a success, in addition to the envelope of an entity's domain.
+        /// ``CentralRequestManager/send(_:)`` and streams do not ask it. Default `nil`: every 2xx is a success.
         public var successJudge: SuccessJudge?
         /// Called with the outcome of each call, before the caller gets it. Default none.
         public var outcomeObservers: [OutcomeObserver] = []
@@ -82,6 +82,10 @@ extension CentralRequestManager {
         public var mirrorMemory = Duration.seconds(30)
         /// Fields that hold secrets and never follow a redirect to another origin. Default ``SecretHeaders/standard``.
         public var secretHeaders = SecretHeaders.standard
+        /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
+        /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request
+        /// may have a coding of its own.
+        public var coding = Coding()
         /// How parameters that do not go into the query are encoded as a body. Default ``ParameterEncoding/json``.
         public var parameterEncoding = ParameterEncoding.json
         /// Whether redirects are followed. Default: at most 20 hops.
@@ -105,6 +109,9 @@ extension CentralRequestManager {
         public var duplicates = DuplicatePolicy.allow
         /// Puts a token on requests and renews it when the server rejects it. Default `nil`.
         public var authenticator: (any Authenticator)?
+        /// Authenticators by name, for the rows of the table (`authenticator: "name"`) and single requests
+        /// (``HTTPRequest/authenticator``). Each renews its own token. Default none.
+        public var authenticators: [String: any Authenticator] = [:]
         /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
         /// When requests to a host that keeps failing are held back. Default `nil`: never.

@@ -55,35 +55,37 @@ extension Corridor {
         ]
         var always: RoomSet = []
         /// Adds a room that only some managers have.
-        func addDefaults(_ place: Place, _ room: (any Room)?) {
+        func addOptional(_ place: Place, _ room: (any Room)?) {
             guard let room else { return }
             rooms[place] = room
             always.insert(place)
         }
         if !configuration.interceptors.isEmpty {
-            addDefaults(
+            addOptional(
                 .interceptors,
                 InterceptorRoom(interceptors: configuration.interceptors, limits: limits, shown: composition.shown))
         }
         if !configuration.networkInterceptors.isEmpty {
-            addDefaults(
+            addOptional(
                 .networkInterceptors,
                 InterceptorRoom(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
         }
-        addDefaults(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
-        addDefaults(.sign, configuration.signer.map { SignRoom(signer: $0) })
-        addDefaults(
-            .authentication,
-            configuration.authenticator.map {
-                AuthenticationRoom(TokenSource($0, manager), scope: scope, limits: limits)
-            })
+        addOptional(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
+        addOptional(.sign, configuration.signer.map { SignRoom(signer: $0) })
+        func authentication(_ authenticator: any Authenticator) -> AuthenticationRoom {
+            AuthenticationRoom(TokenSource(authenticator, manager), scope: scope, limits: limits)
+        }
+        rooms[.authentication] = NamedAuthenticationRoom(
+            standard: configuration.authenticator.map(authentication),
+            named: configuration.authenticators.mapValues(authentication))
+        if configuration.authenticator != nil { always.insert(.authentication) }
         let hasProvider =
             configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
             || configuration.parameterProvider != nil
         self.init(
             RoomTable(rooms, sender, limits),
             toCache: RoomTable(rooms.merging(CacheProbe.rooms) { $1 }, sender, limits), operations, always: always,
-            withDefaults: RequestDefaults(
+            defaults: RequestDefaults(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,
                 cachePolicy: configuration.cachePolicy,

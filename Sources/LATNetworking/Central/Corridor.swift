@@ -14,7 +14,7 @@ final class Corridor: Sendable {
     let cacheOperations: CacheOperations
     /// The rooms of a request without settings of its own.
     private let standing: RoomSet
-    private let withDefaults: RequestDefaults
+    private let defaults: RequestDefaults
     /// Whether the cache may hold entries that an unsafe request invalidates.
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
@@ -35,26 +35,26 @@ final class Corridor: Sendable {
     /// - Parameter always: the rooms that every request passes.
     init(
         _ table: RoomTable, toCache tableToCache: RoomTable, _ cacheOperations: CacheOperations, always: RoomSet,
-        withDefaults: RequestDefaults,
+        defaults: RequestDefaults,
         mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
         redirect: RedirectRoom
     ) {
         self.table = table
         self.tableToCache = tableToCache
         self.cacheOperations = cacheOperations
-        self.withDefaults = withDefaults
+        self.defaults = defaults
         self.mayHoldEntries = mayHoldEntries
         self.sharing = sharing
         self.barrier = barrier
         self.redirect = redirect
         var standing = always
         standing.insert(.redirect)
-        standing.set(.retry, withDefaults.retries > 0)
-        standing.set(.connectivity, withDefaults.waitsForConnectivity)
-        standing.set(.composition, withDefaults.composes)
-        standing.set(.seal, withDefaults.seals)
+        standing.set(.retry, defaults.retries > 0)
+        standing.set(.connectivity, defaults.waitsForConnectivity)
+        standing.set(.composition, defaults.composes)
+        standing.set(.seal, defaults.seals)
         standing.formUnion(
-            Self.caches(withDefaults.cachePolicy, isSealed: withDefaults.seals, withDefaults.cachesSealed))
+            Self.caches(defaults.cachePolicy, isSealed: defaults.seals, defaults.cachesSealed))
         self.standing = standing
     }
 
@@ -78,7 +78,7 @@ final class Corridor: Sendable {
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
         let caches = RoomSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
         let all = rooms(for: call, call.request)
-        guard !all.contains(.seal) || !withDefaults.cachesSealed else {
+        guard !all.contains(.seal) || !defaults.cachesSealed else {
             throw NetworkError(
                 .cache,
                 message: "the cache finds this entry by its sealed request (cachesSealed), which exists only once "
@@ -109,7 +109,7 @@ final class Corridor: Sendable {
         case .coalesce: rooms.formUnion(RoomSet(.rejection, .sharing))
         }
         if call.watch != nil || TraceParent.current != nil { rooms.insert(.attempt) }
-        if request.replacesGlobalHeaders, !withDefaults.hasParameterProvider { rooms.remove(.composition) }
+        if request.replacesGlobalHeaders, !defaults.hasParameterProvider { rooms.remove(.composition) }
         if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
         if call.details.simulation != nil { rooms.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
@@ -119,12 +119,12 @@ final class Corridor: Sendable {
         }
         if let retries = request.retries ?? request.retryPolicy?.retries { rooms.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
-        if !request.authenticates { rooms.remove(.authentication) }
+        if request.authenticator != .automatic { rooms.set(.authentication, request.authenticator != .off) }
         if request.traceParent != nil { rooms.insert(.attempt) }
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed =
                 switch request.sealing {
-                case .automatic: withDefaults.seals
+                case .automatic: defaults.seals
                 case .unsealed: false
                 case .sealed: true
                 }
@@ -132,7 +132,7 @@ final class Corridor: Sendable {
             rooms.subtract(RoomSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
             rooms.formUnion(
                 Self.caches(
-                    request.cachePolicy ?? withDefaults.cachePolicy, isSealed: isSealed, withDefaults.cachesSealed))
+                    request.cachePolicy ?? defaults.cachePolicy, isSealed: isSealed, defaults.cachesSealed))
         }
         if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
         return rooms

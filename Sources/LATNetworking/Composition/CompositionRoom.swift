@@ -22,7 +22,7 @@ struct CompositionRoom: Room {
         var composed = request
         if let parameterProvider, let content = call.details.content {
             let provided = try await ask("parameter", for: composed, call) { try await parameterProvider($0) }
-            let common = try RequestBuilder.encoded(provided)
+            let common = try RequestBuilder.encoded(provided, by: call.details.coding)
             if !common.isEmpty { try add(common, to: content, of: call, in: &composed) }
         }
         guard !request.replacesGlobalHeaders else { return try await chain.proceed(composed) }

@@ -36,7 +36,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     func plan() throws(NetworkError) -> EntityPlan {
         var content = try content.get()
         if !extraParameters.isEmpty {
-            let extra = try RequestBuilder.encoded(extraParameters)
+            let extra = try RequestBuilder.deferred(extraParameters)
             for name in extraParameters.keys { content.parameters.remove(name) }
             content.parameters.addMissing(extra)
         }
@@ -58,7 +58,7 @@ struct EntityContent: Sendable {
         route = Entity.route
         files = entity.files
         if let explicit = entity.parameters {
-            parameters = try RequestBuilder.encoded(explicit)
+            parameters = try RequestBuilder.deferred(explicit)
             if let encodable = entity as? any Encodable {
                 properties = (try? RequestBuilder.properties(of: encodable, "")) ?? EncodedMembers()
             }

@@ -22,14 +22,15 @@ extension CentralRequestManager {
         _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
     ) throws(NetworkError) -> Call {
         let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
+        let coding = entity.options.coding.map { CodingRules.of($0) } ?? plan.coding
         var members = entity.content.parameters
         let names = plan.pathParameters
+        if !names.isEmpty { members.addMissing(entity.content.properties.only(names)) }
+        members = try RequestBuilder.coded(members, by: coding)
         var values = PathValues()
-        if !names.isEmpty {
-            members.addMissing(entity.content.properties.only(names))
-            values = try PathValues(names, from: &members)
-        }
-        var details = CallDetails(row: plan.row, bodyHandler: entity.bodyHandler)
+        if !names.isEmpty { values = try PathValues(names, from: &members) }
+        members = members.named(by: coding)
+        var details = CallDetails(row: plan.row, coding: coding, bodyHandler: entity.bodyHandler)
         let simulation = entity.simulation ?? plan.simulation
         details.simulation = simulation?.isOn ?? false ? simulation : nil
         (details.addresses, details.filledPath) = try plan.addresses(
@@ -105,7 +106,9 @@ extension Call {
     fileprivate func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
-        try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
+        var response = response
+        response.coding = details.coding
+        return try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
     }
 }
 
@@ -154,7 +157,7 @@ extension EntityContent {
         self.route = route
         self.parameters =
             try parameters.map { parameters throws(NetworkError) in
-                try RequestBuilder.encoded(parameters)
+                try RequestBuilder.deferred(parameters)
             } ?? EncodedMembers()
         self.files = files
     }

@@ -58,6 +58,9 @@ extension EntityRequest {
         call.with { $0.options.parameterEncoding = encoding }
     }
 
+    /// Sets how parameters are written and the response is read.
+    public func coding(_ coding: Coding) -> EntityCall<Model> { call.with { $0.options.coding = coding } }
+
     /// Sets how often an idempotent request is retried after a network failure.
     public func retries(_ count: Int) -> EntityCall<Model> { call.with { $0.options.retries = count } }
 
@@ -114,8 +117,10 @@ extension EntityRequest {
     /// Makes the calls that are started after this one wait until it has ended.
     public func asBarrier() -> EntityCall<Model> { call.with { $0.options.isBarrier = true } }
 
-    /// Bypasses the manager's ``Authenticator``.
-    public func withoutAuthenticator() -> EntityCall<Model> { call.with { $0.options.authenticates = false } }
+    /// Sets which ``Authenticator`` is used, or none.
+    public func authenticator(_ policy: AuthenticatorPolicy) -> EntityCall<Model> {
+        call.with { $0.options.authenticator = policy }
+    }
 
     /// Sets the trace that the request belongs to.
     public func traceParent(_ parent: TraceParent) -> EntityCall<Model> {

@@ -60,6 +60,8 @@ public struct RequestOptions: Sendable {
     public var cachePartition: String?
     /// How parameters are encoded as a body. Default `nil`.
     public var parameterEncoding: ParameterEncoding?
+    /// How parameters are written and the response is read. Default `nil`: as the rows and the manager say.
+    public var coding: Coding?
     /// How often an idempotent request is retried after a network failure. Default `nil`.
     public var retries: Int?
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``.
@@ -92,8 +94,8 @@ public struct RequestOptions: Sendable {
     public var deadline: Duration?
     /// Whether the calls that are started after this one wait until it has ended. Default `false`.
     public var isBarrier = false
-    /// Whether the manager's ``Authenticator`` is used. Default `true`.
-    public var authenticates = true
+    /// Which ``Authenticator`` is used. Default ``AuthenticatorPolicy/automatic``: the row's or the manager's.
+    public var authenticator = AuthenticatorPolicy.automatic
     /// The trace that the calls belong to. Default `nil`: ``TraceParent/current``.
     public var traceParent: TraceParent?
 
@@ -141,7 +143,7 @@ public struct RequestOptions: Sendable {
         if let retries { request.retries = retries }
         if let deadline { request.deadline = deadline }
         if isBarrier { request.isBarrier = true }
-        if !authenticates { request.authenticates = false }
+        if authenticator != .automatic { request.authenticator = authenticator }
         if let traceParent { request.traceParent = traceParent }
         if let idempotencyKey { request.idempotencyKey = idempotencyKey }
     }

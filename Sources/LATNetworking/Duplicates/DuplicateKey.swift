@@ -37,7 +37,7 @@ struct DuplicateKey: Hashable, Sendable {
         compared.unixSocketPath = request.unixSocketPath
         compared.pinnedPublicKeys = request.pinnedPublicKeys
         compared.sealing = request.sealing
-        compared.authenticates = request.authenticates
+        compared.authenticator = request.authenticator
         self.request = compared
         self.simulation = simulation
     }

@@ -10,9 +10,11 @@ struct ReplyDecoder: Sendable {
     func reply<Model: Decodable & Sendable>(
         _ type: Model.Type, from response: HTTPResponse, to request: HTTPRequest
     ) throws -> Reply<Model> {
-        guard Verdict.isSuccess(response) else { throw Verdict.failure(response, to: request) }
+        guard Verdict.isSuccess(response) else {
+            throw businessFailure(response, request) ?? Verdict.failure(response, to: request)
+        }
         guard let rule = envelope, !response.hasNoContent else {
-            try ask(judge, about: response, to: request)
+            if let judge { try Self.ask(judge, about: response, to: request) }
             return Reply(model: try model(type, from: response), response: response, envelope: nil)
         }
         let document = try response.document()
@@ -22,6 +24,15 @@ struct ReplyDecoder: Sendable {
         }
         let model = try model(type, from: data, at: rule.data, response)
         return Reply(model: model, response: response, envelope: envelope)
+    }
+
+    /// The failure in the envelope of a response that is not a success, such as a 400 with a code and a message; `nil` when
+    /// it has no envelope with a code of failure.
+    private func businessFailure(_ response: HTTPResponse, _ request: HTTPRequest) -> NetworkError? {
+        guard let rule = envelope, !response.hasNoContent, let document = try? response.document() else { return nil }
+        let (envelope, _) = rule.envelope(in: document)
+        guard envelope.codeText != nil, !rule.isSuccess(envelope) else { return nil }
+        return Self.failure(envelope, rule, response, request)
     }
 
     /// Whether the envelope and the judge accept a response, without decoding it.
@@ -36,8 +47,8 @@ struct ReplyDecoder: Sendable {
         return judge.map { $0(response, document.value) } ?? true
     }
 
-    private func ask(_ judge: SuccessJudge?, about response: HTTPResponse, to request: HTTPRequest) throws {
-        guard let judge else { return }
+    /// - Throws: ``NetworkError/Kind/business(code:)`` when the judge rejects the response.
+    static func ask(_ judge: SuccessJudge, about response: HTTPResponse, to request: HTTPRequest) throws {
         let document = response.hasNoContent ? JSONValue.null : (try? response.json()) ?? .null
         guard !judge(response, document) else { return }
         let envelope = Envelope(code: nil, message: nil, data: document)
@@ -47,6 +58,7 @@ struct ReplyDecoder: Sendable {
     /// Decodes a response without an envelope: the body is the model.
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
         if type == Empty.self, let empty = Empty() as? Model { return empty }
+        if type == Data.self, let data = response.data as? Model { return data }
         if response.hasNoContent {
             if let nothing = Nothing.value(of: type) { return nothing }
             throw NetworkError(
@@ -54,9 +66,15 @@ struct ReplyDecoder: Sendable {
                 message: "the response has no content to decode \(type) from; make the model optional, or Empty",
                 response: response)
         }
-        if type == String.self, (try? response.document()) == nil, let text = response.text as? Model { return text }
-        if type == JSONValue.self, let value = try response.json() as? Model { return value }
+        if type == String?.self || type == String.self, let text = Self.text(response) as? Model { return text }
+        if type == Data?.self, let data = response.data as? Model { return data }
         return try response.decode(type)
+    }
+
+    /// The content of a body that is a JSON string, otherwise the whole body as text; `nil` when it is not text.
+    private static func text(_ response: HTTPResponse) -> String? {
+        let document = try? response.document()
+        return document?.string ?? response.text
     }
 
     private func model<Model: Decodable>(
@@ -70,9 +88,8 @@ struct ReplyDecoder: Sendable {
                     "the envelope has no \"\(path ?? "data")\" to decode \(type) from; make the model optional if it may "
                     + "be missing", response: response)
         }
-        if type == JSONValue.self, let value = data.value as? Model { return value }
         do {
-            return try data.decode(type)
+            return try data.decode(type, by: response.coding)
         } catch {
             let place = DecodingPath(error)
             let full = [path ?? "", place.path].filter { !$0.isEmpty }.joined(separator: ".")

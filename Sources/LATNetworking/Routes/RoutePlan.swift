@@ -51,6 +51,8 @@ final class RoutePlan: Sendable {
     let row: CallRow
     let simulation: Simulation?
     let encoding: ParameterEncoding
+    /// The coding of the manager with the dates and names of the rows; `nil` for the standard one.
+    let coding: CodingRules?
     /// The parameters that the rows set, for calls that do not set them.
     let parameters: EncodedMembers
     /// The names of the path's parameters.
@@ -62,6 +64,7 @@ final class RoutePlan: Sendable {
         var simulation: Simulation?
         var parameterEncoding: ParameterEncoding
         var successJudge: SuccessJudge?
+        var coding = Coding()
     }
 
     private enum Target: Sendable {
@@ -82,6 +85,10 @@ final class RoutePlan: Sendable {
             prototype = Self.prototype(method, settings, pins: resolved.pins)
             simulation = Self.simulation(settings.simulation) ?? standard.simulation
             encoding = settings.parameterEncoding ?? standard.parameterEncoding
+            var coding = standard.coding
+            if let dates = settings.dates { coding.dates = dates }
+            if let keys = settings.keys { coding.keys = keys }
+            self.coding = CodingRules.of(coding)
             parameters = EncodedMembers(settings.parameters)
             var decoder = ReplyDecoder(judge: standard.successJudge)
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
@@ -95,6 +102,7 @@ final class RoutePlan: Sendable {
         prototype = HTTPRequest((route.method ?? .get).rawValue, "")
         simulation = standard.simulation
         encoding = standard.parameterEncoding
+        coding = CodingRules.of(standard.coding)
         parameters = EncodedMembers()
         row = CallRow(
             path: Simulation.path(of: url, withQuery: false), ReplyDecoder(judge: standard.successJudge))
@@ -145,6 +153,7 @@ final class RoutePlan: Sendable {
         if let partition = settings.cachePartition { request.cachePartition = partition }
         if let redirects = settings.redirects { request.redirects = redirects }
         if let proxy = settings.proxy { request.proxy = proxy }
+        if let authenticator = settings.authenticator { request.authenticator = authenticator }
         if let sealing = settings.sealing { request.sealing = sealing }
         if settings.compressesBody == true { request.compressesBody = true }
         if let limit = settings.maxConnectionsPerHost { request.maxConnectionsPerHost = limit }

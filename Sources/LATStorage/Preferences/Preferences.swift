@@ -65,7 +65,7 @@ public final class Preferences: Sendable {
         if let kept = state.withLock({ $0.decoded[key.name] }), let value = kept as? Value { return value }
         guard let json = state.withLock({ $0.values[key.name] }) else { return key.defaultValue }
         do {
-            let value = try json.decode(Value.self)
+            let value = try json.decode(Value.self, coding: PreferenceEditor.coding)
             state.withLock { if $0.values[key.name] == json { $0.decoded[key.name] = value } }
             return value
         } catch {
@@ -267,6 +267,9 @@ public struct PreferenceKey<Value: Codable & Sendable>: Sendable {
 
 /// The values of ``Preferences`` inside ``Preferences/update(_:)``.
 public struct PreferenceEditor {
+    /// As `JSONEncoder` writes.
+    static let coding = Coding(dates: .secondsSince2001)
+
     var values: [String: JSONValue]
     /// The first value that could not be encoded as JSON.
     var problem: NetworkError?
@@ -275,7 +278,7 @@ public struct PreferenceEditor {
 
     /// The value that is set, else the default. Setting a value that cannot be encoded as JSON makes the update throw.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
-        get { values[key.name].flatMap { try? $0.decode(Value.self) } ?? key.defaultValue }
+        get { values[key.name].flatMap { try? $0.decode(Value.self, coding: Self.coding) } ?? key.defaultValue }
         set { set(key, to: newValue) }
     }
 

@@ -168,7 +168,7 @@ final class SampleSource {
         if path.count == 1 { return try? ColumnCoding.value(type, from: stored, at: []) }
         var node = stored.json
         for name in path.dropFirst() { node = node?[name] }
-        return try? node?.decode(type)
+        return try? node?.decode(type, coding: Coding(dates: .secondsSince2001))
     }
 }
 

@@ -109,13 +109,13 @@ extension MockReply {
         data(Data(document.utf8), contentType: "application/json", status: status)
     }
 
-    /// Makes a reply with a value encoded as JSON (`application/json`, keys sorted).
+    /// Makes a reply with a value encoded as JSON (`application/json`, keys sorted, dates in ISO
+    /// 8601).
     ///
     /// - Throws: `EncodingError` when the value cannot be encoded as JSON.
     public static func json(encoding value: some Encodable, status: Int = 200) throws -> MockReply {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys]
-        return data(try encoder.encode(value), contentType: "application/json", status: status)
+        let json = try JSONValueEncoder().encode(value)
+        return data(try json.data(sortedKeys: true), contentType: "application/json", status: status)
     }
 
     /// Makes a reply with bytes of a media type.

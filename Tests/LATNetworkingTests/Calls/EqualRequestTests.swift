@@ -43,7 +43,7 @@ import Testing
             ("sealing", { $0.sealing = .unsealed }), ("tag", { $0.tag = "" }),
             ("duplicates", { $0.duplicates = .allow }),
             ("retryPolicy", { $0.retryPolicy = RetryPolicy() }), ("deadline", { $0.deadline = .seconds(1) }),
-            ("barrier", { $0.isBarrier = true }), ("authenticates", { $0.authenticates = false }),
+            ("barrier", { $0.isBarrier = true }), ("authenticator", { $0.authenticator = .off }),
             ("trace", { $0.traceParent = TraceParent() }), ("replaces", { $0.replacesGlobalHeaders = true }),
             ("rows", { $0.rowHeaders = ["R": "1"] }), ("secrets", { $0.secretHeaders = ["R"] }),
             ("key", { $0.idempotencyKey = "k" }),

@@ -123,13 +123,15 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
     }
 
     @Test(arguments: [400, 404, 500, 503])
-    func errorStatusIsNotABusinessFailure(_ status: Int) async throws {
-        for body in [#"{"status": 10000, "datas": {}}"#, #"{"status": 10001, "message": "m"}"#] {
+    func errorStatusIsBusinessWithAFailureCode(_ status: Int) async throws {
+        for (body, code) in [
+            (#"{"status": 10000, "datas": {}}"#, nil), (#"{"status": 10001, "message": "m"}"#, "10001"),
+        ] {
             let error = await failure { try await reply(JSONValue.self, Self.plain, body, status: status) }
-            #expect(error?.kind == .httpStatus)
+            #expect(error?.kind == code.map { .business(code: $0) } ?? .httpStatus)
             #expect(error?.response?.status == status)
             #expect(error?.response?.text == body)
-            #expect(error?.businessFailure == nil)
+            #expect(error?.businessFailure?.code == code)
         }
     }
 

@@ -311,7 +311,7 @@ import Platform
         let session = Session { _ in "token-1" }
         let manager = try CentralRequestManager.make { $0.authenticator = session }
         var request = HTTPRequest("GET", tokens.server.url())
-        request.authenticates = false
+        request.authenticator = .off
         #expect(try await manager.send(request).status == 401)
         #expect(session.refreshes == 0)
     }

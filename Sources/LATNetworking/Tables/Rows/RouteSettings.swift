@@ -19,6 +19,10 @@ public struct RouteSettings: Sendable {
     @Tracked public var ttl: CachePolicy.TimeToLive?
     /// How parameters are encoded as a body.
     @Tracked public var parameterEncoding: ParameterEncoding?
+    /// How dates are written and read.
+    @Tracked public var dates: Coding.Dates?
+    /// How the names of properties become the names of members.
+    @Tracked public var keys: Coding.Keys?
     /// The proxy. For `defaults` and domains only.
     @Tracked public var proxy: ProxyPolicy?
     /// Whether redirects are followed.
@@ -31,6 +35,8 @@ public struct RouteSettings: Sendable {
     @Tracked public var volatileParameters: [String]?
     /// The user whose responses are stored and found (``HTTPRequest/cachePartition``).
     @Tracked public var cachePartition: String?
+    /// Which of the manager's authenticators is used, or none.
+    @Tracked public var authenticator: AuthenticatorPolicy?
     /// Whether the content is sealed, and by which of the manager's sealers.
     @Tracked public var sealing: SealingPolicy?
     /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
@@ -92,12 +98,15 @@ public struct RouteSettings: Sendable {
         merged.$cache = $cache.over(other.$cache)
         merged.$ttl = $ttl.over(other.$ttl)
         merged.$parameterEncoding = $parameterEncoding.over(other.$parameterEncoding)
+        merged.$dates = $dates.over(other.$dates)
+        merged.$keys = $keys.over(other.$keys)
         merged.$proxy = $proxy.over(other.$proxy)
         merged.$redirects = $redirects.over(other.$redirects)
         merged.$simulation = $simulation.over(other.$simulation)
         merged.$envelope = $envelope.over(other.$envelope)
         merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
         merged.$cachePartition = $cachePartition.over(other.$cachePartition)
+        merged.$authenticator = $authenticator.over(other.$authenticator)
         merged.$sealing = $sealing.over(other.$sealing)
         merged.$compressesBody = $compressesBody.over(other.$compressesBody)
         let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])

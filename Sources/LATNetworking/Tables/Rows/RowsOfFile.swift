@@ -43,6 +43,16 @@ extension RouteSettings {
             }
         }
         $parameterEncoding = Tracked(entry.parameterEncoding) { ParameterEncoding(rawValue: $0.rawValue) }
+        $dates = Tracked(entry.dates) { dates in
+            switch dates {
+            case .iso8601: .iso8601
+            case .unixSeconds: .unixSeconds
+            case .unixMilliseconds: .unixMilliseconds
+            case .secondsSince2001: .secondsSince2001
+            case .pattern(let text): .pattern(text)
+            }
+        }
+        $keys = Tracked(entry.keys) { Coding.Keys(rawValue: $0.rawValue) }
         $proxy = Tracked(entry.proxy) { proxy in
             switch proxy {
             case .environment: .environment
@@ -73,6 +83,12 @@ extension RouteSettings {
         }
         $volatileParameters = Tracked(entry.volatileParameters)
         $cachePartition = Tracked(entry.cachePartition)
+        $authenticator = Tracked(entry.authenticator) { authenticator in
+            switch authenticator {
+            case .none: .off
+            case .named(let name): .named(name)
+            }
+        }
         $sealing = Tracked(entry.sealer) { sealer in
             switch sealer {
             case .none: .unsealed

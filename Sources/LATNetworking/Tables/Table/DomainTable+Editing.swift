@@ -33,7 +33,7 @@ extension DomainTable {
             throw .invalidRequest(
                 "a pin of \"\(name)\" is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
         }
-        try Self.checkHeaders(row.settings.headers, of: "the domain \"\(name)\"")
+        try Self.check(row.settings, of: "the domain \"\(name)\"")
         change { contents in
             contents.domains.removeAll { $0.name == name }
             contents.domains.append((name, row))
@@ -65,7 +65,7 @@ extension DomainTable {
         if let method = row.method, !method.isToken {
             throw .invalidRequest("the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a valid token")
         }
-        try Self.checkHeaders(row.settings.headers, of: "the server \"\(name)\"")
+        try Self.check(row.settings, of: "the server \"\(name)\"")
         change { contents in
             contents.servers.removeAll { $0.name == name }
             contents.servers.append((name, row))
@@ -116,8 +116,15 @@ extension DomainTable {
         }
     }
 
-    private static func checkHeaders(_ headers: HTTPHeaders, of what: String) throws(NetworkError) {
-        for field in headers.fields {
+    private static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
+        if case .pattern(let text) = settings.dates {
+            do throws(DatePattern.Problem) {
+                _ = try DatePattern(text)
+            } catch {
+                throw .invalidRequest("\(error.reason) (`dates` of \(what))")
+            }
+        }
+        for field in settings.headers.fields {
             guard HTTPText.isToken(field.name) else {
                 throw .invalidRequest("\(QuotedText.of(field.name)) of \(what) cannot be the name of a header")
             }

@@ -176,6 +176,16 @@ private struct ExplanationList {
             }
         }
         add("parameterEncoding", settings.$parameterEncoding) { $0.rawValue }
+        add("dates", settings.$dates) { dates in
+            switch dates {
+            case .iso8601, .iso8601WithFractionalSeconds: "iso8601"
+            case .unixSeconds: "unixSeconds"
+            case .unixMilliseconds: "unixMilliseconds"
+            case .secondsSince2001: "secondsSince2001"
+            case .pattern(let text): text
+            }
+        }
+        add("keys", settings.$keys) { $0.rawValue }
         add("proxy", settings.$proxy) { proxy in
             switch proxy {
             case .environment: "environment"
@@ -205,6 +215,13 @@ private struct ExplanationList {
         }
         add("volatileParameters", settings.$volatileParameters) { $0.joined(separator: ", ") }
         add("cachePartition", settings.$cachePartition) { $0 }
+        add("authenticator", settings.$authenticator) { authenticator in
+            switch authenticator {
+            case .automatic: "automatic"
+            case .off: "null"
+            case .named(let name): name
+            }
+        }
         add("sealer", settings.$sealing) { sealing in
             switch sealing {
             case .automatic: "automatic"

@@ -7,3 +7,13 @@ public enum SealingPolicy: Hashable, Sendable {
     /// Sealed by the manager's sealer of this name.
     case sealed(by: String)
 }
+
+/// Which authenticator puts its token on a request.
+public enum AuthenticatorPolicy: Hashable, Sendable {
+    /// The row's, else the manager's.
+    case automatic
+    /// None.
+    case off
+    /// The manager's authenticator of this name.
+    case named(String)
+}

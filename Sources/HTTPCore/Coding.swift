@@ -1,0 +1,257 @@
+public import FoundationEssentials
+
+/// How values become parameters and bodies, and how responses become values.
+///
+/// ```swift
+/// var configuration = CentralRequestManager.Configuration()
+/// configuration.coding.dates = .unixSeconds           // default: ISO 8601
+/// configuration.coding.keys = .snakeCase              // userName is user_name in JSON
+/// ```
+///
+/// It applies in both directions: to the parameters of calls, the properties of entities, ``HTTPBody/json(_:encoder:)``,
+/// the models of replies and ``HTTPResponse/decode(_:decoder:)``. A row of the table overrides ``dates`` and ``keys``
+/// with the keys of the same names; the coding of an entity or a call replaces all of it.
+public struct Coding: Sendable, Hashable {
+    /// How dates are written and read.
+    public enum Dates: Sendable, Hashable {
+        /// `2025-03-01T09:30:00Z` (RFC 3339). Reads any zone, with and without fractions of a second, and a day alone as
+        /// its midnight in UTC. The default.
+        case iso8601
+        /// The same, written with milliseconds: `2025-03-01T09:30:00.250Z`.
+        case iso8601WithFractionalSeconds
+        /// Seconds since 1970 as a number, with a fraction where there is one.
+        case unixSeconds
+        /// Milliseconds since 1970 as a whole number. Reads fractions too.
+        case unixMilliseconds
+        /// Seconds since 2001 as a number, which `JSONEncoder` writes and `JSONDecoder` reads by default.
+        case secondsSince2001
+        /// A pattern such as `yyyy-MM-dd HH:mm:ss`, in UTC unless it contains a zone. The letters are those of Unicode
+        /// (UTS #35): `y M d H m s S X Z`; other letters are quoted, as in `yyyy-MM-dd'T'HH:mm`. A pattern with other
+        /// letters fails when the first date is written or read.
+        case pattern(String)
+    }
+
+    /// How the names of properties become the names of members.
+    public enum Keys: String, Sendable, Hashable, CaseIterable {
+        /// As they are declared. The default.
+        case asDeclared
+        /// `userName` is `user_name`, `imageURL` is `image_url`. Names that are found as declared are read too. The keys
+        /// of dictionaries stay as they are.
+        case snakeCase
+    }
+
+    /// How `Data` is written and read.
+    public enum Bytes: Sendable, Hashable {
+        /// Base64 (RFC 4648 §4). The default.
+        case base64
+        /// Base64 for URLs and file names, without padding (RFC 4648 §5).
+        case base64URL
+    }
+
+    /// How infinite numbers and NaN, which JSON lacks, are written and read.
+    public enum NonConformingNumbers: Sendable, Hashable {
+        /// Not at all: encoding fails. The default.
+        case refused
+        /// As these texts.
+        case texts(infinity: String, negativeInfinity: String, nan: String)
+    }
+
+    /// How dates are written and read. Default ``Dates/iso8601``.
+    public var dates = Dates.iso8601
+    /// How the names of properties become the names of members. Default ``Keys/asDeclared``.
+    public var keys = Keys.asDeclared
+    /// How `Data` is written and read. Default ``Bytes/base64``.
+    public var data = Bytes.base64
+    /// How infinite numbers and NaN are written and read. Default ``NonConformingNumbers/refused``.
+    public var nonConformingNumbers = NonConformingNumbers.refused
+    /// Whether members that are `null` are read as if they were missing. Default `false`.
+    public var ignoresNullMembers = false
+    /// Encodes ``HTTPBody/json(_:encoder:)`` in place of these settings; parameters and entities keep to them. Default
+    /// `nil`.
+    public var encoder: JSONEncoder? {
+        get { own.encoder?.coder }
+        set { own.encoder = newValue.map(Reference.init) }
+    }
+    /// Decodes responses in place of these settings. Default `nil`.
+    public var decoder: JSONDecoder? {
+        get { own.decoder?.coder }
+        set { own.decoder = newValue.map(Reference.init) }
+    }
+
+    private var own = OwnCoders()
+
+    /// Creates a coding with ISO 8601 dates, names as declared and Base64.
+    public init(dates: Dates = .iso8601, keys: Keys = .asDeclared) {
+        self.dates = dates
+        self.keys = keys
+    }
+
+    private struct OwnCoders: Sendable, Hashable {
+        var encoder: Reference<JSONEncoder>?
+        var decoder: Reference<JSONDecoder>?
+    }
+
+    /// A coder, compared by identity.
+    private struct Reference<Coder: AnyObject & Sendable>: Sendable, Hashable {
+        let coder: Coder
+
+        init(_ coder: Coder) { self.coder = coder }
+
+        static func == (lhs: Self, rhs: Self) -> Bool { lhs.coder === rhs.coder }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(coder)) }
+    }
+}
+
+/// A ``Coding`` with what is prepared for it. Coders hold `nil` for the standard coding, which costs them nothing.
+package final class CodingRules: Sendable {
+    package let coding: Coding
+    /// The pattern of ``Coding/Dates/pattern(_:)``, or why it is invalid.
+    private let pattern: Result<DatePattern, DatePattern.Problem>?
+
+    private init(_ coding: Coding) {
+        self.coding = coding
+        pattern =
+            if case .pattern(let text) = coding.dates {
+                Result { () throws(DatePattern.Problem) in try DatePattern(text) }
+            } else { nil }
+    }
+
+    /// The rules of a coding; `nil` for the standard one.
+    package static func of(_ coding: Coding) -> CodingRules? { coding == Coding() ? nil : CodingRules(coding) }
+
+    var usesSnakeCase: Bool { coding.keys == .snakeCase }
+
+    // MARK: Dates
+
+    /// The years 0 to 9999 in seconds since 1970: RFC 3339 has four digits. `Date.distantPast` is in the year 0.
+    private static let yearsInText = -62_167_219_200.0..<253_402_300_800.0
+
+    /// A date in the form of the rules; `rules` are `nil` for the standard coding.
+    ///
+    /// - Throws: a ``CodingProblem`` for a date that the form cannot represent, and for an invalid pattern.
+    static func value(of date: Date, by rules: CodingRules?) throws(CodingProblem) -> JSONValue {
+        let seconds = date.timeIntervalSince1970
+        let dates = rules?.coding.dates ?? .iso8601
+        switch dates {
+        case .unixSeconds, .secondsSince2001:
+            let number = dates == .unixSeconds ? seconds : date.timeIntervalSinceReferenceDate
+            guard number.isFinite else { throw CodingProblem("\(number) seconds are not a valid date") }
+            return .double(number)
+        case .unixMilliseconds:
+            guard let milliseconds = Int64(exactly: (seconds * 1000).rounded()) else {
+                throw CodingProblem("\(seconds) seconds are not a valid date")
+            }
+            return .int(milliseconds)
+        case .iso8601, .iso8601WithFractionalSeconds, .pattern:
+            guard yearsInText.contains(seconds) else {
+                throw CodingProblem("a date outside of the years 0 to 9999")
+            }
+            if case .pattern = dates { return .string(try pattern(of: rules).text(of: date)) }
+            return .string(CivilTime.iso8601(date, hasFraction: dates == .iso8601WithFractionalSeconds))
+        }
+    }
+
+    /// Reads a date.
+    ///
+    /// - Throws: a ``CodingProblem`` for a value that is not a date in the form of the rules.
+    static func date(from document: JSONDocument, by rules: CodingRules?) throws(CodingProblem) -> Date {
+        let dates = rules?.coding.dates ?? .iso8601
+        switch dates {
+        case .iso8601, .iso8601WithFractionalSeconds, .pattern:
+            guard let text = document.string else {
+                throw CodingProblem("expected a date as text (\(dates.name)), found \(document.kindName)")
+            }
+            if case .pattern = dates {
+                if let date = try pattern(of: rules).date(from: text) { return date }
+            } else if let date = CivilTime.date(iso8601: text) {
+                return date
+            }
+            throw CodingProblem("\"\(text.prefix(40))\" is not a date in the form \(dates.name)")
+        case .unixSeconds, .unixMilliseconds, .secondsSince2001:
+            guard let number = document.number?.double else {
+                throw CodingProblem("expected a date as a number (\(dates.name)), found \(document.kindName)")
+            }
+            if dates == .secondsSince2001 { return Date(timeIntervalSinceReferenceDate: number) }
+            return Date(timeIntervalSince1970: dates == .unixSeconds ? number : number / 1000)
+        }
+    }
+
+    private static func pattern(of rules: CodingRules?) throws(CodingProblem) -> DatePattern {
+        switch rules?.pattern {
+        case .success(let pattern): return pattern
+        case .failure(let problem): throw CodingProblem(problem.reason)
+        case nil: throw CodingProblem("no pattern is set")
+        }
+    }
+
+    // MARK: Bytes and numbers
+
+    static func text(of data: Data, by rules: CodingRules?) -> String {
+        let text = data.base64EncodedString()
+        guard rules?.coding.data == .base64URL else { return text }
+        return String(text.compactMap { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 == "=" ? nil : $0 })
+    }
+
+    static func data(from text: String, by rules: CodingRules?) -> Data? {
+        guard rules?.coding.data == .base64URL else { return Data(base64Encoded: text) }
+        let standard = String(text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
+        return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4))
+    }
+
+    /// The text of an infinite number or NaN; `nil` when it is refused.
+    static func text(ofNonConforming number: Double, by rules: CodingRules?) -> String? {
+        guard case .texts(let infinity, let negativeInfinity, let nan)? = rules?.coding.nonConformingNumbers
+        else { return nil }
+        return number.isNaN ? nan : number < 0 ? negativeInfinity : infinity
+    }
+
+    static func nonConformingNumber(from text: String?, by rules: CodingRules?) -> Double? {
+        guard let text, case .texts(let infinity, let negativeInfinity, let nan)? = rules?.coding.nonConformingNumbers
+        else { return nil }
+        return text == infinity ? .infinity : text == negativeInfinity ? -.infinity : text == nan ? .nan : nil
+    }
+}
+
+/// Why a value cannot be written or read, as the rest of a sentence.
+struct CodingProblem: Error {
+    let reason: String
+
+    init(_ reason: String) { self.reason = reason }
+}
+
+extension Coding.Dates {
+    /// The name in messages: as in the table.
+    fileprivate var name: String {
+        switch self {
+        case .iso8601, .iso8601WithFractionalSeconds: "ISO 8601"
+        case .unixSeconds: "seconds since 1970"
+        case .unixMilliseconds: "milliseconds since 1970"
+        case .secondsSince2001: "seconds since 2001"
+        case .pattern(let text): "\"\(text)\""
+        }
+    }
+}
+
+extension String {
+    /// The name in snake case: `userName` is `user_name`, `imageURL` is `image_url`, `myURLPath` is `my_url_path`.
+    package var snakeCase: String {
+        let letters = Array(utf8)
+        func isUpper(_ index: Int) -> Bool { (0x41...0x5A).contains(letters[index]) }
+        func isLower(_ index: Int) -> Bool { (0x61...0x7A).contains(letters[index]) || letters[index] >= 0x80 }
+        var result: [UInt8] = []
+        result.reserveCapacity(letters.count + 4)
+        for index in letters.indices {
+            guard isUpper(index) else {
+                result.append(letters[index])
+                continue
+            }
+            // A word begins at a capital after a small letter or a digit, and at the last capital of several.
+            let followsWord = index > 0 && !isUpper(index - 1) && letters[index - 1] != 0x5F
+            let endsCapitals = index > 0 && isUpper(index - 1) && index + 1 < letters.count && isLower(index + 1)
+            if followsWord || endsCapitals { result.append(0x5F) }
+            result.append(letters[index] | 0x20)
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+}

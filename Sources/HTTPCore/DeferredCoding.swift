@@ -1,0 +1,170 @@
+internal import FoundationEssentials
+
+/// What an encoder met that depends on a ``Coding`` that is not known yet: an entity is read when its call is created, and
+/// the coding is known when a manager sends it.
+final class DeferredCoding {
+    enum Content: Hashable, Sendable {
+        case date(Date)
+        case data(Data)
+        /// An infinite number or NaN.
+        case number(Double)
+        /// A dictionary, whose keys stay as they are.
+        case dictionary
+        /// A ``JSONValue``, which stays as it is.
+        case json
+        /// A set that contains any of these; sorted when they are known.
+        case unordered
+    }
+
+    struct Note: Hashable, Sendable {
+        var path: [Step]
+        let content: Content
+    }
+
+    /// A key of a path. Arrays have keys too, whose names tell their index.
+    struct Step: Hashable, Sendable {
+        let name: String
+        let index: Int?
+
+        init(_ key: any CodingKey) { (name, index) = (key.stringValue, key.intValue) }
+
+        static func == (lhs: Step, rhs: Step) -> Bool { lhs.name == rhs.name }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(name) }
+    }
+
+    private(set) var notes: [Note] = []
+
+    func note(_ content: Content, at path: [any CodingKey]) {
+        notes.append(Note(path: path.map(Step.init), content: content))
+    }
+}
+
+extension EncodedMembers {
+    /// Encodes a value whose coding is not known yet; see ``coded(by:)``. `nil` when the result is not an object.
+    ///
+    /// - Throws: `EncodingError`, as ``JSONValueEncoder/encode(_:)``.
+    package init?(deferring value: some Encodable) throws {
+        let deferred = DeferredCoding()
+        guard let list = try JSONValueEncoder(rules: nil, deferred: deferred).members(of: value) else { return nil }
+        self.init(list, deferred.notes)
+    }
+
+    /// Encodes parameters whose coding is not known yet.
+    ///
+    /// - Throws: as ``init(parameters:by:)``.
+    package init(deferring parameters: Parameters) throws {
+        let deferred = DeferredCoding()
+        let members = try EncodedMembers(
+            parameters: parameters, by: JSONValueEncoder(rules: nil, deferred: deferred))
+        self.init(members.list, deferred.notes)
+    }
+
+    /// The members with what the coding determines. Names stay as declared; see ``named(by:)``.
+    ///
+    /// - Throws: `EncodingError.invalidValue` for a value that the coding cannot write.
+    package func coded(by rules: CodingRules?) throws -> EncodedMembers {
+        guard !notes.isEmpty else { return self }
+        var list = list
+        for note in notes {
+            guard let name = note.path.first?.name, let index = list.firstIndex(where: { $0.name == name })
+            else { continue }
+            var value = list[index].value
+            try value.change(at: note.path.dropFirst()) { value in
+                try note.content.write(into: &value, name, rules)
+            }
+            list[index] = Member(name: name, value: value)
+        }
+        return EncodedMembers(list, notes.filter { $0.content == .dictionary || $0.content == .json })
+    }
+
+    /// The members with names in the form of the coding.
+    package func named(by rules: CodingRules?) -> EncodedMembers {
+        guard let rules, rules.usesSnakeCase else { return self }
+        var kept: [[DeferredCoding.Step]: DeferredCoding.Content] = [:]
+        for note in notes { kept[note.path] = note.content }
+        guard kept[[]] == nil else { return self }
+        var list = list.map { member in
+            let path = [DeferredCoding.Step(JSONKey(stringValue: member.name))]
+            return Member(name: member.name.snakeCase, value: member.value.snakeCased(at: path, kept))
+        }
+        list.sort { $0.name < $1.name }
+        return EncodedMembers(list, [])
+    }
+
+    /// The name of the member that has this name in snake case.
+    package func declaredName(of snakeCase: String) -> String? { list.first { $0.name.snakeCase == snakeCase }?.name }
+}
+
+extension DeferredCoding.Content {
+    /// Puts what was noted into its place.
+    fileprivate func write(into value: inout JSONValue, _ name: String, _ rules: CodingRules?) throws {
+        switch self {
+        case .date(let date):
+            // A later member of the same name has replaced it.
+            guard value == .null else { return }
+            do throws(CodingProblem) {
+                value = try CodingRules.value(of: date, by: rules)
+            } catch {
+                throw EncodingError.unwritable(
+                    date.timeIntervalSince1970, at: [JSONKey(stringValue: name)], error.reason)
+            }
+        case .data(let data): value = .string(CodingRules.text(of: data, by: rules))
+        case .number(let number):
+            guard value == .null else { return }
+            guard let text = CodingRules.text(ofNonConforming: number, by: rules) else {
+                throw EncodingError.unwritable(
+                    number, at: [JSONKey(stringValue: name)], "\(number) is not a number in JSON")
+            }
+            value = .string(text)
+        case .unordered:
+            if case .array(let elements) = value { value = JSONValueEncoder.sorted(elements) }
+        case .dictionary, .json: break
+        }
+    }
+}
+
+extension JSONValue {
+    /// Changes the value at a path; does nothing where there is none.
+    fileprivate mutating func change(
+        at path: ArraySlice<DeferredCoding.Step>, _ body: (inout JSONValue) throws -> Void
+    ) rethrows {
+        guard let step = path.first else { return try body(&self) }
+        switch self {
+        case .array(var elements):
+            guard let index = step.index, elements.indices.contains(index) else { return }
+            self = .null
+            defer { self = .array(elements) }
+            try elements[index].change(at: path.dropFirst(), body)
+        case .object(var members):
+            guard var member = members[step.name] else { return }
+            try member.change(at: path.dropFirst(), body)
+            members[step.name] = member
+            self = .object(members)
+        default: break
+        }
+    }
+
+    fileprivate func snakeCased(
+        at path: [DeferredCoding.Step], _ kept: [[DeferredCoding.Step]: DeferredCoding.Content]
+    ) -> JSONValue {
+        guard kept[path] != .json else { return self }
+        switch self {
+        case .array(let elements):
+            return .array(
+                elements.enumerated().map { index, element in
+                    element.snakeCased(at: path + [.init(JSONKey(intValue: index))], kept)
+                })
+        case .object(let members):
+            let isDictionary = kept[path] == .dictionary
+            let named = members.map { name, value in
+                (
+                    isDictionary ? name : name.snakeCase,
+                    value.snakeCased(at: path + [.init(JSONKey(stringValue: name))], kept)
+                )
+            }
+            return .object(Dictionary(named) { $1 })
+        default: return self
+        }
+    }
+}
