@@ -347,15 +347,3 @@ extension CodingRules? {
         self?.coding.ignoresNullMembers == true ? value.withoutNullMembers : value
     }
 }
-
-extension JSONValue {
-    /// The value without the members that are null, at every level. Elements of arrays stay.
-    package var withoutNullMembers: JSONValue {
-        switch self {
-        case .object(let members):
-            .object(members.filter { $0.value != .null }.mapValues(\.withoutNullMembers))
-        case .array(let elements): .array(elements.map(\.withoutNullMembers))
-        default: self
-        }
-    }
-}

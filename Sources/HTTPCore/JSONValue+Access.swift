@@ -174,3 +174,15 @@ extension Optional where Wrapped == JSONValue {
         return try self.decode(type, coding: coding)
     }
 }
+
+extension JSONValue {
+    /// The value without the members that are null, at every level. Elements of arrays stay.
+    package var withoutNullMembers: JSONValue {
+        switch self {
+        case .object(let members):
+            .object(members.filter { $0.value != .null }.mapValues(\.withoutNullMembers))
+        case .array(let elements): .array(elements.map(\.withoutNullMembers))
+        default: self
+        }
+    }
+}

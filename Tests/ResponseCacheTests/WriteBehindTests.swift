@@ -194,7 +194,6 @@ import Testing
         await behind.settle()
         disk.fill()
         #expect(await behind.store(Make.entry("b"), Make.body(4 << 20)))
-        #expect(await behind.entries(for: "b").count == 1)
         await behind.settle()
         #expect(behind.counts.failedWrites == 1)
         #expect(await behind.entries(for: "a").count == 1)

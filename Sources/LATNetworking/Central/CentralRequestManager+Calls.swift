@@ -73,7 +73,9 @@ extension CentralRequestManager {
             details.simulation = simulation
             if let address = simulatedAddress(of: request.url) { request.url = address }
         }
-        if details.row == nil { details.coding = request.coding.map { CodingRules.of($0) } ?? coding }
+        if details.row == nil {
+            details.coding = request.hasNoSettings ? coding : request.coding.map { CodingRules.of($0) } ?? coding
+        }
         if let coding = details.coding, let body = request.body { request.body = body.coded(by: coding) }
         details.partition = request.cachePartition ?? storage.partition
         let limit = request.deadline ?? configuration.deadline
@@ -280,7 +282,7 @@ extension CentralRequestManager {
         while true {
             do {
                 var response = try await corridor.send(call)
-                response.coding = call.details.coding
+                if let coding = call.details.coding { response.coding = coding }
                 let value = try conclude(response, call)
                 if isObserved {
                     for observer in configuration.outcomeObservers { await observer(.success(response), call.request) }

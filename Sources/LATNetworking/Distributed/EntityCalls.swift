@@ -107,7 +107,7 @@ extension Call {
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
         var response = response
-        response.coding = details.coding
+        if let coding = details.coding { response.coding = coding }
         return try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
     }
 }
