@@ -121,10 +121,22 @@ static inline void lat_keep_openssl_past_exit(void) {
     if (init) init(0x00080000UL /* OPENSSL_INIT_NO_ATEXIT */, NULL);
 }
 
-// libcurl hands host names to libidn2 in the thread's charset, and a program starts in that of "C". The locale is
-// kept for as long as the thread lives, and there are few threads.
+// A locale of UTF-8, made once in a process and never freed; NULL where the system has none.
+static inline locale_t lat_utf8_locale(void) {
+    static locale_t shared;
+    locale_t locale = __atomic_load_n(&shared, __ATOMIC_ACQUIRE), none = (locale_t)0;
+    if (locale) return locale;
+    locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", none);
+    if (locale && !__atomic_compare_exchange_n(&shared, &none, locale, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        freelocale(locale);
+        locale = none;
+    }
+    return locale;
+}
+
+// libcurl hands host names to libidn2 in the thread's charset, and a program starts in that of "C".
 static inline void lat_use_utf8_names(void) {
-    locale_t names = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t names = lat_utf8_locale();
     if (names) uselocale(names);
 }
 
@@ -137,13 +149,10 @@ static inline CURLcode lat_setopt_blob(CURL *handle, CURLoption option, const vo
 // The host of a URL in the letters of the DNS (IDNA), as libcurl will look it up. libidn2 wants the thread's locale to
 // be one of UTF-8. The caller frees the text with curl_free.
 static inline CURLUcode lat_url_ascii_host(CURLU *url, char **host) {
-    locale_t names = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t names = lat_utf8_locale();
     locale_t before = names ? uselocale(names) : (locale_t)0;
     CURLUcode code = curl_url_get(url, CURLUPART_HOST, host, CURLU_PUNYCODE | CURLU_URLDECODE);
-    if (names) {
-        uselocale(before);
-        freelocale(names);
-    }
+    if (names) uselocale(before);
     return code;
 }
 
