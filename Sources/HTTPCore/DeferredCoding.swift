@@ -91,9 +91,6 @@ extension EncodedMembers {
         list.sort { $0.name < $1.name }
         return EncodedMembers(list, [])
     }
-
-    /// The name of the member that has this name in snake case.
-    package func declaredName(of snakeCase: String) -> String? { list.first { $0.name.snakeCase == snakeCase }?.name }
 }
 
 extension DeferredCoding.Content {

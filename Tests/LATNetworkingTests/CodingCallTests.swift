@@ -203,6 +203,21 @@ import Testing
                 failure: { continuation.resume(returning: $1) })
         }
         #expect(closure?.kind == .business(code: ""))
+        let upload = manager.upload(server.url("/x"), body: .data(Data("x".utf8)))
+        #expect(await failure { _ = try await upload.value }?.kind == .business(code: ""))
         #expect(try await manager.send(HTTPRequest("GET", server.url("/x"))).status == 200)
+    }
+
+    @Test func judgedFailureOfACentralCallIsNotStored() async throws {
+        let server = try serving(#"{"ok": false}"#)
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.successJudge = { _, document in document["ok"].bool ?? true }
+        }
+        for _ in 0..<2 {
+            let error = await failure { _ = try await manager.startRequest("GET", server.url("/x")) }
+            #expect(error?.kind == .business(code: ""))
+            try await manager.cache.flush()
+        }
+        #expect(server.requestCount == 2 && manager.cache.statistics.stored == 0)
     }
 }

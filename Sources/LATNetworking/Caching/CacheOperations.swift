@@ -287,7 +287,7 @@ struct CacheOperations: Sendable {
 
     /// The refusal if the call's envelope or judge rejects the response. A stream cannot be judged and is refused.
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
-        guard let verdict = call.details.row?.verdict, response.isSuccess else { return nil }
+        guard let verdict = call.details.verdict, response.isSuccess else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure
     }

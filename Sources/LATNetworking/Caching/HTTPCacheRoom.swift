@@ -289,7 +289,7 @@ struct HTTPCacheRoom: Room {
             request.headers.removeAll { own.contains($0.lowercased()) }
         }
         // A body that a judge checks has to be collected.
-        request.streamsBody = chain.call.details.row?.verdict == nil
+        request.streamsBody = chain.call.details.verdict == nil
         request.timeout = request.timeout ?? timeout
         let refreshing = request
         // The caller's call ends with the stale response, so the refresh is a call of its own without observers.

@@ -238,6 +238,8 @@ struct CallDetails: Sendable {
     var addresses: [String] = []
     /// How values are encoded and decoded; `nil` for the standard coding.
     var coding: CodingRules?
+    /// The manager's judge of responses, for a call without a route; ``row`` has its own.
+    var judge: SuccessJudge?
     /// Parameters, files and body, to encode them again for another address or with common parameters.
     var content: RequestContent?
     /// The simulation that responds instead of the server.
@@ -252,6 +254,9 @@ struct CallDetails: Sendable {
     var bodyHandler: BodyHandler?
     /// Receives the cached response before the network is asked.
     var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
+
+    /// What decides whether a response with status 2xx is a success; `nil` when every one is.
+    var verdict: ReplyDecoder? { row?.verdict ?? judge.map { ReplyDecoder(judge: $0) } }
 }
 
 /// What a route determines for its calls, apart from the request and its settings.

@@ -40,7 +40,8 @@ extension CentralRequestManager {
         if let cache = parts.cache { request.cachePolicy = cache }
         if let tag = parts.tag { request.tag = tag }
         if parts.streams { request.streamsBody = true }
-        var details = CallDetails(bodyHandler: parts.bodyHandler)
+        var details = CallDetails(
+            judge: parts.streams ? nil : configuration.successJudge, bodyHandler: parts.bodyHandler)
         if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
         if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty
             || configuration.parameterProvider != nil
@@ -91,7 +92,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError`` of kind `httpStatus`, or `business` when the manager's judge rejects the response.
     func checked(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
         _ = try Verdict.check(response, to: call.request)
-        if let judge = configuration.successJudge {
+        if let judge = call.details.judge {
             try ReplyDecoder.ask(judge, about: response, to: call.request)
         }
         return response

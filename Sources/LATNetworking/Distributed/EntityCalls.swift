@@ -106,9 +106,7 @@ extension Call {
     fileprivate func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
-        var response = response
-        if let coding = details.coding { response.coding = coding }
-        return try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
+        try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
     }
 }
 

@@ -128,8 +128,8 @@ extension CentralRequestManager {
         return UploadTask(monitor) { [parts] outcome in
             start(on: .immediate) { () throws(NetworkError) in
                 try call(method, url, headers, parts)
-            } conclude: { response, call in
-                try Verdict.check(response, to: call.request)
+            } conclude: { [self] response, call in
+                try checked(response, of: call)
             } deliver: { _, result in
                 outcome(result)
             }
