@@ -47,7 +47,7 @@ package enum CertificateFile {
             throw Problem(reason: "holds no certificate in PEM")
         }
         defer { X509_free(certificate) }
-        // Without a callback the last argument is the pass phrase. Without both OpenSSL would ask on the terminal.
+        // Without a callback the last argument is the pass phrase. Without both, OpenSSL would ask on the terminal.
         let privateKey = Array((password ?? "").utf8CString).withUnsafeBufferPointer {
             PEM_read_bio_PrivateKey(keyInput, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
         }

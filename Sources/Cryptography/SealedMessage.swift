@@ -191,7 +191,7 @@ package struct ReplayWindow: Sendable {
     package mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
         try checkAge(time, now: now)
         guard nonces.insert(nonce).inserted else { throw .replayed }
-        // Messages arrive nearly in the order of their times, so the index is near the end.
+        // Messages arrive nearly in the order of their times, so the search from the end is short.
         var index = entries.count
         while index > start, entries[index - 1].time > time { index -= 1 }
         entries.insert((time, nonce), at: index)

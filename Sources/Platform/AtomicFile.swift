@@ -7,8 +7,8 @@ package enum AtomicFile {
     ///
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
-    ///   - isShared: whether several processes may write the file at a time; each then uses its own temporary name. Default
-    ///     `false`.
+    ///   - isShared: whether several processes may write the file at the same time; each then uses its own temporary
+    ///     name. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST`. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
@@ -43,7 +43,7 @@ package enum AtomicFile {
             unlink(temporary)
             return true
         }
-        // A file system without hard links: the last writer wins.
+        // The file system has no hard links. Of several concurrent writers, the last one wins.
         return errno != EEXIST && access(path, F_OK) != 0 && rename(temporary, path) == 0
     }
 

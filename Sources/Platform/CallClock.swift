@@ -1,4 +1,4 @@
-/// The clock of calls, which tests replace.
+/// The clock that calls use. Tests replace it.
 package struct CallClock: Sendable {
     /// The time since an arbitrary start.
     package let now: @Sendable () -> Duration

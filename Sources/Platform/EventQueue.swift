@@ -30,7 +30,7 @@ package final class EventQueue: @unchecked Sendable {
         @inlinable package func union(_ other: Events) -> Events { Events(rawValue: rawValue | other.rawValue) }
     }
 
-    /// Readable when a watched descriptor has events.
+    /// The descriptor of the queue, which is readable when a watched descriptor has events.
     package let descriptor: Int32
     @usableFromInline let ready: UnsafeMutablePointer<epoll_event>
     private let capacity: Int32
@@ -91,7 +91,7 @@ package final class EventQueue: @unchecked Sendable {
 
 /// Wakes a thread that waits for descriptors, with `eventfd(2)`. Releasing the object closes its descriptor.
 package final class WakeUp: Sendable {
-    /// Readable from ``signal()`` until ``clear()``.
+    /// The descriptor, which is readable from ``signal()`` until ``clear()``.
     package let descriptor: Int32
 
     /// Returns `nil` and sets `errno` when the process has no descriptor left.

@@ -39,7 +39,7 @@ package final class TimeLimits: Sendable {
     }
 
     private func sleep(until time: Duration) {
-        // The task may run closures that are more urgent than the one that started it.
+        // The task also runs closures of other callers, which may be more urgent than the caller that starts it.
         Task(priority: .userInitiated) { [weak self, clock] in
             try? await clock.sleep(time - clock.now())
             self?.wakeUp(at: time)

@@ -91,8 +91,8 @@ package final class SQLiteConnection {
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
-    /// Returns a statement that is ready to be bound. Statements are prepared once for each connection, and again only
-    /// while the rows of the first are being read.
+    /// Returns a statement that is ready to be bound. A statement is prepared once for each connection and then cached.
+    /// While the rows of the cached one are being read, another one is prepared.
     package func statement(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         uses += 1
         if let kept = statements[sql] {
@@ -143,7 +143,7 @@ package final class SQLiteConnection {
     /// The mapped header of the write-ahead log, available after the first read; `nil` when it is not in shared memory.
     package var sharedHeader: UnsafeRawPointer? { lat_sqlite3_shared_header(handle) }
 
-    /// The checksum in such a header. It changes with each commit of any process.
+    /// The checksum in the header that ``sharedHeader`` returns. It changes with each commit of any process.
     @inlinable package static func checksum(ofHeader header: UnsafeRawPointer?) -> UInt64 { lat_wal_checksum(header) }
 
     // MARK: Errors

@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// A prepared statement. Parameters count from 1, columns from 0.
 ///
-/// It is finalized with its last reference. The `bind` functions return SQLite's result code, which differs from
-/// `SQLITE_OK` only for a value that is too large.
+/// It is finalized when its last reference is released. The `bind` functions return SQLite's result code, which differs
+/// from `SQLITE_OK` only for a value that is too large.
 package final class SQLiteStatement {
     @usableFromInline let handle: OpaquePointer
     package let sql: String

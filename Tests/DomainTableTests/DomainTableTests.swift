@@ -39,7 +39,7 @@ struct DomainTableTests {
         #expect(table.environmentNames == ["dev", "staging"])
     }
 
-    @Test func laterRowsWinAndValuesHaveTheirLine() throws {
+    @Test func mostSpecificRowWinsAndGivesTheLine() throws {
         let route = try sample().resolve(server: "user.me")
         #expect(route.settings.timeout == .milliseconds(250))
         #expect(route.settings.connectTimeout == .seconds(10))
@@ -302,7 +302,7 @@ struct DurationTextTests {
     @Test(arguments: [
         "", "s", "60", "60 s", "s60", "-1s", "1x", "1s1s", "1s1m", ".s", "1.s", ".5s", "1..5s", "1e3s", "999999d", "٣s",
     ])
-    func otherTextIsRejected(_ text: String) { #expect(DurationText.parse(text) == nil) }
+    func malformedDurationsAreRejected(_ text: String) { #expect(DurationText.parse(text) == nil) }
 
     @Test(arguments: ["60s", "250ms", "1h30m", "2d", "1m1s", "1s500ms", "0s"])
     func writtenDurationParsesToTheSameValue(_ text: String) throws {

@@ -29,7 +29,7 @@ struct MirrorStateTests {
         let later = start + .seconds(10)
         #expect(state.order(of: 2, at: later) == [0, 1])
         #expect(state.order(of: 2, at: later) == [1, 0])
-        // The call that tried it never reported a result.
+        // The call that tried the failed base never reported a result.
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
         state.succeeded(0)
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])

@@ -47,7 +47,7 @@ extension Mistake {
                 #"4:1: error: the file ends inside the object that begins in line 2; expected "}""#
             ]),
         Mistake(
-            "a bracket of the other kind",
+            "a closing bracket of the wrong kind",
             """
             { domains: { a: { mirrors: ["https://h.example"} } }
             """,
@@ -136,7 +136,7 @@ extension Mistake {
                 #"1:102: error: expected a key, found "10001"; keys like this one need quotes"#
             ]),
         Mistake(
-            "a number with a zero in front",
+            "a number with a leading zero",
             """
             { domains: { a: { baseURL: "https://h.example/api", retries: 01 } } }
             """,
@@ -204,7 +204,7 @@ extension Mistake {
                 #"3:43: error: unknown key "pins"; it belongs in a domain"#
             ]),
         Mistake(
-            "an unknown key like no other",
+            "an unknown key without a similar name",
             """
             { domains: { a: { baseURL: "https://h.example/api", colour: "red" } } }
             """,
@@ -366,7 +366,7 @@ extension Mistake {
                     + #""http://h.example/{id}" has a path parameter; those belong in the path of a server"#
             ]),
         Mistake(
-            "a base URL that walks up",
+            "a base URL with a dot segment",
             """
             { domains: { a: { baseURL: "http://h.example/a/../b" } } }
             """,
@@ -427,7 +427,7 @@ extension Mistake {
                     + #""http://i.example""#
             ]),
         Mistake(
-            "a mirror that is the base",
+            "a mirror equal to the base URL",
             """
             { domains: { a: { baseURL: "https://h.example/api", mirrors: ["HTTPS://H.example:443/api/"] } } }
             """,

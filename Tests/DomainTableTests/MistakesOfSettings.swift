@@ -172,7 +172,7 @@ extension Mistake {
                     + #"number 2; write "2""#
             ]),
         Mistake(
-            "a header twice in two spellings",
+            "a header in two spellings",
             """
             { domains: { a: { baseURL: "https://h.example/api", headers: {
                 "X-App": "1",
@@ -251,7 +251,7 @@ extension Mistake {
                     + "write [0]"
             ]),
         Mistake(
-            "success of the wrong type",
+            "a success code of the wrong type",
             """
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [true] } } } }
             """,
@@ -259,7 +259,7 @@ extension Mistake {
                 #"1:91: error: an element of "success" must be a number or a string, found true"#
             ]),
         Mistake(
-            "success twice",
+            "a success code twice",
             """
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [0, 0] } } } }
             """,
@@ -333,7 +333,7 @@ extension Mistake {
                 #"3:27: error: unknown domain "daxian"; did you mean "daxiang"?"#
             ]),
         Mistake(
-            "a form of dates that is misspelt",
+            "a misspelt form of dates",
             """
             { domains: { a: { baseURL: "https://h", dates: "unixSecond" } } }
             """,
@@ -349,7 +349,7 @@ extension Mistake {
                 #"1:48: error: "dates" has the letter "E", which is not one of y M d H m s S X Z; quote text, as in "yyyy-MM-dd'T'HH:mm""#
             ]),
         Mistake(
-            "a form of dates like no other",
+            "an unknown form of dates",
             """
             { domains: { a: { baseURL: "https://h", dates: "soon" } } }
             """,
@@ -357,7 +357,7 @@ extension Mistake {
                 #"1:48: error: "dates" must be "iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss", found the string "soon""#
             ]),
         Mistake(
-            "a form of names that is misspelt",
+            "a misspelt form of keys",
             """
             { domains: { a: { baseURL: "https://h", keys: "snakecase" } } }
             """,
@@ -373,7 +373,7 @@ extension Mistake {
                 #"1:56: error: "authenticator" must be the name of an authenticator, or null for none, found the string """#
             ]),
         Mistake(
-            "a server of a domain like no other",
+            "a server of an unknown domain without a similar name",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -384,7 +384,7 @@ extension Mistake {
                 #"3:27: error: unknown domain "zzzzzz"; the domains are a"#
             ]),
         Mistake(
-            "a server without domains",
+            "a server in a table without domains",
             """
             { domains: {}, servers: { s: { domain: "a", path: "x" } } }
             """,
@@ -471,7 +471,7 @@ extension Mistake {
                     + "letters, digits, _, - and ."
             ]),
         Mistake(
-            "a path that walks up",
+            "a path with a dot segment",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -483,7 +483,7 @@ extension Mistake {
                     + "which leaves the base URL"
             ]),
         Mistake(
-            "a path that walks up with escaped dots",
+            "a path with an escaped dot segment",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -555,7 +555,7 @@ extension Mistake {
                     + "has no host"
             ]),
         Mistake(
-            "a permission that is not a Boolean",
+            "allowsAbsolute that is not a Boolean",
             """
             {
               domains: { a: { baseURL: "https://h.example/api" } },
@@ -566,7 +566,7 @@ extension Mistake {
                 #"3:59: error: "allowsAbsolute" must be true or false, found the string "yes""#
             ]),
         Mistake(
-            "several things at once",
+            "several mistakes at once",
             """
             {
               defaults: { timout: "60s" },

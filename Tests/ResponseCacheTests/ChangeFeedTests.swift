@@ -86,7 +86,7 @@ import Testing
         var iterator = feed.makeAsyncIterator()
         #expect(await iterator.next() == .primaryKey("a"))
         #expect(await iterator.next() == .urlPrefix("http://h/first"))
-        // The last element counts as handled once the next is asked for.
+        // An element counts as handled only when the next one is requested.
         #expect(!feed.isQuiet)
         feed.finish()
         #expect(await iterator.next() == nil)
@@ -138,7 +138,7 @@ import Testing
         #expect(try await two.first("a") == nil)
     }
 
-    // MARK: Tiers of any two
+    // MARK: Tiers of any two stores
 
     @Test func tierFollowsAnyFeed() async throws {
         let far = FeedStore()

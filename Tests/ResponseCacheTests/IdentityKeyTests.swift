@@ -17,7 +17,7 @@ import Testing
             let processes = try (0..<4).map { number in
                 try ChildProcess.cacheWriter(folder, "identityKey", output: directory.path(of: "\(round)-\(number)"))
             }
-            // None is saved yet, so each process has generated its own key.
+            // No key is saved yet, so each process has generated its own.
             for process in processes { try #require(process.waitUntilStopped()) }
             #expect(Glibc.access(folder, F_OK) != 0)
             for process in processes { process.resume() }

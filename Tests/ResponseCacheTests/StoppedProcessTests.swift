@@ -29,7 +29,7 @@ import Testing
         TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(folder))
     }
 
-    /// Checks that work does not wait for a lock: those waits take at least 5 seconds, a look-up only milliseconds.
+    /// Checks that work does not wait for a lock: such a wait takes at least 5 seconds, a look-up only milliseconds.
     private func unhindered<Value>(_ work: () async throws -> Value) async throws -> Value {
         let start = ContinuousClock.now
         let value = try await work()

@@ -42,7 +42,7 @@ import Testing
         #expect(try await store.entries(.urlPrefix("http://h/xxx")).count == 200)
     }
 
-    // MARK: Bad stores
+    // MARK: Faulty stores
 
     private func broken(
         _ fault: FaultyCacheStore.Fault, _ rules: [CacheStoreConformance.Rule] = CacheStoreConformance.Rule.allCases

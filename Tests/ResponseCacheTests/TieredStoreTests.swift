@@ -5,7 +5,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Memory over disk.
+/// A tiered store with memory over disk.
 @Suite struct TieredStoreTests {
     private let directory: TemporaryDirectory
 
@@ -123,7 +123,7 @@ import Testing
         #expect(try await store(2).remove(.all).entryCount == 2)
     }
 
-    /// The tags detect changes even if the checksum was changed to match.
+    /// The tags of AES-GCM detect a changed body even if its checksum was changed to match.
     @Test func chunksCannotBeOmittedOrSwapped() throws {
         let sealer = try EntrySealer(key: Data(repeating: 1, count: 32))
         let cipher = try #require(try sealer.bodyCipher(salt: [1, 2, 3]))

@@ -1,6 +1,6 @@
 /// The text form of durations in a table: `250ms`, `60s`, `5m`, `1h30m`, `2d`.
 package enum DurationText {
-    /// What messages say is expected.
+    /// The name of the expected form in error messages.
     package static let expectation = #"a duration such as "250ms", "60s", "5m", "1h30m" or "2d""#
 
     /// The units, in the order they must have in a text.

@@ -9,7 +9,7 @@ package struct HTTPAddress: Hashable, Sendable {
     package var hasQuery: Bool
     package var hasUserInformation: Bool
 
-    /// A problem with a base URL, worded as the rest of a sentence.
+    /// A problem with a base URL, worded as the end of a sentence that begins with the URL.
     package struct Problem: Error {
         package var reason: String
         package var suggestion: String?

@@ -12,7 +12,7 @@ package struct DomainTableFile: Sendable {
 
     /// The result of reading a file.
     package struct Reading: Sendable {
-        /// What could be read. Not to be used when there are errors.
+        /// What could be read. It must not be used when there are errors.
         package var file: DomainTableFile
         /// The diagnostics in file order.
         package var diagnostics: [TableDiagnostic]
@@ -81,19 +81,19 @@ package struct SettingsEntry: Sendable {
 
     /// A name of one of the manager's authenticators or sealers.
     package enum Named: Hashable, Sendable {
-        /// `sealer: null`: none, even if a row above or the manager has one.
+        /// `sealer: null`: none, even if the manager or a row that this one inherits from has one.
         case none
         case named(String)
     }
 
     package enum Compression: String, Hashable, Sendable, CaseIterable {
         case gzip
-        /// `compressBody: null`: no compression, even if a row above has one.
+        /// `compressBody: null`: no compression, even if a row that this one inherits from has one.
         case none
     }
 
     package enum EnvelopeChoice: Sendable {
-        /// `envelope: null`: no envelope, even if a row above has one.
+        /// `envelope: null`: no envelope, even if a row that this one inherits from has one.
         case none
         case envelope(EnvelopeEntry)
     }

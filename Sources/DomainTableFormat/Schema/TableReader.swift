@@ -5,7 +5,8 @@ struct TableReader {
     private(set) var diagnostics: [TableDiagnostic] = []
     /// Whether a cache policy or time to live could not be read, so that their combination cannot be checked.
     var hasBrokenCaching = false
-    /// The suggestions for the unknown keys of the object read last. They are not reported as missing too.
+    /// The keys that were probably meant by the unknown keys of the object read last. A key in this set is not reported
+    /// as missing.
     private(set) var mistyped: Set<String> = []
 
     init(_ source: SourceText) {
@@ -66,7 +67,7 @@ struct TableReader {
         return fields
     }
 
-    /// The members of an object whose keys are chosen by the user, and for each whether it is the first of its name.
+    /// The members of an object whose keys are chosen by the user, and for each whether it is the first with its name.
     mutating func entries(of node: JSON5Node, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
         guard let members = object(node, called: name) else { return [] }
         var seen: [String: Range<Int>] = [:]

@@ -15,7 +15,8 @@ package enum NearestName {
         return best?.name
     }
 
-    /// Advice as the rest of a sentence: `; did you mean "name"?`, else the list of names, empty when there are many.
+    /// Advice as the rest of a sentence: `; did you mean "name"?` if a name is similar, else the list of names. It is
+    /// empty if the list has more than 12 names.
     package static func advice(_ text: String, among names: [String], allCalled plural: String) -> String {
         if let name = of(text, among: names) { return "; did you mean \"\(name)\"?" }
         guard !names.isEmpty else { return "; there are no \(plural)" }

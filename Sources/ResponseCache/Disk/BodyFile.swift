@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// A file for a body that is being stored: locked, and removed at the end unless ``keep()`` is called.
+/// A locked file for a body that is being stored. Releasing the object removes the file unless ``keep()`` was called.
 ///
 /// `@unchecked Sendable`: it has one owner at a time, first the writer of the body, then the batch that stores it.
 final class BodyFile: @unchecked Sendable {

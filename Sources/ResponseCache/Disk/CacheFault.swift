@@ -20,7 +20,7 @@ extension SQLiteError {
         [SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH].contains(primaryCode)
     }
 
-    /// Whether I/O of the file failed, as it does after the folder was removed.
+    /// Whether reading or writing the file failed, as happens after its folder was removed.
     var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 }
 

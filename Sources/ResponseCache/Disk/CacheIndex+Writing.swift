@@ -28,7 +28,7 @@ extension CacheIndex {
         fileprivate var clock: Int64?
     }
 
-    /// Inserts an entry, or replaces the one under its key and keeps its pin.
+    /// Inserts an entry. An entry with the same key is replaced, and if it was pinned, the new one is too.
     ///
     /// - Returns: The stored entry; `nil` when it may not replace the existing one.
     func insert(_ prepared: PreparedEntry, _ effects: inout Effects) throws -> CacheEntry? {
@@ -280,7 +280,7 @@ extension CacheIndex {
         return last + 1
     }
 
-    /// SQLite has no NaN.
+    /// The seconds since the reference date; 0 for NaN, which SQLite cannot store.
     private static func seconds(_ date: Date) -> Double {
         let seconds = date.timeIntervalSinceReferenceDate
         return seconds.isNaN ? 0 : seconds

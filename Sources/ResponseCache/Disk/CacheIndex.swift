@@ -5,8 +5,8 @@ import SQLite
 
 /// The index of a store on disk, an SQLite database. Used from one queue at a time.
 ///
-/// Each row is one version of an entry. Its number is never reused, so it tells whether that version still exists. Triggers
-/// count entries and bytes, so that the counts are right whichever process writes.
+/// Each row is one version of an entry. Its `id` is never reused, so it tells whether that version still exists.
+/// Triggers count entries and bytes, so that the counts are right whichever process writes.
 final class CacheIndex {
     /// `PRAGMA user_version`, also part of the file's name.
     static let schemaVersion: Int64 = 4
@@ -27,7 +27,7 @@ final class CacheIndex {
     /// Creates the tables if the file is new, and configures the connection for writing.
     func prepareForWriting() throws {
         if try connection.number("PRAGMA user_version") == 0 {
-            // Three bodies of 4 KiB share a page, and no inline body needs many pages.
+            // A page of 16 KiB holds three bodies of 4 KiB, and no inline body needs many pages.
             try connection.execute("PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
         }
         _ = try connection.number("PRAGMA journal_mode = WAL")

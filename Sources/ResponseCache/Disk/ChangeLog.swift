@@ -3,14 +3,14 @@ import HTTPCore
 
 /// The log of changes in the index, for processes that hold copies: one row for each of the newest few thousand changes.
 ///
-/// A change is stored as the selection of the entries that it affects. With an encryption key it is sealed, since a plain
-/// primary key would let an attacker confirm a guess. A process ignores changes under another key, except those that affect rows
-/// of every key.
+/// A change is stored as the selection of the entries that it affects. With an encryption key it is sealed, since a
+/// plain primary key would let an attacker confirm a guess. A process ignores changes that were sealed with another
+/// key, except those that affect rows of every key.
 extension CacheIndex {
     /// How many changes are kept. A reader that is further behind treats everything as changed.
     static let changeLimit: Int64 = 4_096
 
-    /// Changes by others.
+    /// The changes that other writers made.
     struct Changes: Sendable {
         /// The number of the last change.
         var last: Int64
@@ -77,7 +77,7 @@ extension CacheIndex {
         switch selection {
         case .all: [0]
         case .primaryKey(let text): [1] + text.utf8
-        // Changes of one variant are rare, so all variants are affected for simplicity.
+        // Changes of one variant are rare, so for simplicity they count as changes of all variants.
         case .key(let key): [1] + key.primary.utf8
         case .tag(let text): [2] + text.utf8
         case .url(let text): [3] + text.utf8

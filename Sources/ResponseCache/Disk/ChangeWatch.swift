@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// SQLite keeps the header of its log in shared memory, and every commit rewrites it with a checksum. Reading the checksum
 /// shows whether there was a commit, in a few nanoseconds without a system call or a lock. Only after a commit is the change
-/// log read. Without shared memory (on a read-only file system) it is read at most every 100 ms. At that interval, the
-/// watch also checks that the index is still the same file.
+/// log read. Without shared memory (on a read-only file system) the change log is read at most every 100 ms. At that
+/// interval, the watch also checks that the index is still the same file.
 final class ChangeWatch: Sendable {
     private struct State {
         /// Used only under the lock of this state.
@@ -68,7 +68,7 @@ final class ChangeWatch: Sendable {
 
     /// Checks for changes by others and sends them to the feeds.
     ///
-    /// - Returns: `false` when changes are unknown until the index is opened again.
+    /// - Returns: `false` when the index is not open, so that changes go unnoticed until it is opened again.
     func look() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds

@@ -9,7 +9,7 @@ extension DiskCore {
         bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay / .milliseconds(1)))) { [weak self] in
             guard let self else { return }
             Task {
-                // A failure shows at the next call of the store if it matters.
+                // The error is ignored. If its cause persists, later calls of the store report it.
                 _ = try? await self.collectGarbage()
                 self.scheduleCollection(after: interval, then: interval)
             }
@@ -23,7 +23,7 @@ extension DiskCore {
         var removed = CacheUsage()
         var ended: CacheUsage
         repeat {
-            // In portions, so that other writes can run in between.
+            // The entries are removed in portions, so that other writes can run in between.
             ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
             removed += ended
         } while ended.entryCount == CacheIndex.victimLimit

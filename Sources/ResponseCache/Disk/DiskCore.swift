@@ -209,7 +209,9 @@ final class DiskCore: Sendable {
     /// The number of uses that are on disk. Read it before the disk is read.
     var writtenTicket: UInt64 { pending.withLock(\.writtenTicket) }
 
-    /// An entry that was read from disk after `ticket`, with its last use.
+    /// An entry that was read from disk, updated with its last use, which may not be on disk yet.
+    ///
+    /// - Parameter ticket: ``writtenTicket`` before the entry was read.
     func withUse(_ entry: CacheEntry, since ticket: UInt64) -> CacheEntry {
         let use = pending.withLock { $0.useCount == 0 ? nil : $0.uses[entry.key.primary]?[entry.key] }
         // A later use by another process takes precedence.

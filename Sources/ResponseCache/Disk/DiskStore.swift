@@ -16,7 +16,7 @@ public import HTTPCore
 /// ```
 ///
 /// The folder is created at the first write, for its owner only. Several processes, and several stores in one process, may
-/// share it. When a process is killed, every committed entry stays; of an uncommitted one at most a file is left, which is
+/// share it. When a process is killed, every committed entry stays; an uncommitted one leaves at most a file, which is
 /// removed later. The store repairs damage: it sets a damaged index aside as `index-4.sqlite.damaged` and starts a new one,
 /// recreates a removed folder, and treats a damaged body as a miss.
 ///

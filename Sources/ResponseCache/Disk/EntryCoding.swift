@@ -37,7 +37,7 @@ enum EntryCoding {
                 append(version.second, to: &bytes)
             }
         }
-        // Removals are read after the other fields.
+        // Removals (fields without a value) come last, because decoding adds them last.
         var fields = entry.headers.fields
         if fields.contains(where: { $0.value == nil }) {
             fields = fields.filter { $0.value != nil } + fields.filter { $0.value == nil }
@@ -162,7 +162,7 @@ enum EntryCoding {
         }
 
         mutating func date() -> Date? {
-            // No entry has an infinite time, and a copy of some NaN differs in its bits.
+            // The times of an entry are finite. NaN is rejected too, because its bits may change when it is copied.
             guard let time = number().map({ Double(bitPattern: $0) }), time.isFinite else { return nil }
             return Date(timeIntervalSinceReferenceDate: time)
         }

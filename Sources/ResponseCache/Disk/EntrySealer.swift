@@ -71,7 +71,7 @@ struct EntrySealer: Sendable {
         return bytes
     }
 
-    /// A change for the change log, unchanged without a key.
+    /// The bytes of a change for the change log, sealed if there is a key.
     func sealChange(_ bytes: [UInt8]) throws -> [UInt8] {
         guard let keys else { return bytes }
         let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)

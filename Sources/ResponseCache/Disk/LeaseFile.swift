@@ -5,7 +5,7 @@ import Synchronization
 
 /// Leases between processes: locks on single bytes of an empty file, which the kernel releases when a process ends.
 ///
-/// Two names may share a byte. Then one waits needlessly for the other, but no longer than for any lease.
+/// Two names may share a byte. A caller then waits for an unrelated lease, but no longer than it would for its own.
 final class LeaseFile: Sendable {
     private struct State {
         /// -1 until the folder exists.

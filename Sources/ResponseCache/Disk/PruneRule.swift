@@ -5,7 +5,8 @@ struct PruneRule: Hashable, Sendable {
     /// The bytes to leave free on the disk.
     var freeFloor: Int64
 
-    /// The maximum number of bytes of entries for now. Free bytes above the floor may be used, and a shortfall is evicted.
+    /// The maximum number of bytes of entries for now. Free bytes above the floor may be used. If fewer bytes are free,
+    /// the limit is below `used`, so that entries are evicted.
     ///
     /// - Parameter freeByteCount: The free bytes of the disk; `nil` when the system does not say.
     func limit(used: Int64, freeByteCount: Int64?) -> Int64 {

@@ -168,7 +168,7 @@ struct WriteBatch {
         switch task {
         case .store(let prepared, let waiting):
             let totals = try index.totals()
-            // The free space already excludes a body in a file, so it counts as used.
+            // The free space already excludes a body in a file, so that body counts as used.
             var used = totals.usage
             if prepared.file != nil { used.byteCount += prepared.storedByteCount }
             let limit = core.limit(used) - totals.pinnedByteCount

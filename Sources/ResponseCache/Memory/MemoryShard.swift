@@ -72,7 +72,7 @@ struct MemoryShard {
 
     // MARK: Changing
 
-    /// Inserts an entry, or replaces the one under its key and keeps its pin.
+    /// Inserts an entry. An entry with the same key is replaced, and if it was pinned, the new one is too.
     mutating func insert(_ entry: CacheEntry, cost: Int64, at moment: UInt64) {
         var entry = entry
         if let before = self.index(of: entry.key) {

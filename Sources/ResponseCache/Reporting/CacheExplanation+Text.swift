@@ -35,7 +35,8 @@ extension CacheExplanation: CustomStringConvertible {
         switch verdict {
         case .answers:
             let left =
-                policy == .cacheOnly ? "" : rest.map { ", valid for another \(CacheMiss.text($0))" } ?? ", without end"
+                policy == .cacheOnly
+                ? "" : rest.map { ", valid for another \(CacheMiss.text($0))" } ?? ", valid forever"
             return "answered from \(place)\(left)"
         case .answersStale(let isRefreshed):
             let since = rest.map { ", expired \(CacheMiss.text(-$0)) ago" } ?? ""
@@ -90,7 +91,7 @@ extension CachePolicy {
         case .cacheOnly: "cacheOnly"
         case .cacheElseNetwork(.fixed(let time)): "cacheElseNetwork for \(time)"
         case .cacheElseNetwork(.sliding(let time)): "cacheElseNetwork for \(time) since the last use"
-        case .cacheElseNetwork(.forever): "cacheElseNetwork without end"
+        case .cacheElseNetwork(.forever): "cacheElseNetwork forever"
         case .cacheThenNetwork: "cacheThenNetwork"
         case .networkElseCache: "networkElseCache"
         case .http: "http"

@@ -90,7 +90,7 @@ public struct CacheExplanation: Sendable {
     /// The responses of the same URL under other keys: for other partitions, methods, bodies or versions.
     public var others: [CacheEntry] = []
     /// Why the last response was not stored. `nil` when it was, when no response was refused since the manager was made, and
-    /// when the refusal is forgotten: the manager remembers those of 256 keys.
+    /// when the refusal is forgotten: the manager remembers the refusals of 256 keys.
     public var lastRefusal: Refusal?
 }
 

@@ -57,7 +57,7 @@ public protocol CacheEvictionCounting: CacheStore {
     var evicted: CacheUsage { get }
 }
 
-/// The counters of a cache, which cost one relaxed addition for each event.
+/// The counters of a cache. Each event costs one relaxed atomic addition.
 package final class CacheCounters: Sendable {
     /// The counters, named like the properties of ``CacheStatistics``.
     package enum Event: Int, CaseIterable, Sendable {

@@ -20,23 +20,23 @@ public enum CacheMiss: Error, Hashable {
     case redirected
     /// The rules of this policy would not have stored the response.
     case refused(CacheRefusal)
-    /// Its freshness or its time to live ended this many seconds ago; 0 at the very end.
+    /// The freshness or the time to live of the stored response ended this many seconds ago; 0 at the exact end.
     case expired(seconds: Double)
-    /// It is this many seconds older than the request's `max-age` allows.
+    /// The stored response is this many seconds older than the request's `max-age` allows.
     case olderThanWanted(seconds: Double)
-    /// It does not stay fresh for as long as the request's `min-fresh` demands.
+    /// The stored response does not stay fresh for as long as the request's `min-fresh` demands.
     case notFreshEnough
-    /// It was marked as expired. Setting the clock back does not make it usable again.
+    /// The stored response was marked as expired. Setting the clock back does not make it usable again.
     case markedExpired
-    /// Its response time lies in the future: the clock was set back.
+    /// The stored response was received at a time that lies in the future: the clock was set back.
     case fromTheFuture
-    /// Only the server can answer the request's own conditions.
+    /// Only the server can evaluate the request's own conditions.
     case condition
     /// Only the server can answer the request's `Range`.
     case range
-    /// Only parts of it are stored, and the request asks for more than they cover.
+    /// Only parts of the response are stored, and the request asks for more than they cover.
     case incomplete
-    /// Its body is missing from the store.
+    /// The body of the stored response is missing from the store.
     case bodyLost
 }
 
@@ -62,7 +62,7 @@ extension CacheMiss: CustomStringConvertible {
         case .notFreshEnough: "it does not stay fresh for as long as the request's min-fresh demands"
         case .markedExpired: "it was marked as expired"
         case .fromTheFuture: "its response time lies in the future: the clock was set back"
-        case .condition: "only the server can answer the request's conditions"
+        case .condition: "only the server can evaluate the request's conditions"
         case .range: "only the server can answer the request's Range"
         case .incomplete: "only parts of it are stored, and the request asks for more"
         case .bodyLost: "its body is missing from the store"

@@ -56,7 +56,7 @@ package enum CacheStrategy: Sendable {
         package var candidate: CacheEntry?
         /// Why no stored response answers the request.
         package var miss: CacheMiss
-        /// The stored parts, when the request asks only for the missing one.
+        /// The stored parts, if `request` asks only for the part that is missing.
         package var completion: Completion?
 
         /// Forwards a request unchanged.
@@ -155,7 +155,7 @@ package enum CacheStrategy: Sendable {
             forward.request = completion.request(request)
             return forward
         }
-        // Requests with conditions of the app, ranges and methods other than GET are sent unchanged.
+        // A request with the app's own conditions, with a `Range` or with a method other than GET is sent unchanged.
         guard request.method == .get, !ValidationRule.hasConditions(request), !request.headers.contains("Range"),
             let conditional = ValidationRule.conditional(request, on: entry)
         else { return forward }

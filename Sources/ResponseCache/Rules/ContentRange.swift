@@ -111,9 +111,9 @@ package enum ContentValidator: Hashable, Sendable {
 
     /// The strong validator of a response; `nil` when it has none.
     ///
-    /// `Last-Modified` counts only without an entity tag, even a weak one (§13.1.5), and only if it is at least a minute
-    /// before `Date`: then the content cannot have changed twice in that second. §8.8.2.2 asks for one second on the same
-    /// clock; a minute allows for clocks that differ.
+    /// `Last-Modified` counts only if there is no entity tag, not even a weak one (§13.1.5), and if it is at least a
+    /// minute before `Date`: then the content cannot have changed twice in the second that `Last-Modified` names.
+    /// §8.8.2.2 asks for one second on the same clock; a minute allows for clocks that differ.
     package init?(_ headers: HTTPHeaders) {
         if let tag = headers["ETag"] {
             guard Self.isStrong(tag) else { return nil }

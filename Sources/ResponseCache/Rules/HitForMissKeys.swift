@@ -1,4 +1,5 @@
-/// The keys whose last response could not be stored, so that equal calls do not wait for the next one ("hit for miss").
+/// The keys whose last response could not be stored. A call with such a key does not wait for the response of an equal
+/// call ("hit for miss").
 package struct HitForMissKeys: Sendable {
     private var ends: [String: ContinuousClock.Instant] = [:]
     private let life: Duration

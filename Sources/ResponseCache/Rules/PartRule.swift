@@ -29,7 +29,7 @@ package struct JoinedParts: Sendable {
         self.init(response, kept, wanted: wanted, asked: false, at: time)
     }
 
-    /// - Parameter asked: Whether the request had `If-Range`, so that the response need not repeat a date.
+    /// - Parameter asked: Whether the request had `If-Range`, so that the response need not repeat `Last-Modified`.
     fileprivate init?(
         _ response: HTTPResponse, _ kept: CacheEntry?, wanted: Range<Int64>?, asked: Bool, at time: Date
     ) {

@@ -59,7 +59,8 @@ package enum StorageRule {
         return refusal(status: part.status, part.headers, CacheControl(part.headers, mode), to: request, mode)
     }
 
-    /// Why a response may not be stored for a request, whose credentials are checked too; `nil` when it may.
+    /// Why the response to a request may not be stored or used; `nil` when it may. Unlike ``isUsable(status:_:_:)``,
+    /// this also considers the request's credentials (§3.5).
     static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> CacheRefusal? {

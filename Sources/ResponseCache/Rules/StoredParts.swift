@@ -25,9 +25,9 @@ package struct StoredParts: Hashable, Sendable {
         self = parts
     }
 
-    /// The one range that a 206 carries, without content codings, of content whose complete length is known.
+    /// The range of a 206 with one range, no content coding and a known complete length.
     ///
-    /// `nil` for several ranges, for coded content, and when the length of the body contradicts the fields.
+    /// `nil` for any other response, and when the length of the body contradicts the fields.
     package init?(received response: HTTPResponse) {
         let lines = response.headers[values: "Content-Range"]
         let type = response.headers["Content-Type"]?.trimmingFieldWhitespace.lowercased() ?? ""

@@ -30,7 +30,7 @@ package enum ValidationRule {
         "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range",
     ]
 
-    /// How a stored response evaluates a request's own conditions (§4.3.2).
+    /// The result of evaluating a request's own conditions against a stored response (§4.3.2).
     package enum Verdict: Hashable, Sendable {
         /// The caller's copy is current: 304.
         case notModified

@@ -104,7 +104,8 @@ public struct CacheEntry: Sendable {
     public var version: StoredVersion? { get { storage.fields.version } set { change { $0.version = newValue } } }
     /// The complete body, if it is small and the store returned it with the entry; else see ``CacheStore/body(of:)``.
     public var attachedBody: Data? { get { storage.fields.attachedBody } set { change { $0.attachedBody = newValue } } }
-    /// The store's own data for ``CacheStore/body(of:)``, such as the location of the body. Others pass it on unchanged.
+    /// The store's own data for ``CacheStore/body(of:)``, such as the location of the body. Callers pass it back
+    /// unchanged.
     public var note: (any Sendable)? { get { storage.fields.note } set { change { $0.note = newValue } } }
 
     /// Where an entry was found.
@@ -143,7 +144,8 @@ extension CacheEntry {
             && (attachedBody.map { Int64($0.count) == bodyByteCount } ?? true)
     }
 
-    /// The number of bytes besides the body that limits and reports count: strings and fields. The same in every store.
+    /// The bytes of the entry's strings and header fields. Limits and reports of all stores count them in addition to
+    /// the body.
     var headByteCount: Int64 {
         var count = key.primary.utf8.count + key.variant.utf8.count + method.utf8.count + url.utf8.count
         count += (domain?.utf8.count ?? 0) + (server?.utf8.count ?? 0) + (partition?.utf8.count ?? 0)
@@ -176,7 +178,8 @@ public struct StoredVersion: Hashable, Sendable {
 
 /// What an entry in the upper store of a ``TieredStore`` is a copy of.
 public struct CacheOrigin: Hashable, Sendable {
-    /// The version in the lower store; `nil` when that did not take the entry, so that only the upper store has it.
+    /// The version in the lower store; `nil` when the lower store did not take the entry, so that only the upper one
+    /// has it.
     public let version: StoredVersion?
     /// How many variants the primary key had in the lower store; 0 when that is not known.
     public let variantCount: Int

@@ -97,8 +97,8 @@ public enum CacheReplacement: Hashable, Sendable {
     /// No entry, since the look-up found none.
     case nothing
 
-    /// What a response may replace that was fetched for a stored entry: the version of the entry, or anything if the entry
-    /// is another variant or is not stored yet.
+    /// What a response that was fetched for a stored entry may replace: the version of that entry, or anything if the
+    /// response is another variant or the entry has no version.
     package init(of candidate: CacheEntry, by answer: CacheEntry) {
         if candidate.key == answer.key, let version = candidate.version {
             self = .version(version)

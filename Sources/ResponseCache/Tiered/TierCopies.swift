@@ -72,7 +72,8 @@ final class TierCopies: Sendable {
         if !isTaken || guards.stamp(of: entry.key.primary) != stamp { memory.discard(entry.key) }
     }
 
-    /// Replaces the entry under its key in the upper store. Without a body, or on failure, the old one is only removed.
+    /// Replaces the entry with the same key in the upper store. Without a body, or on failure, only removes the old
+    /// one.
     func insert(_ entry: CacheEntry, _ body: Data?) async {
         guard let body else { return await forget(.key(entry.key)) }
         do {

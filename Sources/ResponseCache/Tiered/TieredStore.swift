@@ -10,10 +10,10 @@ import Synchronization
 /// entry?.tier                                 // .memory or .disk
 /// ```
 ///
-/// The ``lower`` store holds every entry. The ``upper`` one holds copies of entries with bodies up to ``copyLimit``, made
-/// when they are stored or read. Changes go to both. ``CacheInvalidating`` reports changes by others, and the tier then
-/// removes only the copies that they affect. Until it has done so, look-ups use the lower store. A lower store that is not
-/// ``CacheInvalidating`` must not be changed by others.
+/// The ``lower`` store holds every entry. The ``upper`` one holds copies of entries with bodies up to ``copyLimit``,
+/// made when they are stored or read. Changes go to both. When the lower store reports changes by others
+/// (``CacheInvalidating``), only the copies that these changes affect are removed, and look-ups use the lower store
+/// until that is done. A lower store that is not ``CacheInvalidating`` must not be changed by others.
 ///
 /// If the lower store cannot write (the disk is full or read-only), a commit throws, but the upper store keeps the entry and
 /// look-ups find it. If the upper store fails, the lower one works alone. Methods throw the errors of the lower store.
@@ -95,7 +95,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return copies.complete(memory.lookUp(primaryKey))
     }
 
-    /// Looks up like ``entries(for:)``; for memory over disk on the disk's thread.
+    /// Looks up like ``entries(for:)``. With memory over disk, it starts no task and calls `done` on the disk store's
+    /// queue of look-ups.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
         guard let memory, let disk = lower as? DiskStore else {
             Task {

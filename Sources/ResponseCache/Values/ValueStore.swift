@@ -42,7 +42,7 @@ public struct ValueStore: Sendable {
     ///
     /// - Parameters:
     ///   - key: Its name, any text that is not empty.
-    ///   - duration: How long the value is valid. Default: `nil`, without end.
+    ///   - duration: How long the value is valid. Default: `nil`, forever.
     /// - Throws: Kind `invalidRequest` for an empty name, or for a value that cannot be encoded, with the `EncodingError`
     ///   as ``NetworkError/underlying``; kind `cache` when the store fails or has no room.
     public func set(
@@ -188,7 +188,8 @@ public struct ValueStore: Sendable {
         var digest = KeyDigest()
         digest.add("value", key)
         guard let primary = digest.text else {
-            throw NetworkError(.cache, message: "values need SHA-256, which libcrypto lacks; install one that has it")
+            throw NetworkError(
+                .cache, message: "values need SHA-256, which libcrypto lacks; install a libcrypto that has it")
         }
         return CacheKey(primary: primary)
     }

@@ -247,7 +247,7 @@ struct PendingChanges {
 
     var hasFailedRemovals: Bool { removals.contains(where: \.hasFailedRemoval) }
 
-    /// Queues again the removals that the store has failed to do.
+    /// Puts the failed removals back in the queue.
     mutating func retryFailedRemovals() {
         for (index, removal) in removals.enumerated() where removal.hasFailedRemoval && !removal.isQueued {
             removals[index].isQueued = true

@@ -6,7 +6,7 @@ protocol QuickStore: CacheStore {
     /// Whether none of its methods ever waits, so that it needs no write-behind.
     var neverWaits: Bool { get }
 
-    /// The entries under a primary key; `nil` when finding them would need to wait.
+    /// The entries under a primary key; `nil` when the call would have to wait for them.
     func quickEntries(for primaryKey: String) -> [CacheEntry]?
 
     /// Looks up the entries like ``CacheStore/entries(for:)``, but without a task, since each switch of threads costs a few
@@ -17,7 +17,7 @@ protocol QuickStore: CacheStore {
 
     /// Records a use. On disk it is written only when the last written one is older than `interval`.
     ///
-    /// - Returns: `false` when this would need to wait.
+    /// - Returns: `false` when the call would have to wait. The use is then not recorded.
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool
 }
 

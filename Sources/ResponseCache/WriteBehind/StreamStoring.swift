@@ -17,7 +17,7 @@ package final class StreamStoring: Sendable {
     }
 
     private enum Ending {
-        /// The stream is to be committed. Look-ups wait for its number.
+        /// The stream is to be committed. Look-ups wait until the commit with this number has ended.
         case whole(UInt64)
         case incomplete
     }

@@ -155,7 +155,7 @@ package final class WriteBehind: ProcessExitObserver {
         StreamStoring(entry, replacing, self)
     }
 
-    /// Requires the preparation before the next write.
+    /// Makes the next write call `prepare` first.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
 
     /// Changes the queue and starts to write it.

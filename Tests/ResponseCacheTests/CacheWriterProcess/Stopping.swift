@@ -39,8 +39,8 @@ func stop(in phase: Phase, _ directory: String) async throws {
     case .folderLock:
         try layout.locked(within: .seconds(5)) { _ = raise(SIGSTOP) }
     case .checkpoint:
-        // The locks of https://www.sqlite.org/walformat.html#wal_locks that a checkpoint holds: write, checkpoint and
-        // the readers' locks.
+        // The locks that a checkpoint holds: the write lock, the checkpoint lock and the readers' locks
+        // (https://www.sqlite.org/walformat.html#wal_locks).
         try holding([120, 121, 124, 125, 126, 127], of: layout.index + "-shm")
     case .recovery:
         try holding([120, 121, 122, 123], of: layout.index + "-shm", invalidatesHeader: true)

@@ -30,7 +30,7 @@ import Testing
         #expect(freshness(["Cache-Control": "max-age=60"], after: 75).staleness == 15)
     }
 
-    @Test func maxAgeBeatsExpiresBeatsHeuristic() {
+    @Test func maxAgePrecedesExpiresAndHeuristic() {
         let later = HTTPDate.format(start.addingTimeInterval(100))
         let before = HTTPDate.format(start.addingTimeInterval(-1_000))
         let date = HTTPDate.format(start)

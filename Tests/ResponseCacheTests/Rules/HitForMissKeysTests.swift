@@ -2,7 +2,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Keys whose responses equal calls do not wait for.
+/// The keys whose last response could not be stored.
 @Suite struct HitForMissKeysTests {
     private let start = ContinuousClock.now
 

@@ -68,7 +68,7 @@ import Testing
         #expect(VaryRule.variant([], of: one) == "")
         #expect(VaryRule.fields(of: ["Vary": "B, a,b"]) == ["a", "b"])
         #expect(VaryRule.fields(of: ["Vary": "a, *"]) == ["*"])
-        // The stored coding of a body distinguishes variants too, and so do credentials outside of the fields.
+        // The stored coding of a body distinguishes variants too, and so do credentials that are not in a header field.
         #expect(VaryRule.fields(of: ["Content-Encoding": "gzip"]) == [":coding"])
         two = one
         two.decompresses = false

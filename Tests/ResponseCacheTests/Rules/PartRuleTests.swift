@@ -211,7 +211,7 @@ import Testing
         var model = PartModel(byteCount: .random(in: 1...200, using: &random))
         for _ in 0..<300 {
             if Int.random(in: 0..<10, using: &random) == 0 { model.version += 1 }
-            // A complete response stays forever, so it is dropped at times to test parts again.
+            // No part replaces a complete response, so the entry is removed at times to test parts again.
             if Int.random(in: 0..<30, using: &random) == 0 { model.forget() }
             try model.ask(.random(upTo: model.byteCount, using: &random), cache)
         }
