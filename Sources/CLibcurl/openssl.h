@@ -1,5 +1,6 @@
-// The functions of the OpenSSL that libcurl uses. They are looked up through libcurl and not linked: libcurl may have been
-// built with another TLS library, and a process may hold two OpenSSLs whose objects must not meet.
+// The functions of the OpenSSL that libcurl uses. They are looked up through libcurl instead of linked: libcurl may
+// have been built with another TLS library, and a process may have loaded two OpenSSLs, which cannot use each other's
+// objects.
 #ifndef LAT_CLIBCURL_OPENSSL_H
 #define LAT_CLIBCURL_OPENSSL_H
 
@@ -20,7 +21,8 @@ typedef void (*lat_key_callback)(const void *LAT_NONE ssl, const char *LAT_NONE 
 typedef void (*lat_free_callback)(
     void *LAT_NONE parent, void *LAT_NONE pointer, void *LAT_NONE data, int index, long number, void *LAT_NONE argument);
 
-// Every member has OpenSSL's own name and meaning. An SSL_CTX is a context, an SSL a connection.
+// Every member has the name and the meaning of the OpenSSL function. A `context` is an SSL_CTX; an `ssl` is a
+// connection.
 typedef struct {
     int (*LAT_SOME CRYPTO_get_ex_new_index)(
         int class_index, long number, void *LAT_NONE argument, void *LAT_NONE make, void *LAT_NONE copy,
@@ -65,9 +67,9 @@ typedef struct {
     void (*LAT_SOME SSL_SESSION_free)(void *LAT_NONE session);
 } lat_openssl;
 
-// Fills the table; 0 when libcurl uses no OpenSSL, or one older than 3.0.
+// Fills the table. Returns 0 when libcurl does not use OpenSSL, or uses one older than 3.0.
 static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
-    // A search that begins at the libcurl that is loaded finds the OpenSSL it was linked with before any other.
+    // A search that begins at the loaded libcurl finds the OpenSSL that libcurl was linked with before any other.
     void *libcurl = dlopen("libcurl.so.4", RTLD_LAZY | RTLD_NOLOAD);
 #define LAT_FIND(name) \
     if (!(table->name = (__typeof__(table->name))dlsym(libcurl ? libcurl : RTLD_DEFAULT, #name))) return 0
@@ -112,7 +114,7 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     return 1;
 }
 
-// A callback with each SSL_CTX that libcurl makes (CURLOPT_SSL_CTX_FUNCTION), and what it is given.
+// Sets the callback for each SSL_CTX that libcurl makes (CURLOPT_SSL_CTX_FUNCTION), and its last argument.
 static inline CURLcode lat_setopt_ssl_context(
     CURL *LAT_SOME handle, CURLcode (*LAT_SOME callback)(CURL *LAT_NONE, void *LAT_NONE, void *LAT_NONE),
     void *LAT_NONE argument) {
@@ -120,7 +122,7 @@ static inline CURLcode lat_setopt_ssl_context(
     return code ? code : curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, callback);
 }
 
-// The SSL of a handle's connection; NULL when there is none of OpenSSL's.
+// Returns the SSL of a handle's connection; NULL without a connection, and when its TLS library is not OpenSSL.
 static inline void *LAT_NONE lat_openssl_connection(CURL *LAT_SOME handle) {
     struct curl_tlssessioninfo *info = NULL;
     if (curl_easy_getinfo(handle, CURLINFO_TLS_SSL_PTR, &info) || !info || info->backend != CURLSSLBACKEND_OPENSSL)

@@ -1,4 +1,4 @@
-// libcurl, with what Swift cannot call by itself: variadic functions, and macros that are casts.
+// libcurl, and wrappers for what Swift cannot call: its variadic functions, and macros with casts.
 #ifndef LAT_CLIBCURL_SHIMS_H
 #define LAT_CLIBCURL_SHIMS_H
 
@@ -110,18 +110,18 @@ static inline CURLSHcode lat_share_setopt_long(CURLSH *share, CURLSHoption optio
     return curl_share_setopt(share, option, value);
 }
 
-// The result of a message: a union in C.
+// Returns the result of a message, which is a member of a union.
 static inline CURLcode lat_message_result(const CURLMsg *message) { return message->data.result; }
 
-// Keeps OpenSSL from tearing itself down in exit() while an engine thread still uses it. OpenSSL is looked up
-// and not linked, because libcurl may have been built with another TLS library.
+// Prevents OpenSSL from freeing its data in exit() while an engine's thread still uses it. The function is looked up
+// instead of linked, because libcurl may have been built with another TLS library.
 static inline void lat_keep_openssl_past_exit(void) {
     typedef int (*init_crypto)(uint64_t, const void *);
     init_crypto init = (init_crypto)dlsym(RTLD_DEFAULT, "OPENSSL_init_crypto");
     if (init) init(0x00080000UL /* OPENSSL_INIT_NO_ATEXIT */, NULL);
 }
 
-// A locale of UTF-8, made once in a process and never freed; NULL where the system has none.
+// Returns a locale with UTF-8, made once per process and never freed; NULL when the system has none.
 static inline locale_t lat_utf8_locale(void) {
     static locale_t shared;
     locale_t locale = __atomic_load_n(&shared, __ATOMIC_ACQUIRE), none = (locale_t)0;
@@ -134,20 +134,21 @@ static inline locale_t lat_utf8_locale(void) {
     return locale;
 }
 
-// libcurl hands host names to libidn2 in the thread's charset, and a program starts in that of "C".
+// Sets a UTF-8 locale for the calling thread. libcurl passes host names to libidn2 in the encoding of the thread's
+// locale, which at the start of a program is "C".
 static inline void lat_use_utf8_names(void) {
     locale_t names = lat_utf8_locale();
     if (names) uselocale(names);
 }
 
-// Bytes that libcurl copies (CURLOPT_..._BLOB).
+// Sets an option to bytes, which libcurl copies (CURLOPT_..._BLOB).
 static inline CURLcode lat_setopt_blob(CURL *handle, CURLoption option, const void *bytes, size_t count) {
     struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
     return curl_easy_setopt(handle, option, &blob);
 }
 
-// The host of a URL in the letters of the DNS (IDNA), as libcurl will look it up. libidn2 wants the thread's locale to
-// be one of UTF-8. The caller frees the text with curl_free.
+// Gets the host of a URL in ASCII (IDNA), as libcurl looks it up. The thread has a UTF-8 locale during the call, which
+// libidn2 needs. The caller frees the text with curl_free.
 static inline CURLUcode lat_url_ascii_host(CURLU *url, char **host) {
     locale_t names = lat_utf8_locale();
     locale_t before = names ? uselocale(names) : (locale_t)0;
@@ -156,8 +157,8 @@ static inline CURLUcode lat_url_ascii_host(CURLU *url, char **host) {
     return code;
 }
 
-// A function of libidn2. libcurl or its libpsl may have brought it; a system without either may have it all the same. Looked
-// up and not linked, because it is needed for few names.
+// Returns a function of libidn2; NULL when it is missing. libcurl or libpsl may already have loaded libidn2; otherwise
+// it is loaded here if the system has it. It is not linked, because few names need it.
 static inline void *lat_idn_function(const char *name) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static void *library;
@@ -172,14 +173,14 @@ static inline void *lat_idn_function(const char *name) {
 
 static inline int lat_has_idn(void) { return lat_idn_function("idn2_lookup_u8") && lat_idn_function("idn2_free"); }
 
-// Writes a host name of UTF-8 in the letters of the DNS: 1 when that went well, 0 when it is no name, -1 without libidn2.
-// The text is freed with lat_idn_free.
+// Converts a host name from UTF-8 to ASCII (IDNA). Returns 1 on success, 0 when the name is invalid, and -1 without
+// libidn2. The caller frees the text with lat_idn_free.
 static inline int lat_idn_ascii(const char *host, char **ascii) {
     typedef int (*lookup_name)(const uint8_t *, uint8_t **, int);
     lookup_name lookup = (lookup_name)lat_idn_function("idn2_lookup_u8");
     if (!lookup || !lat_idn_function("idn2_free")) return -1;
     const uint8_t *name = (const uint8_t *)host;
-    // As libcurl does: normalised (IDN2_NFC_INPUT), non-transitional, and transitional for the names that fail so.
+    // As in libcurl: IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL, then IDN2_TRANSITIONAL for the names that this refuses.
     return lookup(name, (uint8_t **)ascii, 1 | 8) == 0 || lookup(name, (uint8_t **)ascii, 4) == 0;
 }
 

@@ -80,7 +80,8 @@ public final class CurlTransport: Transport {
         let finalReport = FinalReport()
         self.finalReport = finalReport
         let isStarted = BackgroundThread.start("lat-engine") { [engine] in
-            // This thread blocks SIGPIPE too: with CURLOPT_NOSIGNAL libcurl does not, and OpenSSL calls write(2).
+            // BackgroundThread blocks SIGPIPE, which libcurl does not do with CURLOPT_NOSIGNAL. OpenSSL calls write(2),
+            // which raises it on a closed connection.
             lat_use_utf8_names()
             engine.run()
             let (gauges, waiters) = engine.finalReport()
@@ -184,7 +185,7 @@ public final class CurlTransport: Transport {
             guard request.method.isToken else { throw RequestCheck.method(request.method) }
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
-            // Changing a request copies it, so requests without changes skip this.
+            // A request that needs no completion is not copied.
             guard origins != nil || netrc != nil || !request.hasStandardTransfer else {
                 return try transfer(request, target, owner, warmUp)
             }
@@ -273,15 +274,16 @@ public final class CurlTransport: Transport {
             plan.headerLines.append(try TrailerFields.line(trailers, of: request))
             if let proxy = plan.proxy, !proxy.isSOCKS, !isTunnel(request), challengesOfProxy {
                 throw NetworkError.invalidRequest(
-                    "trailers are sent once, and proxyAuthentication sends the request again after the proxy's challenge; "
-                        + "use .basic")
+                    "trailers can be sent only once, but this proxyAuthentication sends the request again after the "
+                        + "proxy's challenge; use .basic")
             }
         }
         try settings(of: request).apply(to: &plan)
         return plan
     }
 
-    /// The checked settings of a request. The last ones are kept, since calls of one route have equal settings.
+    /// The checked settings of a request. Those of the last request are kept, since calls of one route have equal
+    /// settings.
     private func settings(of request: HTTPRequest) throws(NetworkError) -> TransferSettings {
         if let known = lastSettings.withLock({ $0 }), known.request.sharesSettings(with: request) {
             return known.settings

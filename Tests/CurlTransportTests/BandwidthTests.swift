@@ -179,7 +179,7 @@ import Testing
         #expect(budget.allows(later) == false)
     }
 
-    @Test func oneBytePerSecondEndsItsWait() {
+    @Test func lowRateHasABoundedWait() {
         let start = MonotonicTime(nanoseconds: 0)
         var budget = ByteBudget(rate: 1, start)
         budget.spend(3)

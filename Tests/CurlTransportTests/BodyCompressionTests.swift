@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// A piece at once, and another one after an event.
+    /// Yields one piece immediately and another one after an event.
     private struct TwoPieces: AsyncSequence, Sendable {
         let second: Event
 

@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func ownCookieFieldJoinsAndNilSuppresses() async throws {
+    @Test func ownCookiesAreAddedAndNilSendsNone() async throws {
         let server = try server()
         try await withTransport(configuration(server)) { transport async throws in
             let plain = HTTPRequest("GET", url(server, "a.example.org"))

@@ -21,7 +21,7 @@ import Testing
         #expect(server.counts == Array(1...10))
     }
 
-    @Test func concurrentCallsCountWithoutGaps() async throws {
+    @Test func concurrentNonceCountsHaveNoGaps() async throws {
         let server = try DigestServer()
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 8 }) { transport async throws in
             _ = try await transport.answer(to: server.request())
@@ -81,7 +81,8 @@ import Testing
         #expect(server.challenges == 2)
     }
 
-    /// libcurl keeps the challenge to a request without credentials, and must not answer it at another origin.
+    /// libcurl keeps the challenge that a request without credentials received, and must not answer it at another
+    /// origin.
     @Test func otherOriginGetsNoCredentials() async throws {
         let server = try DigestServer()
         let other = try MockServer()
@@ -111,7 +112,7 @@ import Testing
         #expect(server.counts == [1, 2, 3])
     }
 
-    @Test(arguments: [10, 200_000]) func postWithKnownChallengeGoesOutOnce(size: Int) async throws {
+    @Test(arguments: [10, 200_000]) func postWithKnownChallengeIsSentOnce(size: Int) async throws {
         let server = try DigestServer()
         let body = Data(repeating: 1, count: size)
         try await withTransport { transport async throws in

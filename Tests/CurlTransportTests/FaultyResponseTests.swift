@@ -29,7 +29,7 @@ import Testing
                 let reply = MockReply.text("hello")
                 server.enqueue(resets ? reply.resetting(afterBytes: count) : reply.closing(afterBytes: count))
                 let error = try await transport.failure(of: HTTPRequest("GET", server.url("/\(count)")))
-                // Before the end of its status line, a broken response looks like another protocol.
+                // A response that ends within its status line looks like another protocol.
                 let isCutInStatusLine = !resets && (1..<17).contains(count)
                 let isRight = error.kind == .connectionLost || isCutInStatusLine && error.kind == .protocolViolation
                 if !isRight { wrong.append("\(count): \(error.kind) \(error.curlCode ?? -1)") }

@@ -90,7 +90,7 @@ import Testing
         source.start { isAwake.happen() }
         if case .pause = read(source).result { await isAwake.wait() }
         source.stop()
-        try await eventually("the end of the file") { !ProcessFacts.descriptors.contains { $0.hasSuffix("=" + path) } }
+        try await eventually("the file to close") { !ProcessFacts.descriptors.contains { $0.hasSuffix("=" + path) } }
     }
 
     /// Each part pauses the body at its beginning, while earlier bytes may still be in transit.

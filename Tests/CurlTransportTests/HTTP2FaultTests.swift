@@ -68,7 +68,8 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// On a pooled connection, libcurl 7.88 does not tell a reset stream from a broken one; a request with effects then fails.
+    /// On a pooled connection, libcurl 7.88 does not tell a refused stream from a broken one. A request that is not
+    /// idempotent then fails.
     @Test func uncertainPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("refuse-second")
         try await withTransport(configuration()) { transport async throws in
@@ -170,7 +171,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// Heads larger than libcurl's buffer. libcurl 7.88 accepts up to 128 KiB.
+    /// The heads are larger than libcurl's buffer. libcurl 7.88 accepts up to 128 KiB.
     @Test(arguments: [20_000, 60_000, 125_000])
     func largeHeadArrivesWhole(size: Int) async throws {
         let server = try await FaultyHTTP2Server("head-\(size)")
@@ -184,7 +185,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// Bodies of many sizes, concurrently on one connection, some with slow readers.
+    /// The bodies have many sizes and share one connection; some have slow readers.
     @Test func concurrentBodiesArriveWhole() async throws {
         let server = try await FaultyHTTP2Server("bodies")
         let sizes = [0, 1, 16_000, 16_300, 16_384, 16_385, 32_768, 33_000, 65_536, 100_000, 300_000, 1 << 20, 4 << 20]

@@ -138,7 +138,7 @@ import Testing
     }
 
     private static let refusedStream = frame(3, stream: 1, [0, 0, 0, 7])
-    /// NO_ERROR, with 0 as the last stream.
+    /// A GOAWAY with NO_ERROR, and 0 as the last stream.
     private static let goAway = frame(7, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0])
 
     @Test(arguments: ["GET", "POST"], [refusedStream, goAway])

@@ -5,8 +5,8 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// The descriptors that libdispatch opens at first use and never closes (epoll, eventfd, timerfd). An engine that
-/// leaked one would exceed them many times over.
+/// The number of descriptors that libdispatch opens at first use and never closes (epoll, eventfd, timerfd). If engines
+/// leaked one descriptor each, the tests would find many more.
 private let dispatchSlack = 3
 
 /// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be counted.
@@ -28,7 +28,7 @@ private let dispatchSlack = 3
         }
     }
 
-    /// Streams retain their engine until they end, also those whose requests were queued.
+    /// Streams retain their engine until they end, including those whose requests were queued.
     @Test func finishedStreamsReleaseTheEngine() async {
         await #expect(processExitsWith: .success) {
             let server = try MockServer()

@@ -101,7 +101,7 @@ struct NghttpdTests {
         }
     }
 
-    /// Neither padding, small windows nor a missing length change the bodies.
+    /// Padding, small windows and a missing length do not change the bodies.
     @Test(arguments: [
         [], ["--padding=255"], ["--window-bits=15", "--connection-window-bits=16"], ["--no-content-length"],
     ])

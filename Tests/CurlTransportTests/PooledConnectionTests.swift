@@ -43,7 +43,8 @@ import Testing
         }
     }
 
-    /// libcurl keeps parts of earlier URLs in a handle that was used for several, so the repetition might go to the wrong one.
+    /// libcurl keeps parts of earlier URLs in a handle that was used for several of them, so a repetition might go to
+    /// the wrong URL.
     @Test func repetitionUsesTheRequestsURL() async throws {
         let server = try MockServer()
         let other = try MockServer()

@@ -67,8 +67,8 @@ import Testing
 /// One combination of a proxy, a scheme and a property to test.
 struct ProxyTrial: Sendable, CustomTestStringConvertible {
     enum Sentence: String, CaseIterable {
-        case carriesPlainRequests, opensTunnels, carriesUploads, looksNamesUpWhereItShould, refusesWrongPasswords
-        case failsTheCallWhenItDies, doesNotOpenTheInside
+        case carriesPlainRequests, opensTunnels, carriesUploads, looksNamesUpOnTheRightSide, refusesWrongPasswords
+        case failsTheCallWhenItDies, blocksPrivateHosts
         // These need nginx behind the proxy.
         case tunnelsHTTP2, tunnelsUploads, failsTheTunnelWhenItDies
 
@@ -77,7 +77,7 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
 
     let program: String
     let scheme: String
-    /// Whether the proxy requires "ada" and "love-lace".
+    /// Whether the proxy requires the user "ada" and the password "love-lace".
     let hasPassword: Bool
     let sentence: Sentence
 
@@ -110,10 +110,10 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         case .carriesPlainRequests: try await carriesPlainRequests(proxy, origin)
         case .opensTunnels: try await opensTunnels(proxy)
         case .carriesUploads: try await carriesUploads(proxy, origin)
-        case .looksNamesUpWhereItShould: try await looksNamesUpWhereItShould(proxy, origin)
+        case .looksNamesUpOnTheRightSide: try await looksNamesUpOnTheRightSide(proxy, origin)
         case .refusesWrongPasswords: try await refusesWrongPasswords(proxy, origin)
         case .failsTheCallWhenItDies: try await failsTheCallWhenItDies(proxy)
-        case .doesNotOpenTheInside: try await doesNotOpenTheInside(proxy, origin)
+        case .blocksPrivateHosts: try await blocksPrivateHosts(proxy, origin)
         case .tunnelsHTTP2: try await tunnelsHTTP2(proxy)
         case .tunnelsUploads: try await tunnelsUploads(proxy)
         case .failsTheTunnelWhenItDies: try await fails("\(nginx())/limited/1g.bin", whenItDies: proxy)
@@ -194,8 +194,8 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         }
     }
 
-    private func looksNamesUpWhereItShould(_ proxy: RealProxy, _ origin: MockServer) async throws {
-        // A name that only the client resolves, or one that it resolves wrongly and the proxy correctly.
+    private func looksNamesUpOnTheRightSide(_ proxy: RealProxy, _ origin: MockServer) async throws {
+        // A name that only the client can resolve, or one that the proxy resolves correctly and the client would not.
         let name = isLookedUpHere ? "here.example.org" : "localhost"
         let address = isLookedUpHere ? "127.0.0.1" : "127.0.0.99"
         let resolving = configuration(proxy) { $0.resolve = ["\(name):\(origin.port)": address] }
@@ -244,8 +244,8 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// The proxy's own address is private; only the URL's host is judged.
-    private func doesNotOpenTheInside(_ proxy: RealProxy, _ origin: MockServer) async throws {
+    /// The proxy's own address is private too, but the guard judges only the URL's host.
+    private func blocksPrivateHosts(_ proxy: RealProxy, _ origin: MockServer) async throws {
         try await withTransport(configuration(proxy) { $0.blocksPrivateAddresses = true }) { transport async throws in
             for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]"] {
                 for scheme in ["http", "https"] {

@@ -50,8 +50,8 @@ import Testing
         }
     }
 
-    /// Only reading them would show whether the stray bytes are a message of TLS itself. libcurl 8 does not use such a
-    /// connection either.
+    /// Only reading the stray bytes would show whether they are a message of TLS itself, so the connection is not used.
+    /// libcurl 8 does not use it either.
     @Test(
         .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
     func strayResponseOverTLSIsNotUsed(method: String) async throws {

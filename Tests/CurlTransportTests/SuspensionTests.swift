@@ -190,7 +190,7 @@ import Testing
                 isHeld.happen()
             }
             let request = HTTPRequest("PUT", server.url(), body: .file(path)).with {
-                // Short, but not too short for a busy machine before the suspension.
+                // Shorter than the suspension, but long enough for a busy machine to reach it.
                 $0.idleTimeout = .seconds(2)
             }
             let task = Task { try await transport.send(request, for: owner) }

@@ -5,7 +5,7 @@ import HTTPCore
 import LATTesting
 import Testing
 
-/// Unusable TLS settings fail when the engine is made, with a message that helps.
+/// Unusable TLS settings fail when the engine is made, with a message that says what is wrong.
 @Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
 struct TLSConfigurationTests {
     private func failure(_ change: (inout TLSConfiguration) -> Void) throws -> NetworkError {

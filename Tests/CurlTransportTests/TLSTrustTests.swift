@@ -50,7 +50,7 @@ struct TLSTrustTests {
 
     /// Repeats a request until the server is trusted, or no longer trusted.
     private func untilTrusted(_ isTrusted: Bool, _ transport: CurlTransport, _ url: String) async throws {
-        try await within(.seconds(20), "the change to count") {
+        try await within(.seconds(20), "the changed file to apply") {
             while true {
                 do {
                     _ = try await transport.send(HTTPRequest("GET", url))
@@ -64,7 +64,7 @@ struct TLSTrustTests {
     }
 
     @Test(arguments: [true, false])
-    func changedFileCountsForLaterConnections(isReplaced: Bool) async throws {
+    func changedFileAppliesToLaterConnections(isReplaced: Bool) async throws {
         let server = try await TLSServer()
         let directory = try TemporaryDirectory()
         let path = try directory.write(pem("other.pem"), to: "ca.pem")

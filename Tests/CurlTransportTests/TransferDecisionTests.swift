@@ -51,7 +51,7 @@ import Testing
         #expect(machine.look(start + 249) == .again(end))
         #expect(machine.look(end) == .answer)
         #expect(machine.look(end) == .never)
-        // The limit does not pass while the transfer is suspended.
+        // The drain time does not pass while the transfer is suspended.
         var held = running()
         _ = held.receivedHead(redirect(), start)
         _ = held.updated(TransferState(isSuspended: true), start, isReaderBehind: false)

@@ -97,7 +97,7 @@ private final class Life {
         if isOver {
             check(machine.phase == .over, "an ended transfer is running")
             check(machine.ended() == nil, "ended twice")
-            check(!machine.mayRepeat, "repeated after its end")
+            check(!machine.mayRepeat, "an ended request may be repeated")
         }
         if machine.phase == .running, toldPause != .none || machine.pause != .none {
             let wanted: TransferMachine.Pause = isSuspended ? .all : isReaderBehind ? .receiving : .none
@@ -201,7 +201,7 @@ private final class Life {
             return
         }
         check(!isOver, "it connected after its end")
-        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a request with effects was sent again")
+        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a processed request was sent again")
         check((readiness == .goPaused) == isSuspended, "readiness \(readiness)")
         isConnected = true
         hasHead = false
@@ -230,9 +230,9 @@ private final class Life {
             return
         }
         check(code != CURLE_OPERATION_TIMEDOUT, "repeated after a timeout")
-        check(rules.isIdempotent || isProvablyUnprocessed || isRefusedStream, "replayed with effects")
+        check(rules.isIdempotent || isProvablyUnprocessed || isRefusedStream, "a processed request was replayed")
         check((left == 0) == (rules.timeout == 0) && left <= rules.timeout, "\(left) ms are left")
-        check(!isRefused, "repeated although it was stopped")
+        check(!isRefused, "a stopped request was repeated")
         machine.repeated(now)
         (opened, sent, isConnected, quietSince, mayHaveHadEffect) = (0, 0, false, nil, false)
     }
@@ -267,10 +267,10 @@ private final class Life {
             check(machine.isStream && (wasStream || followed.isFollowed), "answered before its body")
             answer()
         case .look(let time):
-            check(followed.isFollowed && time > now, "a drain time for \(head.status)")
+            check(followed.isFollowed && time > now, "the status \(head.status) got a drain time")
             drainEnd = time
         case .bodyTooLarge:
-            check((head.contentLength ?? 0) > rules.maxBodySize, "\(head) was taken for too large")
+            check((head.contentLength ?? 0) > rules.maxBodySize, "\(head) was refused as too large")
             isRefused = true
         }
     }
@@ -297,11 +297,11 @@ private final class Life {
             check(machine.bodyByteCount <= rules.maxBodySize, "more than its limit was kept")
             answer()
         case .bodyTooLarge:
-            check(machine.bodyByteCount > rules.maxBodySize, "a body within its limit was too large")
+            check(machine.bodyByteCount > rules.maxBodySize, "a body within its limit was refused as too large")
             isRefused = true
         case .decompressionBomb: isRefused = true
         case .errorTooLarge:
-            check(readerIsBehind && machine.isDecoded && machine.status >= 400, "another body was an oversized error")
+            check(readerIsBehind && machine.isDecoded && machine.status >= 400, "refused a body that is no coded error")
             isRefused = true
         }
         if !isOver { moved() }
@@ -333,12 +333,12 @@ private final class Life {
         case .silent(let mayBeInKernel):
             check(
                 quietSince.map { $0 + rules.idleTimeout <= now } ?? false,
-                "an idle timeout too early, idle since \(String(describing: quietSince))")
+                "the idle timeout came too early; idle since \(String(describing: quietSince))")
             if machine.looked(unsent: mayBeInKernel && chance(50) ? .random(in: 0...3, using: &random) : 0, now) == nil
             {
                 finish()
             } else {
-                check(mayBeInKernel, "the kernel can have no unsent bytes")
+                check(mayBeInKernel, "a wait for unsent bytes that the kernel cannot have")
                 quietSince = now
             }
         case .answer:
@@ -357,7 +357,7 @@ private final class Life {
             check(told.completed >= last.completed, "progress went back")
             check(
                 told.completed == told.total || now >= last.time + TransferMachine.progressInterval,
-                "progress too often")
+                "progress was reported too often")
         }
         lastReport = (told.completed, now)
     }

@@ -38,7 +38,8 @@ struct AddressGuard: Sendable {
         return allowedRanges.contains { $0.contains(address) } ? nil : rule
     }
 
-    /// Returns why a request through a proxy is refused; `nil` when its host is allowed or is a name that cannot be judged.
+    /// Returns why a request through a proxy is refused; `nil` when its host is allowed, or is a name that does not
+    /// show whether its addresses are private.
     func refusal(ofProxiedHost host: String) -> AddressRule? {
         guard let rule = AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
         if let address = IPAddress(host: host), allowedRanges.contains(where: { $0.contains(address) }) { return nil }

@@ -3,14 +3,14 @@ import HTTPCore
 
 /// Converts internationalized host names to ASCII (IDNA, RFC 5891, with the mapping of UTS #46).
 ///
-/// libcurl converts them only when built with libidn2, which not every libcurl 8 is. Without it, libcurl passes the
-/// name unconverted to the resolver or a proxy. Here libidn2 is called directly, so libcurl sees ASCII only, and the
-/// guard against private addresses judges the same host that libcurl connects to.
+/// libcurl converts them only when it was built with libidn2, and some builds of libcurl 8 were not. Such a libcurl
+/// passes the unconverted name to the resolver or a proxy. This type calls libidn2 directly, so libcurl sees ASCII
+/// only, and the guard against private addresses judges the same host that libcurl connects to.
 enum HostName {
     /// Whether libidn2 or libcurl can convert international names.
     static var canBeWritten: Bool { lat_has_idn() == 1 || GlobalCurl.has(CURL_VERSION_IDN) }
 
-    /// Replaces the host of a URL by its ASCII form if it is not ASCII.
+    /// Replaces a host that is not ASCII with its ASCII form in a URL handle.
     ///
     /// - Throws: ``NetworkError/Kind/unsupported`` when neither libidn2 nor libcurl can convert it,
     ///   ``NetworkError/Kind/invalidRequest`` when it is not a valid name.

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Parsing costs up to a fifth of a small request, so targets are cached and handed to libcurl whole (`CURLOPT_CURLU`).
 final class Target: @unchecked Sendable {
-    // Sendable: only init writes the URL handle. libcurl only reads it, and changes only copies of it.
+    // Sendable: only init writes the URL handle. libcurl reads it, and makes its changes to copies.
     let handle: OpaquePointer
     /// The URL, percent-encoded.
     let url: String
@@ -89,7 +89,7 @@ final class Target: @unchecked Sendable {
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
     }
 
-    /// Makes a target from another path and query and a base's scheme and authority, which are not parsed again.
+    /// Makes a target from the scheme and authority of a base, which are not parsed again, and a new path and query.
     ///
     /// - Parameter rest: Path and query that passed `isUnchangedByParsing`.
     fileprivate init?(_ base: TargetBase, rest: UnsafeBufferPointer<UInt8>) {
@@ -190,7 +190,7 @@ struct TargetBase: Sendable {
     fileprivate let target: Target
     /// The beginning of the URLs, up to the slash of the path.
     private let text: [UInt8]
-    /// The same beginning as libcurl writes it.
+    /// The same beginning in libcurl's spelling.
     fileprivate let prefix: String
 
     /// Makes a base; `nil` when the URL is not of the form `scheme://authority/path`.
@@ -260,7 +260,7 @@ final class TargetCache: Sendable {
     private struct State {
         var young: [String: Target] = [:]
         var old: [String: Target] = [:]
-        /// The bytes of the texts in `young`.
+        /// The size of the texts in `young`, in bytes.
         var youngBytes = 0
         /// The scheme and authority of the targets parsed last.
         var bases: [TargetBase] = []

@@ -31,7 +31,7 @@ struct AuthenticationScheme {
     }
 }
 
-/// Reads names, each with its value if it has one.
+/// Reads the names in a field, each with its value if it has one.
 private struct ParameterReader {
     private let bytes: [UInt8]
     private var index = 0

@@ -2,7 +2,8 @@ import Cryptography
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// libcurl handles the `-sess` algorithms, whose key includes a client nonce that libcurl does not expose, and `auth-int`.
+/// Two kinds of challenges are left to libcurl: those with `auth-int`, and those with a `-sess` algorithm, whose key
+/// includes a client nonce that libcurl does not expose.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String

@@ -18,7 +18,7 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
     public var path: String
     /// When it expires; `nil` for a session cookie, which ends with the manager.
     public var expires: Date?
-    /// Whether it is sent over TLS only, or to this machine.
+    /// Whether it is sent over TLS only. `localhost`, `127.0.0.1` and `::1` get it without TLS too.
     public var isSecure: Bool
     /// Whether it was set with `HttpOnly`.
     public var isHTTPOnly: Bool
@@ -132,7 +132,7 @@ enum NetscapeCookie {
         guard !cookie.name.isEmpty, !cookie.domain.isEmpty, cookie.path.hasPrefix("/") else {
             throw .invalidRequest("a cookie needs a name, a domain, and a path that begins with a slash")
         }
-        // The line would be a comment, or be read without its dot.
+        // A line that begins with `#` would be a comment, and a leading dot would be lost when the line is read.
         guard !cookie.domain.hasPrefix("#"), !cookie.domain.hasPrefix(".") else {
             throw .invalidRequest("the cookie's domain begins with \"\(cookie.domain.prefix(1))\"; give a host's name")
         }

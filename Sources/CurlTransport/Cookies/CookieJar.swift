@@ -12,9 +12,9 @@ import HTTPCore
 /// ```
 ///
 /// Responses set and change cookies by the rules of RFC 6265; a cookie for a public suffix is refused. Each hop of a
-/// redirect gets the cookies that match it. A request's own `Cookie` field is sent in one field with them; setting that
-/// field to `nil` sends no cookies at all. These calls do not wait for the engine's thread. A call that changes the jar
-/// returns after the file, if there is one, is written.
+/// redirect gets the cookies that match it. The cookies of a request's own `Cookie` field follow them in the same
+/// field; a request that sets this field to `nil` sends no cookies at all. The methods of the jar do not wait for the
+/// engine's thread. A method that changes the jar returns after the file, if there is one, is written.
 public struct CookieJar: Sendable {
     let store: CookieStore
 
@@ -35,8 +35,8 @@ public struct CookieJar: Sendable {
         _ = try NetscapeCookie.line(cookie)
         guard cookie.meetsPrefixRules else {
             throw NetworkError.invalidRequest(
-                "the cookie \(cookie) needs isSecure, and if its name begins with __Host- also path \"/\" and no subdomains: "
-                    + "its name prefix or SameSite requires that (RFC 6265bis §4.1.3, §5.7)")
+                "the cookie \(cookie) lacks what its name prefix or SameSite requires (RFC 6265bis §4.1.3, §5.7); set "
+                    + "isSecure, and for __Host- also path \"/\" and no subdomains")
         }
         try await change { $0.set(cookie, now: .now) }
     }

@@ -8,7 +8,7 @@ import Synchronization
 
 /// The cookies of an engine and the file they are kept in.
 ///
-/// The engine's thread stores and reads cookies and never waits for the file, which a queue of the store writes.
+/// The engine's thread stores and reads cookies. It never waits for the file, because a dispatch queue writes it.
 final class CookieStore: ProcessExitObserver {
     private struct State {
         var table = CookieTable()
@@ -22,7 +22,7 @@ final class CookieStore: ProcessExitObserver {
         var writtenAt = MonotonicTime(nanoseconds: 0)
     }
 
-    /// State that belongs to the queue.
+    /// State that only the queue uses.
     private struct Written {
         /// The text in the file.
         var text: String
@@ -139,7 +139,7 @@ final class CookieStore: ProcessExitObserver {
 
     // MARK: The file
 
-    /// Does what ``flush()`` does while the calling thread waits.
+    /// Like ``flush()``, but blocks the calling thread until the file is written.
     func writeNow() {
         guard file != nil else { return }
         queue.sync { _ = save() }

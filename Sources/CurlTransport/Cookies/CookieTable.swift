@@ -130,7 +130,7 @@ struct CookieTable: Sendable {
         for (domain, entries) in domains { store(entries.filter { $0.order > oldest }, domain) }
     }
 
-    /// Whether a cookie from clear text would shadow a secure one, which RFC 6265bis §5.7 forbids.
+    /// Whether a cookie that was received without TLS would shadow a secure one, which RFC 6265bis §5.7 forbids.
     private func shadowsSecureCookie(_ cookie: Cookie) -> Bool {
         domains.contains { domain, entries in
             (Self.isBelow(domain, cookie.domain) || Self.isBelow(cookie.domain, domain))

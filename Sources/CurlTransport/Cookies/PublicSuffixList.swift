@@ -28,6 +28,6 @@ struct PublicSuffixList: Sendable {
         self.isSuffix = unsafeBitCast(isSuffix, to: IsSuffix.self)
     }
 
-    /// Whether a name in lower case is a public suffix. An unknown name of one label counts as one.
+    /// Whether a name in lower case is a public suffix. A name of one label that is not in the list counts as a suffix.
     func contains(_ domain: String) -> Bool { isSuffix(list, domain) != 0 }
 }

@@ -39,7 +39,7 @@ struct AdmissionQueue<ID: Hashable> {
         }
     }
 
-    /// A queue in which removing an element, first or not, leaves a gap instead of shifting the others.
+    /// A queue in which the removal of any element leaves a gap instead of shifting the others.
     private struct FIFO {
         private struct Element {
             /// `nil` once removed, so that the transfer is released.
@@ -51,7 +51,7 @@ struct AdmissionQueue<ID: Hashable> {
         private var elements: [Element] = []
         /// The index of the first element that is not a gap, or the end.
         private var front = 0
-        /// The number of gaps behind the front.
+        /// The number of gaps after the front.
         private var gaps = 0
 
         var first: (id: ID, order: UInt64)? {
@@ -197,7 +197,8 @@ struct AdmissionQueue<ID: Hashable> {
         return started
     }
 
-    /// Returns the host with capacity whose first request has the highest priority, or of equals the one that waits longest.
+    /// Returns the host with capacity whose first request comes next: the one with the highest priority, and among
+    /// equal priorities the one that has waited longest.
     private func hostOfNext() -> Int? {
         var best: (index: Int, priority: Int, order: UInt64)?
         for index in hostsWithWaiters where hasRoom(index) {

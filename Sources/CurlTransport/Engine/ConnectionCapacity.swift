@@ -3,16 +3,17 @@ import Platform
 /// The limit of open connections given to libcurl (`CURLMOPT_MAXCONNECTS`).
 ///
 /// libcurl counts the connections in use too, and closes an idle one whenever
-/// the limit is exceeded. The limit is therefore the idle connections to keep
-/// plus the running requests. Otherwise each of many running requests closes
-/// the connection that the next one would have used. A pure value: the engine
-/// tells it how many requests run and passes the limit to libcurl.
+/// the limit is exceeded. The limit is therefore the number of idle connections
+/// to keep plus the number of running requests. With a lower limit, each of many
+/// running requests would close the connection that the next one could use. A
+/// pure value: the engine tells it how many requests run and passes the limit to
+/// libcurl.
 struct ConnectionCapacity {
     /// How many idle connections to keep: the manager's setting, or the largest limit of a host if that is higher.
     private var idle: Int
     /// The number of running requests that is included in the current value.
     private var running = 0
-    /// The maximum number of running requests in this interval.
+    /// The largest number of requests that ran at once in this interval.
     private var peak = 0
     private var intervalEnd = MonotonicTime(nanoseconds: 0)
 

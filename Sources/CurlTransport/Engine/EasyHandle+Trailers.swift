@@ -6,7 +6,7 @@ extension EasyHandle {
     /// repeats a request when a pooled connection is dead, and 7.88 cannot send trailers twice.
     func setTrailers() {
         set(CURLOPT_FRESH_CONNECT, 1)
-        // From the pool, requests that could use HTTP/2 would reuse this HTTP/1.1 connection.
+        // Keeps this HTTP/1.1 connection out of the pool, where requests that could use HTTP/2 would reuse it.
         if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)

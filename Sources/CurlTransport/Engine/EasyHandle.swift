@@ -80,9 +80,9 @@ final class EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
 
-    /// Whether the handle must be replaced instead of reused. libcurl 7.88 keeps state on a handle whose connection
-    /// still carries other HTTP/2 streams: a stream's refusal, which makes libcurl resend another request; bytes received
-    /// while paused, which libcurl delivers with another body; a buffer of another size.
+    /// Whether the handle must be replaced instead of reused. While the connection of an ended transfer carries other
+    /// HTTP/2 streams, libcurl 7.88 keeps state on the handle: a stream's refusal, which makes libcurl resend the next
+    /// request; bytes received while paused, which libcurl delivers with the next body; a buffer of another size.
     @exclusivity(unchecked) var isSpent = false
 
     /// libcurl's text about the last failure.
@@ -179,7 +179,7 @@ final class EasyHandle {
         return overflowStalls && version != Int(CURL_HTTP_VERSION_1_1)
     }
 
-    /// libcurl sends at most one buffer for each socket event; its default of 64 KiB would need many events.
+    /// libcurl sends at most one buffer for each socket event. Its default buffer of 64 KiB would need many events.
     private static let uploadBufferSize = 512 << 10
 
     private func setTarget(_ target: Target) {
@@ -234,7 +234,7 @@ final class EasyHandle {
         }
     }
 
-    /// Sets the `Cookie` field from the next request on, including one that libcurl repeats with credentials.
+    /// Sets the `Cookie` field of the next requests. The first may be one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
         guard cookies != field else { return }
         cookies = field
@@ -273,16 +273,16 @@ final class EasyHandle {
         set(CURLOPT_TIMEOUT_MS, Int(left))
     }
 
-    /// Replaces the libcurl handle. In libcurl 7.88, a handle that has sent trailers keeps that state across a reset, and
-    /// its next chunked body makes it write out of bounds, before its buffer.
+    /// Replaces the libcurl handle. In libcurl 7.88, a reset does not clear the state of a handle that has sent
+    /// trailers. With the next chunked body, such a handle writes to memory before its buffer.
     private func replace() {
         guard let fresh = curl_easy_init() else { return curl_easy_reset(curl) }
         curl_easy_cleanup(curl)
         curl = fresh
     }
 
-    /// Whether libcurl may keep a Digest challenge on the handle. libcurl would answer it in the next request with
-    /// credentials, even if that goes to another origin.
+    /// Whether libcurl may keep a Digest challenge on the handle. libcurl would answer the challenge in the next
+    /// request with credentials, even if that request goes to another origin.
     private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
 
     /// Makes the handle ready for another transfer, after it has left the multi handle.

@@ -48,7 +48,8 @@ extension Engine {
         if let deadline { idleWatch.note(deadline) }
     }
 
-    /// Raises libcurl's limit per host, one value for all hosts, to the largest of any. The queue enforces each host's own.
+    /// Raises libcurl's limit of connections per host. libcurl has one limit for all hosts, so it gets the largest; the
+    /// queue enforces the limit of each host.
     func raiseHostLimit(to limit: Int) {
         if capacity.raise(perHost: limit) { setCapacity() }
         guard hostLimit > 0, limit > hostLimit else { return }
@@ -215,8 +216,8 @@ extension Engine {
             case .all: CURLPAUSE_ALL
             }
         if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
-            // libcurl reads a paused part again only when a pause of the whole body ends, but it begins that pause only
-            // once it has sent what precedes the part. So this call begins the pause, and the next call ends it.
+            // libcurl reads a paused part again only when a pause of the whole body ends. libcurl begins that pause
+            // only after it has sent what precedes the part, so this call begins the pause and the next call ends it.
             _ = curl_easy_pause(handle.curl, bits | CURLPAUSE_SEND)
         }
         // curl_easy_pause may call the write callback, whose error it returns. Without a connection it returns

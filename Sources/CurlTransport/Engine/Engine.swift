@@ -138,11 +138,11 @@ final class Engine: @unchecked Sendable {
         while !isShuttingDown {
             let count = events.wait(milliseconds: waitTime())
             now = .now
-            // Before the commands, so that input on an idle connection is known before a request uses it.
+            // Events come before commands, so that input on an idle connection is known before a request uses it.
             for index in 0..<count { handle(events[index]) }
             takeCommands()
-            // Once per turn: a fast transfer sets the timer to zero again and again, and would keep other transfers and
-            // its own reader waiting as long as data arrives.
+            // The timer fires once per turn. A fast transfer sets it to zero again and again, which would keep other
+            // transfers and its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
@@ -235,7 +235,7 @@ final class Engine: @unchecked Sendable {
     /// Ends every transfer and frees everything. Handles leave the multi handle before it is freed, and the share
     /// outlives both.
     private func shutDown() {
-        // Closed first, so that tasks of this thread that the shutdown resumes continue on the global executor.
+        // The mailbox is closed first, so that the tasks that the shutdown resumes continue on the global executor.
         let (rest, jobs) = mailbox.closeAndTakeRest()
         for job in jobs { globalConcurrentExecutor.enqueue(job) }
         // Waiting transfers end first, since the end of a running one would start them.
@@ -263,7 +263,7 @@ final class Engine: @unchecked Sendable {
         // close() waits for the disk, but no transfer is left that this could delay.
         cookies?.close()
         curl_multi_cleanup(multi)
-        // Freed after the connections, since these add sessions.
+        // Freed after the connections, which may add sessions until they are closed.
         sessions = nil
         curl_share_cleanup(share)
         events.end()

@@ -73,7 +73,8 @@ extension EngineFailure {
         if code == CURLE_OUT_OF_MEMORY || code == .tooLarge, transfer.pipe != nil, transfer.head.isComplete,
             transfer.head.isCoded
         {
-            // libcurl keeps the decoded bytes of a paused transfer: up to 64 MiB from the few bytes it read.
+            // While a transfer is paused, libcurl decodes what it has read and keeps it. It fails with this code when
+            // that is more than 64 MiB.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
         // Over QUIC, the code is that of the first packet that could not be sent.

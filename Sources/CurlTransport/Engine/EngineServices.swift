@@ -14,7 +14,7 @@ final class EngineServices {
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
     var findDead: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
     private var isLooking = false
-    /// Whether the network has changed again while the connections are checked.
+    /// Whether the network has changed again since the check of the connections began.
     private var looksAgain = false
     private var hasProbeEvents = false
     private var hasNetworkEvents = false

@@ -3,9 +3,9 @@ import Platform
 
 /// Decides when to check for transfers that have been silent for too long.
 ///
-/// A transfer records only its first deadline, at which one check looks at all
-/// running transfers and sets the time of the next check. So thousands of
-/// waiting transfers cost one occasional check.
+/// Each transfer records only its first deadline. At that time one check looks
+/// at all running transfers and sets the time of the next check. So thousands
+/// of waiting transfers cost only an occasional check.
 struct IdleWatch {
     /// The time of the next check.
     private(set) var next = MonotonicTime.distantFuture
@@ -13,7 +13,7 @@ struct IdleWatch {
     private var soonest = MonotonicTime(nanoseconds: 0)
     private var isLooking = false
 
-    /// Records a deadline by which a transfer may have been silent for too long.
+    /// Records a time at which a transfer may have been silent for too long.
     mutating func note(_ deadline: MonotonicTime) {
         if isLooking {
             earliest = min(earliest, deadline)

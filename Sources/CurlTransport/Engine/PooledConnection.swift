@@ -6,8 +6,9 @@ extension Engine {
     ///
     /// In HTTP/1, bytes after a complete response belong to no request and make the connection unusable (RFC 9112 §9.2).
     /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
-    /// only once a second, so with these the engine checks it. Exempt are HTTP/2, whose frames may arrive at any time, and a
-    /// prewarmed connection that has carried no request, whose input may be TLS session tickets.
+    /// only once a second, so there the engine checks each connection itself. Two kinds of connections may have input:
+    /// one with HTTP/2, whose frames may arrive at any time, and a prewarmed one that has carried no request, whose
+    /// input may be TLS session tickets.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasUnsolicitedInput =
             GlobalCurl.checksPoolOncePerSecond

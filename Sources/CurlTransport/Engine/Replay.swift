@@ -52,8 +52,9 @@ struct Replay {
     func followsFailure(_ code: CURLcode, isReused: Bool, replays: Int) -> Bool {
         guard isSafe, replays < Self.limit else { return false }
         return switch code {
-        // A fresh connection to a host that has not answered in HTTP/2 yet: the server either refused the first stream
-        // with GOAWAY, or violated the protocol and will do so again. The code is the same.
+        // On a fresh connection to a host that has not answered in HTTP/2 yet, the server either refused the first
+        // stream with GOAWAY, or violated the protocol and will do so again. Both have this code, so one replay is
+        // allowed.
         case CURLE_HTTP2: isMultiplexed || isReused || replays == 0
         case CURLE_HTTP2_STREAM, CURLE_HTTP3: fate == .refused
         // When all pooled connections were closed, libcurl 8 tries five of them and gives up.
@@ -107,11 +108,12 @@ struct Attempts: Sendable {
             isOnFreshConnection = opened > connectionsOpened
             connectionsOpened = opened
         }
-        // After a head, this is libcurl's response to a challenge, not a repetition.
+        // After a head, libcurl uses the connection to answer a challenge, not to repeat the request.
         guard connectionsUsed > 1, !hasHead else { return true }
         repetitions += 1
         let sent = sent()
-        // Only the first time: after one refusal, libcurl 7.88 gives up a fresh connection for any reason.
+        // A fresh connection that libcurl gives up proves a refusal only the first time: after one refusal, libcurl
+        // 7.88 gives up a fresh connection for any reason.
         let fate = fate(sent: sent, isRefused: isRefused || wasOnFreshConnection && count == 2)
         bytesSentBefore = sent
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: isMultiplexed())

@@ -8,8 +8,8 @@ import Platform
 /// libcurl stops watching a connection at the end of a transfer and watches it
 /// again for the next one. Both would be system calls. So a socket that libcurl
 /// has released stays registered until an event occurs on it, usually because
-/// the server closed it. Input that arrives on it is recorded, since it belongs
-/// to no request (``Engine/isUnusable(_:_:)``).
+/// the server closed it. Input that arrives on such a socket is recorded, since
+/// that input belongs to no request (``Engine/isUnusable(_:_:)``).
 struct SocketTable {
     private struct Entry {
         /// The events that libcurl waits for; empty when it has released the socket.
@@ -85,7 +85,7 @@ struct SocketTable {
     ///
     /// A connection that the server closed is shut down, so that libcurl drops it before it sends the next request.
     /// libcurl 8.22 checks for closed connections only once a second, and does not repeat a non-idempotent request that
-    /// went out on one.
+    /// it sent on a closed one.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
         // libcurl may have read the input since the event, while it handled another socket.
         let (isInput, isClosed) = Self.look(at: descriptor)

@@ -6,8 +6,9 @@ import HTTPCore
 /// with any method (RFC 9113 §8.7). libcurl reports this only in its log.
 ///
 /// The log costs a few microseconds for each request, so it is on only where streams are possible and the method is not
-/// idempotent. It contains the number of the stream and the last stream of a `GOAWAY`; a stream after that was refused.
-/// libcurl 8 also logs a stream reset with `REFUSED_STREAM`; 7.88 does not on a pooled connection.
+/// idempotent. The log contains the number of the request's stream, and for a `GOAWAY` the number of the last stream
+/// that the server accepted; it refused later streams. libcurl 8 also logs a stream that was reset with
+/// `REFUSED_STREAM`; 7.88 does not on a pooled connection.
 struct StreamRefusal {
     /// The number of the request's stream; 0 before it has one.
     private var stream = 0
@@ -31,9 +32,9 @@ struct StreamRefusal {
         }
     }
 
-    /// Whether the log or the error text reports a refusal: 7.88 names the code, 8 says "refused by server". After a
-    /// `GOAWAY` with ENHANCE_YOUR_CALM, libcurl 8 resets the streams beyond it with the same code. That is no proof,
-    /// but enough for an idempotent method.
+    /// Whether the log or the error text reports a refusal: libcurl 7.88 names the code, libcurl 8 says "refused by
+    /// server". After a `GOAWAY` with ENHANCE_YOUR_CALM, libcurl 8 resets the refused streams with that code. The code
+    /// alone does not prove a refusal, but is enough for an idempotent method.
     func isRefused(after code: CURLcode, _ text: @autoclosure () -> String, isIdempotent: Bool) -> Bool {
         if isRefused { return true }
         guard code == CURLE_HTTP2_STREAM || code == CURLE_HTTP3 else { return false }

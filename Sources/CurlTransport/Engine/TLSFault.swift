@@ -32,7 +32,8 @@ enum TLSFault {
             return .wrongHost
         }
         return switch result {
-        // The chain is valid, but the certificate is not: over QUIC libcurl has no other message for a wrong name.
+        // Over QUIC, libcurl reports a wrong name with a general message about the peer's certificate. The chain has no
+        // error then.
         case 0...1 where said.contains("peer certificate"): .wrongHost
         case 9: .notYetValid
         case 10: .expired

@@ -78,7 +78,7 @@ struct Throttle {
         return Self.allows(0, transfer, now, &sending, &senders, &due)
     }
 
-    /// How many bytes a transfer may send at once: those of a tenth of a second.
+    /// How many bytes a transfer may send at once: as many as its rate allows in a tenth of a second.
     func piece(_ transfer: Transfer) -> Int {
         Int(clamping: max(1, min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max) / 10))
     }

@@ -64,7 +64,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         machine = TransferMachine(
             TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
         guard pipe == nil else { return }
-        // Reserved on the caller's thread, which also frees it: memory that crosses threads costs a lock in malloc.
+        // Reserved on the caller's thread, which also frees it: memory that one thread allocates and another one frees
+        // costs a lock in malloc.
         head.reserve()
         reservedBodySize = target.bodySizeHint
         if reservedBodySize > 0 { body.reserveCapacity(reservedBodySize) }

@@ -19,7 +19,7 @@ extension TransferMachine {
         var status: Int
         var contentLength: Int64?
         var isCoded = false
-        /// Whether the caller follows it as a redirect, by its status, `Location` and settings.
+        /// Whether the caller follows it as a redirect, according to its status, its `Location` and the settings.
         var isFollowed = false
     }
 
@@ -155,7 +155,7 @@ extension TransferMachine {
         _ completed: Int64, isWhole: Bool, isCoded: Bool, _ now: MonotonicTime
     ) -> TransferProgress? {
         var completed = content(completed)
-        // libcurl adds the body of a challenge that it answered to the body of the response.
+        // libcurl's count includes the body of a challenge that it answered.
         if !rules.hasBody, rules.mayBeChallenged, !isCoded { completed = bodyByteCount }
         return report(completed, of: isWhole ? completed : lastProgress?.value.total, isLast: true, now)
     }

@@ -53,7 +53,7 @@ struct TransferMachine: Sendable {
     /// Whether the body is delivered as a stream.
     var isStream: Bool
     private(set) var hasAnswered = false
-    /// Whether the engine has decided to end the transfer. Until it does, libcurl's callbacks are refused.
+    /// Whether the engine has decided to end the transfer. From then on libcurl's callbacks are refused.
     var isStopped = false
     private var isCancelledEarly = false
     private(set) var isSuspended = false
@@ -98,8 +98,8 @@ struct TransferMachine: Sendable {
     static let drainTime: Int64 = 250
     /// How many decoded bytes may arrive before the decompression ratio is checked.
     static let decompressionGrace: Int64 = 32 << 20
-    /// The same for the body of an error, lower because many errors may arrive at once. Also the largest part of such a
-    /// body that may wait for its reader.
+    /// The same for the body of an error, lower because many errors may arrive at once. It is also the maximum number
+    /// of bytes of such a body that may wait for its reader.
     static let errorGrace = 1 << 20
     /// The minimum time between two progress reports, in milliseconds; short enough to look continuous.
     static let progressInterval: Int64 = 50
@@ -140,7 +140,8 @@ struct TransferMachine: Sendable {
         return rules.idleTimeout > 0 ? now + rules.idleTimeout : nil
     }
 
-    /// Records a cancellation. Returns whether it ends the transfer now. An early one takes effect at the submission.
+    /// Records a cancellation. Returns whether it ends the transfer now. A cancellation before the submission takes
+    /// effect at the submission.
     mutating func cancelled() -> Bool {
         if phase == .new { isCancelledEarly = true }
         return phase != .new && phase != .over
@@ -283,8 +284,8 @@ struct TransferMachine: Sendable {
     enum Look: Hashable, Sendable {
         case never
         case again(MonotonicTime)
-        /// Nothing has moved for too long. With `inKernel`, the end of the request body may still move out of the
-        /// kernel's send buffer, which libcurl cannot see, and ``looked(unsent:_:)`` decides.
+        /// Nothing has moved for too long. With `inKernel`, the kernel may still be sending the end of the request body
+        /// from its buffer, which libcurl cannot see. Then ``looked(unsent:_:)`` decides.
         case silent(inKernel: Bool)
         /// The time for the body of a redirect is over: answer the caller now.
         case answer

@@ -7,10 +7,10 @@ import Synchronization
 /// libcurl has no transfer that leaves an unused connection in its pool: those of `CURLOPT_CONNECT_ONLY` are never
 /// reused, and a callback that aborts a transfer closes its connection. But a request that libcurl cannot format fails
 /// after the connection is established and before a byte is sent, and leaves the connection usable. So this request has
-/// a time condition (`CURLOPT_TIMEVALUE_LARGE`) with a date beyond what libcurl can format. It is a `HEAD`, in case a
-/// libcurl can format that date.
+/// a time condition (`CURLOPT_TIMEVALUE_LARGE`) with a date beyond what libcurl can format. It is a `HEAD`, in case
+/// some libcurl can format that date and sends it.
 ///
-/// libcurl 8 does not reuse a clear-text connection that has carried no request. There the `HEAD` is sent.
+/// libcurl 8 does not reuse a clear-text connection that has carried no request, so there the `HEAD` is sent.
 final class WarmUp: Sendable {
     /// Whether an existing connection is enough.
     let acceptsExisting: Bool

@@ -56,7 +56,7 @@ final class StateFile: Sendable {
         .invalidRequest("\(setting): the file \"\(path)\" \(reason)")
     }
 
-    /// Schedules a write. The closure provides the text on the file's queue, so that one write covers many changes.
+    /// Schedules a write. The file's queue calls the closure for the text, so that one write covers many changes.
     func follow(_ text: @escaping @Sendable () -> String) {
         let isFirst = state.withLock { state in
             defer { state.isScheduled = true }

@@ -5,10 +5,10 @@ import Platform
 
 /// Compresses the bodies of requests that ask for it (RFC 9110 §8.4.1.3).
 ///
-/// A short body is compressed at once, and sent uncompressed when that is not longer. A long one becomes a stream of
-/// unknown length, which a task compresses while it is sent, one piece ahead of the network.
+/// A short body is compressed as a whole, unless compression does not make it shorter. A long body becomes a stream of
+/// unknown length: a task compresses each piece while libcurl sends the previous one.
 package enum BodyCompression {
-    /// The largest body that is compressed at once, in bytes.
+    /// The largest body that is compressed as a whole, in bytes.
     private static let wholeLimit = PreparedBody.wholeBodyLimit
     private static let pieceSize = 128 << 10
 
@@ -31,7 +31,7 @@ package enum BodyCompression {
         return request
     }
 
-    /// Whether the request has a `Content-Encoding`, or `nil` to prevent one.
+    /// Whether the request sets `Content-Encoding`, possibly to `nil` to prevent compression.
     private static func isCoded(_ headers: HTTPHeaders) -> Bool {
         !headers.hasNoFields && headers.fields.contains { $0.name.equalsIgnoringASCIICase("Content-Encoding") }
     }
@@ -64,7 +64,7 @@ package enum BodyCompression {
                     let chunk = try await next()
                     count += Int64(chunk?.count ?? 0)
                     if let length = stream.length, chunk == nil ? count != length : count > length {
-                        throw failure("its stream produced \(count) bytes and \(length) were announced")
+                        throw failure("its stream produced \(count) bytes, but \(length) were announced")
                     }
                     return chunk
                 }

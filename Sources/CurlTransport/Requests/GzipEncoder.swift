@@ -71,6 +71,6 @@ final class GzipEncoder {
         stream.pointee.next_in = nil
     }
 
-    /// Compresses data at once; `nil` when memory is short.
+    /// Compresses data as a whole; `nil` when memory is short.
     static func encoded(_ data: Data) -> Data? { GzipEncoder()?.encode(data, .end) }
 }

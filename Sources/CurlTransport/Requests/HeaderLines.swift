@@ -157,7 +157,7 @@ final class HeaderLines: Sendable {
             try check(HTTPHeaders.Field(name: "Content-Type", value: contentType))
             lines.append("Content-Type: \(contentType)")
         } else if case .bytes = body {
-            // Without this line libcurl sends the type of a form.
+            // Without this line libcurl adds `Content-Type: application/x-www-form-urlencoded`.
             lines.append("Content-Type:")
         }
     }

@@ -17,7 +17,8 @@ enum PreparedBody: Sendable {
         let source: any BodySource
     }
 
-    /// The largest body handed to libcurl as a whole, in bytes. Progress and the idle timeout need longer ones in pieces.
+    /// The largest body handed to libcurl as a whole, in bytes. Longer bodies are read in pieces, for the sake of
+    /// progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
     /// - Parameter handler: Receives an event for every read.
@@ -26,7 +27,7 @@ enum PreparedBody: Sendable {
     init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
-            // Parameters have been encoded earlier, so here there are none: the body is an empty object or form.
+            // A body with parameters was encoded earlier, so this one has none: it is an empty object or form.
             self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
         case .encoded(let encoder):
             do {

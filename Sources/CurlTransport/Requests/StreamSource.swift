@@ -9,8 +9,8 @@ final class StreamSource: BodySource {
         var chunk = Data()
         var delivered: Int64 = 0
         var end: Result<Void, NetworkError>?
-        /// The last announced byte is held back until the stream has ended. libcurl does not read beyond it, so surplus
-        /// bytes would go unnoticed.
+        /// Whether the last announced byte is held back until the stream has ended. libcurl reads no further than the
+        /// announced length, so surplus bytes would otherwise go unnoticed.
         var holdsLastByte = false
         /// Whether libcurl has been told to pause.
         var engineWaits = false

@@ -40,8 +40,8 @@ enum TrailerFields {
         switch request.authentication {
         case .digest, .any:
             throw .invalidRequest(
-                "trailers are sent once, and Digest sends the request again after the server's challenge; use another "
-                    + "authentication")
+                "trailers can be sent only once, but Digest sends the request again after the server's challenge; use "
+                    + "another authentication")
         case .basic, .bearer, nil: break
         }
         return "Trailer: \(trailers.names.joined(separator: ", "))"

@@ -154,8 +154,8 @@ final class BodyPipe: ResponseBodySource {
     }
 }
 
-/// The end of a pipe that a response holds. Cancels the transfer when the last copy of the response and its iterators
-/// is released, since the body can no longer be read.
+/// The reader's end of a pipe, which a response and its iterators hold. Cancels the transfer when the last of them is
+/// released, since the body can no longer be read.
 final class BodyReader: AbandonableBodySource {
     private let pipe: BodyPipe
     /// Keeps the engine alive until the body is read to its end or abandoned.

@@ -6,7 +6,7 @@ import HTTPCore
 /// A transfer may receive several heads: interim responses (1xx), a challenge that libcurl answers itself, the response
 /// to a repetition on a fresh connection. Each status line replaces the head before it.
 struct ResponseHead {
-    /// The maximum size of head and trailers together, in bytes. Servers limit requests in the same way.
+    /// The maximum size of head and trailers together, in bytes. Servers also limit the heads of requests.
     static let sizeLimit = 1 << 20
 
     private(set) var status = 0

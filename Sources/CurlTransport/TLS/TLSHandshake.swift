@@ -1,7 +1,7 @@
 import CLibcurl
 
-/// The handshake of one TLS connection: carries out what OpenSSL's callbacks require, and records the details of a
-/// failure that libcurl's single error code hides.
+/// The handshake of one TLS connection. It handles OpenSSL's callbacks, and records why a handshake fails, since
+/// libcurl reports most failures with one error code.
 ///
 /// Retained by its `SSL_CTX`. Belongs to the engine's thread.
 final class TLSHandshake {
@@ -25,7 +25,7 @@ final class TLSHandshake {
     /// - Parameters:
     ///   - target: The URL of the request.
     ///   - proxy: The URL of the proxy; `nil` for none.
-    ///   - trust: The certificates that verify the server's; `nil` when it is not verified.
+    ///   - trust: The trusted certificates; `nil` when the server's certificate is not verified.
     /// - Returns: `nil` without memory; the context is then unusable.
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
@@ -90,9 +90,10 @@ final class TLSHandshake {
     }
 
     /// Stores a copy of a session. OpenSSL invalidates the original (`SSL_CTX_remove_session`) when its connection is
-    /// closed without `close_notify`, as libcurl 8 closes connections to proxies.
+    /// closed without `close_notify`, which is how libcurl 8 closes connections to proxies.
     fileprivate func keep(_ session: UnsafeMutableRawPointer, of ssl: UnsafeMutableRawPointer) {
-        // The trust may have changed since the handshake began, and libcurl 8 checks the result only after this callback.
+        // The trust may have changed since the handshake began, and libcurl 8 checks the verification result only after
+        // this callback.
         guard let sessions, sessions.trust === trust,
             trust == nil || library.pointee.SSL_get_verify_result(ssl) == 0,
             let copy = library.pointee.SSL_SESSION_dup(session)
@@ -103,7 +104,7 @@ final class TLSHandshake {
     fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
 
     /// The peer of a handshake: the server of the URL, or its HTTPS proxy. For an `http` URL it is always the proxy;
-    /// otherwise the SNI name tells them apart. QUIC has no BIO, and its sessions are not shared with TCP.
+    /// otherwise the SNI name tells them apart. Sessions of QUIC and TCP are kept apart; a QUIC connection has no BIO.
     private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
         // TLSEXT_NAMETYPE_host_name
         let name = library.pointee.SSL_get_servername(ssl, 0).map { String(cString: $0) } ?? ""

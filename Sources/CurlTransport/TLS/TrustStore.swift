@@ -5,8 +5,8 @@ import Synchronization
 
 /// The certificates that a manager trusts, read and parsed once for all its connections.
 ///
-/// libcurl itself caches a parsed file only when neither a folder nor certificates in memory are set as well. Without a
-/// cache, parsing a system's 150 authorities costs each fresh connection some 40 ms of processor time.
+/// libcurl itself caches a parsed file only when neither a CA folder nor certificates in memory are set besides it.
+/// Without a cache, parsing a system's 150 authorities costs each fresh connection some 40 ms of processor time.
 final class TrustStore: Sendable {
     private struct State {
         var store: CertificateStore?

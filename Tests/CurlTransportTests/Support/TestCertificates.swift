@@ -80,7 +80,7 @@ final class TestCertificates: Sendable {
         openssl pkcs12 -export -in client.crt -inkey client.key -passout pass: -out client-open.p12
         openssl pkcs12 -export -legacy -certpbe PBE-SHA1-RC2-40 -in client.crt -inkey client.key -passout pass:secret \\
             -out client-old.p12 || true
-        # What is said of the server's certificate (OCSP): good and revoked by its authority, good by another.
+        # OCSP responses about the server's certificate: good and revoked from its authority, good from another one.
         openssl ocsp -issuer ca.pem -cert server.crt -reqout server.ocsp
         state() { openssl ocsp -index server.index -CA ca.pem -rsigner "$2.pem" -rkey "$2.key" -reqin server.ocsp \\
             -respout "$1.ocsp" -ndays 2; }
