@@ -1,15 +1,15 @@
-// What the same work costs in C on libcurl, written the way its documentation suggests.
+// Measures the same work in C with libcurl, written as libcurl's documentation suggests.
 //
 //   curlbench multi      URL REQUESTS IN_FLIGHT WARMUP    curl_multi_socket_action on epoll
 //   curlbench multi-bare URL REQUESTS IN_FLIGHT WARMUP    the same without User-Agent and Accept-Encoding
 //   curlbench multi-poll URL REQUESTS IN_FLIGHT WARMUP    curl_multi_poll and curl_multi_perform
 //   curlbench urls       URL REQUESTS IN_FLIGHT WARMUP    multi, to 10,000 URLs that differ in their query
-//   curlbench post       URL REQUESTS IN_FLIGHT WARMUP    multi, a POST of 1 KiB of JSON; the bytes lie ready
+//   curlbench post       URL REQUESTS IN_FLIGHT WARMUP    multi, a POST of 1 KiB of JSON, encoded in advance
 //   curlbench easy       URL REQUESTS 1 WARMUP            curl_easy_perform on one handle, one at a time
 //   curlbench download   URL 1 1 0 FILE                   curl_easy_perform and fwrite
-//   curlbench waiting    URL REQUESTS REQUESTS 0          requests that no answer comes to; see stallserver.c
+//   curlbench waiting    URL REQUESTS REQUESTS 0          requests that get no response; see stallserver.c
 //
-// LAT_BENCH_CA in the environment names the trusted certificates for https URLs. Sessions of TLS are shared.
+// LAT_BENCH_CA in the environment names the trusted certificates for https URLs. Connections share their TLS sessions.
 //
 // Prints one line of JSON. CPU time is user + system over the measured requests only, after the warm-up.
 
@@ -29,13 +29,13 @@ struct transfer {
     char *body;
     size_t length, capacity;
     double started;
-    double *latency;  // where to note how long this one took, in microseconds
+    double *latency;  // receives the duration of the request in microseconds
 };
 
 static const char *url, *authorities;
 static CURLSH *sessions;
 static int bare, urls;
-static char *content;  // what is posted; NULL: GET
+static char *content;  // the body of a POST; NULL for GET
 static struct curl_slist *content_fields;
 static struct transfer *transfers;
 static long in_flight;
@@ -58,7 +58,7 @@ static double cpu(void) {
     return usage.ru_utime.tv_sec + usage.ru_utime.tv_usec / 1e6 + usage.ru_stime.tv_sec + usage.ru_stime.tv_usec / 1e6;
 }
 
-// The peak of this program's own memory. Not ru_maxrss: that begins with what the parent had before exec.
+// The peak memory of this program. ru_maxrss is not used, because it includes the memory of the parent before exec.
 static long peak_kb(void) {
     char line[256];
     long peak = 0;
@@ -91,16 +91,16 @@ static void prepare(struct transfer *transfer) {
     if (!transfer->easy) die("curl_easy_init", "no memory");
     curl_easy_setopt(transfer->easy, CURLOPT_NOSIGNAL, 1L);
     if (!bare) {
-        // What any client says of itself, Go's and URLSession's too; the mode multi-bare leaves it out.
+        // Go and URLSession send such header fields too. The mode multi-bare omits them.
         curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT, "LATNetworking/0.1.0");
         curl_easy_setopt(transfer->easy, CURLOPT_ACCEPT_ENCODING, "gzip, br, zstd");
     }
     if (authorities) {
         curl_easy_setopt(transfer->easy, CURLOPT_CAINFO, authorities);
-        // Beside a folder libcurl would read the file for each connection.
+        // With a CAPATH too, libcurl would read the CA file again for each connection.
         curl_easy_setopt(transfer->easy, CURLOPT_CAPATH, NULL);
         curl_easy_setopt(transfer->easy, CURLOPT_SHARE, sessions);
-        // Waits for a connection that can be shared, where there is one.
+        // Waits until a new connection turns out to be shareable, instead of opening another.
         curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT, 1L);
     }
     if (content) {
@@ -113,7 +113,7 @@ static void prepare(struct transfer *transfer) {
     curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
 }
 
-// A document of exactly 1,024 bytes, an order as an app sends it; lat-bench posts the same.
+// Makes the body of a POST: an order of exactly 1,024 bytes, as an app may send it. lat-bench posts the same.
 static void make_content(void) {
     const char *head = "{\"id\":1842,\"customer\":\"Ada Lovelace\",\"express\":true,\"amount\":19.5,\"lines\":[1,2,3],\"note\":\"";
     size_t length = 1024, used = strlen(head);
@@ -133,7 +133,7 @@ static void check(struct transfer *transfer, CURLcode result) {
     if (transfer->latency) *transfer->latency = (now() - transfer->started) * 1e6;
 }
 
-// One at a time.
+// One request at a time.
 
 static void run_easy(long total, double *times) {
     struct transfer *transfer = &transfers[0];
@@ -146,7 +146,7 @@ static void run_easy(long total, double *times) {
     }
 }
 
-// Many at a time.
+// Many requests at a time.
 
 static CURLM *multi;
 static int events;  // the epoll descriptor
@@ -197,7 +197,7 @@ static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, 
     if (what & CURL_POLL_IN) event.events |= EPOLLIN;
     if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
     if (epoll_ctl(events, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event) != 0) return -1;
-    curl_multi_assign(multi, socket, &events);  // any pointer that is not null: this socket is known
+    curl_multi_assign(multi, socket, &events);  // a pointer that is not null marks the socket as known to epoll
     return 0;
 }
 
@@ -266,20 +266,20 @@ static int by_value(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-// To a file.
+// A download to a file.
 
 static void run_download(const char *path) {
     struct transfer *transfer = &transfers[0];
     FILE *file = fopen(path, "wb");
     if (!file) die(path, strerror(errno));
     curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
-    curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, NULL);  // libcurl's own: fwrite
+    curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, NULL);  // libcurl's default, fwrite
     curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, file);
     check(transfer, curl_easy_perform(transfer->easy));
     if (fclose(file) != 0) die(path, strerror(errno));
 }
 
-// Requests without an answer.
+// Requests that get no response.
 
 static long resident_kb(void) {
     long pages = 0;
@@ -301,14 +301,14 @@ static long open_descriptors(void) {
 static int run_waiting(long total) {
     long before = resident_kb(), descriptors = open_descriptors();
     double deadline = now() + 60;
-    for (long i = 0; i < in_flight; i++) prepare(&transfers[i]);  // part of what a waiting request costs
+    for (long i = 0; i < in_flight; i++) prepare(&transfers[i]);  // measured, because each request needs its handle
     begin(total, NULL);
     while (open_descriptors() < descriptors + total) {
         for (int i = 0; i < 100; i++) turn(1);
         reap();
         if (now() > deadline) die("waiting", "not every request got its connection within a minute");
     }
-    // Until all are sent: a second in which nothing was left to do.
+    // Runs the loop for another second, in which the last requests are sent.
     for (double quiet = now() + 1; now() < quiet;) turn(100);
     long after = resident_kb();
     double wall = now(), used = cpu();
@@ -362,7 +362,7 @@ int main(int count, char **arguments) {
     multi = curl_multi_init();
     events = epoll_create1(EPOLL_CLOEXEC);
     if (!multi || events < 0) die("set up", "no memory or descriptors");
-    // As many idle connections are kept as there may be in flight; the default keeps fewer.
+    // Keeps as many idle connections as there are requests in flight. The default may be fewer.
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, in_flight);
     if (!poll) {
         curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);

@@ -1,6 +1,6 @@
-// Reads request bodies of known length and throws them away: what uploads go to in the benchmark's `upload` row. Answers each
-// with 200 and the number of bytes it read. Prints the port it listens on (loopback, chosen by the system), and ends when
-// its standard input closes.
+// The server of the benchmark's `upload` row. Reads and discards request bodies that have a Content-Length. Responds to
+// each with 200 and the number of bytes it read. Prints the port on which it listens (loopback, chosen by the system),
+// and ends when its standard input closes.
 
 #define _GNU_SOURCE  // accept4, strcasestr, memmem
 

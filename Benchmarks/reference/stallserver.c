@@ -1,5 +1,5 @@
-// Accepts connections, reads what comes, and never answers: what requests wait on in the benchmark's `waiting` row.
-// Prints the port it listens on (loopback, chosen by the system), and ends when its standard input closes.
+// The server of the benchmark's `waiting` row. Accepts connections, reads the requests, and never responds. Prints the
+// port on which it listens (loopback, chosen by the system), and ends when its standard input closes.
 
 #define _GNU_SOURCE  // accept4
 

@@ -1,9 +1,9 @@
-// What the same rows cost through SQLite's C API, written the way its documentation suggests: prepared statements, one
+// Measures the same work with SQLite's C API, written as SQLite's documentation suggests: prepared statements, one
 // transaction, WAL. The rows are those of Benchmarks/Sources/store-bench.
 //
 //   storebench insert FILE ROWS      inserts ROWS rows in one transaction
-//   storebench fetch FILE ROWS       fetches each of ROWS rows by its id, in an order that jumps
-//   storebench scan FILE ROWS        reads ROWS rows into memory of their own
+//   storebench fetch FILE ROWS       fetches each of ROWS rows by its id, in scattered order
+//   storebench scan FILE ROWS        reads ROWS rows into memory
 //
 // Prints one line of JSON. CPU time is user + system over the measured part only.
 

@@ -36,7 +36,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                         ^
             """#),
         BrokenTable(
-            "a comma that is missing",
+            "a missing comma",
             #"""
             { domains: { a: { baseURL: "http://h" timeout: "5s" } } }
             """#,
@@ -46,7 +46,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                                   ^~~~~~~
             """#),
         BrokenTable(
-            "a key that is unknown",
+            "an unknown key",
             #"""
             {
               domains: {
@@ -71,7 +71,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                                             ^
             """#),
         BrokenTable(
-            "a duration that is none",
+            "an invalid duration",
             #"""
             { domains: { a: { baseURL: "http://h", timeout: "soon" } } }
             """#,
@@ -82,7 +82,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                                             ^~~~~~
             """#),
         BrokenTable(
-            "an address that is none",
+            "a URL with another scheme",
             #"""
             { domains: { a: { baseURL: "ftp://h" } } }
             """#,
@@ -92,7 +92,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                        ^~~~~~~~~
             """#),
         BrokenTable(
-            "a domain twice",
+            "a duplicate domain",
             #"""
             {
              domains: {
@@ -105,7 +105,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
               ^
             """#),
         BrokenTable(
-            "a domain that is not there",
+            "an unknown domain",
             #"""
             { domains: { demo: { baseURL: "http://h" } },
               servers: { s: { domain: "dmo", path: "x" } } }
@@ -116,7 +116,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                       ^~~~~
             """#),
         BrokenTable(
-            "a word that is unknown",
+            "an unknown cache policy",
             #"""
             { domains: { a: { baseURL: "http://h", cache: "htp" } } }
             """#,
@@ -149,7 +149,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                                                     ^
             """#),
         BrokenTable(
-            "a pin that is none",
+            "an invalid pin",
             #"""
             { domains: { a: { baseURL: "http://h", pins: ["abc"] } } }
             """#,
@@ -170,7 +170,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
                              ^~~~~~
             """#),
         BrokenTable(
-            "an envelope without code",
+            "an envelope without a code",
             #"""
             { domains: { a: { baseURL: "http://h",
             	envelope: { message: "m", success: [1] } } } }
@@ -181,7 +181,7 @@ struct BrokenTable: Sendable, CustomTestStringConvertible {
             	          ^
             """#),
         BrokenTable(
-            "a domain that is no object",
+            "a domain that is not an object",
             #"""
             { domains: { "大象": "http://h" } }
             """#,

@@ -7,7 +7,7 @@ import Testing
 /// Kills `lat download` with SIGKILL at random times: the resulting file is always right, and hardly any byte is
 /// fetched twice.
 ///
-/// `LAT_KILL_ROUNDS=100` sets the number of kills for each number of segments, with a file of 200 MiB.
+/// `LAT_KILL_ROUNDS=100` sets the number of kills for each number of segments. The file then has 200 MiB.
 @Suite(.enabled(if: KillRounds.server != nil), .serialized, .timeLimit(.minutes(30))) struct DownloadKillTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
@@ -24,8 +24,8 @@ import Testing
         let name = "kill-\(segments)-\(UInt64.random(in: 0 ... .max)).bin"
         let source = try directory.writePattern(byteCount: KillRounds.size, to: "source")
         _ = try await manager.startRequest("PUT", "\(server)/dav/\(name)", body: .file(source))
-        // A download takes some seconds, whatever its number of connections, so that even a busy machine leaves little
-        // unread in the sockets.
+        // Limits the rate so that a download takes two seconds with any number of connections. Then few bytes stay
+        // unread in the sockets, even on a busy machine.
         let rate = KillRounds.size / Int64(segments) / 2
         let url = "\(server)/transfers/\(name)?rate=\(rate)"
         let digest = try await Self.digest(of: source)
@@ -40,7 +40,8 @@ import Testing
         print(
             "segments \(segments): \(tally.kills) kills, \(tally.files) files; unrecorded at most "
                 + "\(Self.percent(tally.worst)); the server sent \(Self.percent(extra)) more per kill")
-        // 5 % of 200 MiB, the file of the long run: the journal's lag does not depend on the file's size.
+        // The limit is 5 % of 200 MiB, the size of the file with LAT_KILL_ROUNDS. How far the journal lags behind does
+        // not depend on the file's size.
         #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
         // The bytes in the sockets' buffers were sent but never read. Their number does not depend on the file's size.
         let buffers = Double(segments * (4 << 20)) / Double(KillRounds.size)
@@ -62,7 +63,7 @@ import Testing
                 [
                     "download", url, "-o", target, "--segments", "\(segments)", "--sha256", digest, "--format", "json",
                 ])
-            // The random time is what is tested, not a way to wait.
+            // The process is killed at a random time. This is not a wait for an event.
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...1_500)))
             process.send(signal: SIGKILL)
             let result = await process.result
@@ -83,7 +84,7 @@ import Testing
         unlink(target)
     }
 
-    /// The share of the file that was written but not recorded in the journal, so it is fetched again.
+    /// The share of the file that was written but not recorded in the journal. It is fetched again.
     private func unclaimed() throws -> Double {
         var status = stat()
         guard stat(directory.path(of: "target.bin.part"), &status) == 0 else { return 0 }

@@ -78,7 +78,7 @@ import Testing
         #expect(directory.contents.isEmpty)
     }
 
-    @Test func existingFileIsHandledAsAsked() async throws {
+    @Test func existingFileIsSkippedOrRefused() async throws {
         try directory.write(Data("old".utf8), to: "f")
         let skipped = try await download("--existing", "skip", "--format", "json").result
         #expect(skipped.exitCode == 0 && skipped.text.contains("\"skipped\":true"))

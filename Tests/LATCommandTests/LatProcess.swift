@@ -47,8 +47,9 @@ final class LatProcess: Sendable {
     ///
     /// - Parameters:
     ///   - input: The content of standard input.
-    ///   - columns: The width of a terminal that replaces both outputs; all its text is in ``Result/out``. `nil` for pipes.
-    ///   - closesOutput: Whether the reader of standard output is closed.
+    ///   - columns: The width of a pseudoterminal for standard output and standard error, whose whole text is in
+    ///     ``Result/out``. `nil` for pipes.
+    ///   - closesOutput: Whether the reading end of standard output is closed.
     ///   - folder: The current folder; `nil` for the folder of the tests.
     ///   - launcher: A command that starts the process, such as `ip netns exec`.
     ///   - program: The program to run instead of `lat`.
@@ -57,7 +58,7 @@ final class LatProcess: Sendable {
         closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil
     ) throws {
         var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
-        // The libcurl of `scripts/test --libcurl 8`.
+        // Loads the same libcurl as the tests, with `scripts/test --libcurl 8` too.
         variables["LD_LIBRARY_PATH"] = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"]
         variables.merge(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
@@ -87,7 +88,7 @@ final class LatProcess: Sendable {
         ).result
     }
 
-    /// The result, when the process has ended.
+    /// The result. Waits until the process has ended.
     var result: Result {
         get async {
             await wait { $0.isOver }

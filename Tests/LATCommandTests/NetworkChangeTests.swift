@@ -175,7 +175,7 @@ struct NetworkChangeTests {
         #expect(try await manager.startRequest("GET", url).timings.connectionReused)
         var updates = manager.reachability.updates(of: url).makeAsyncIterator()
         while await updates.next()?.isReachable != true {}
-        // The machine changes its address, as on the way from one wireless network to the next.
+        // The machine loses its address, as when it moves from one wireless network to another.
         try network.change("addr", "del", network.clientAddress + "/24", "dev", network.link)
         while await updates.next()?.isReachable != false {}
         try network.change("addr", "add", "10.99.0.7/24", "dev", network.link)

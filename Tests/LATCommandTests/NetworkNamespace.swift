@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They
-/// leave the machine's own network alone, and are removed when this object is released.
+/// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They do
+/// not change the machine's own network, and are removed when this object is released.
 final class NetworkNamespace: Sendable {
     /// The client's namespace, and its end of the cable.
     let client: String
@@ -18,7 +18,7 @@ final class NetworkNamespace: Sendable {
         access(path, X_OK) == 0
     }
 
-    /// Whether this process may make namespaces. Prints once why not.
+    /// Whether this process may make namespaces. If it may not, the reason is printed once.
     static let isPermitted: Bool = {
         guard let program else {
             print("skipped: network namespaces need iproute2; scripts/setup --tests installs it")

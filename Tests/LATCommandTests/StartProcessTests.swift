@@ -120,7 +120,7 @@ import Testing
 
     // MARK: How it ends
 
-    @Test func businessFailureExitsWith1AndItsMessage() async throws {
+    @Test func businessFailureShowsMessageAndExitsWith1() async throws {
         server.enqueue(
             .json(#"{"status": 10001, "message": "nope"}"#), .json(#"{"status": "E7", "message": "sold out"}"#))
         let known = try await start("order", "--environment", "dev", "-o", "out.json")

@@ -76,7 +76,7 @@ import Testing
         #expect(throws: NetworkError.self) { try store.fetch(User.self, where: Field("nope") == 1) }
     }
 
-    /// Random combinations of conditions select the same values as the same closures do.
+    /// Random combinations of conditions select the same values as the same combinations of closures.
     @Test func randomCombinationsMatchSwift() throws {
         typealias Pair = (condition: Condition<User>, model: (User) -> Bool)
         var dice = Dice(11)

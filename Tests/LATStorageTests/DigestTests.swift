@@ -39,7 +39,7 @@ import Testing
         #expect(try value == Digest.sha256.hexadecimal(of: #require(directory.read("big"))))
     }
 
-    @Test func unreadableFileIsATypedError() {
+    @Test func unreadableFileThrowsAStorageError() {
         for path in ["/nowhere", "/proc"] {
             let error = #expect(throws: NetworkError.self) { try Digest.md5.bytes(ofFile: path) }
             #expect(error?.kind == .storage)

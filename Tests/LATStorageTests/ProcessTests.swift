@@ -11,10 +11,10 @@ extension PreferenceKey<Int> {
 
 private struct Account: Codable, Identifiable, Sendable { var id: Int; var balance: Int }
 
-/// The roles of child processes; does nothing in the process of the tests.
+/// The tasks of child processes. In the process that runs the tests, this suite is disabled.
 @Suite struct ChildRoles {
     @Test(
-        .enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil, "the other process of these tests")
+        .enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil, "runs only in child processes")
     ) func runsItsRole() throws {
         let environment = ProcessInfo.processInfo.environment
         let arguments = (environment["LAT_STORAGE_ARGUMENTS"] ?? "").split(separator: "\n").map(String.init)

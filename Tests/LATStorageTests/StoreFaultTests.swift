@@ -10,7 +10,7 @@ import Testing
 
     init() throws { directory = try TemporaryDirectory() }
 
-    @Test func foreignFileIsATypedErrorAndStays() throws {
+    @Test func foreignFileIsRefusedAndUnchanged() throws {
         let junk = Data(repeating: 0x41, count: 5_000)
         try directory.write(junk, to: "objects.sqlite")
         let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path) }
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func busyFileIsATimeout() throws {
+    @Test func busyTimeoutIsReportedAsBusy() throws {
         let first = try ObjectStore(path: path)
         let second = try ObjectStore(path: path, busyTimeout: .milliseconds(30))
         try first.transaction { transaction in

@@ -15,7 +15,7 @@ import Testing
         store = try ObjectStore(path: directory.path(of: "objects.sqlite"))
     }
 
-    @Test func errorRollsBackEvenTheTable() throws {
+    @Test func errorRollsBackTheNewTable() throws {
         #expect(throws: Undo.self) {
             try store.transaction { transaction in
                 try transaction.insert(User(1))

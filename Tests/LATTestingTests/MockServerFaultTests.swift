@@ -80,7 +80,7 @@ import Testing
         #expect(server.openDescriptors == 0)
     }
 
-    @Test func clientClosingAStallIsNoticed() async throws {
+    @Test func clientCloseDuringStallIsNoticed() async throws {
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(.afterHead), .text("x").delayed(by: .seconds(3_600)))
         for _ in 0..<2 {
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 12, 60, 76, 78, 500] as [Int64])
-    func replyIsCutAtAByte(count: Int64) throws {
+    func replyIsCutAfterByteCount(count: Int64) throws {
         let server = try MockServer()
         server.enqueue(.text("hello").closing(afterBytes: count), .text("hello").resetting(afterBytes: count))
         let whole = Self.head + "hello"
@@ -259,7 +259,7 @@ import Testing
             if count == 0 { break }
             sent += count
         }
-        // Only the buffers of both sockets are full, far from all bytes.
+        // Only the buffers of both sockets took bytes: far fewer than the whole body.
         #expect(sent < 20_000_000)
         #expect(server.receivedBodyBytes <= 4_096)
         server.bodyReadRate = nil

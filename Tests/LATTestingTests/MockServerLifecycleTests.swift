@@ -71,7 +71,7 @@ import Testing
         #expect(watched != nil)
         let client = try RawClient(port: port)
         try client.get("/drop")
-        // The reply may still arrive; then the connection ends.
+        // The reply may or may not arrive before the connection ends.
         #expect(client.readToEnd().ending == .closed)
         #expect(watched == nil)
     }
@@ -85,7 +85,7 @@ import Testing
         let client = try RawClient(port: port)
         try gate.withLock { _ in
             try client.get("/")
-            // The thread may block in the handler, or not have reached it yet. Both must end.
+            // The server's thread may be blocked in the handler already, or reach it later. It must end in both cases.
             while shared.read({ $0.requestCount }) == 0 { sched_yield() }
             server = nil
         }

@@ -121,7 +121,7 @@ final class RawClient {
         return bytes
     }
 
-    /// Reads up to a text, that text included.
+    /// Reads up to the end of a text.
     func read(through end: String) throws -> String {
         let bytes = Array(end.utf8)
         var searched = 0

@@ -39,20 +39,20 @@ import Testing
     private static let hello = MockReply(body: .bytes(Data("hello".utf8)))
     private static let helloHead = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
-    @Test func bytesAnnounceTheirLength() {
+    @Test func bytesHaveAContentLength() {
         #expect(run(Self.hello) == (Self.helloHead + "hello", .keep))
         #expect(run(.status(503)) == ("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", .keep))
         #expect(run(.status(299, reason: "Fine")).text.hasPrefix("HTTP/1.1 299 Fine\r\n"))
     }
 
-    @Test func repliesWithoutBodyHaveNone() {
+    @Test func bodilessRepliesSendNoBody() {
         #expect(run(Self.hello, isHead: true) == (Self.helloHead, .keep))
         #expect(run(MockReply(status: 204, body: .bytes(Data("x".utf8)))) == ("HTTP/1.1 204 No Content\r\n\r\n", .keep))
         #expect(run(.status(304)) == ("HTTP/1.1 304 Not Modified\r\n\r\n", .keep))
         #expect(run(.chunked([Data("x".utf8)]), isHead: true).text.hasSuffix("Transfer-Encoding: chunked\r\n\r\n"))
     }
 
-    @Test func connectionFollowsTheRequest() {
+    @Test func connectionFieldFollowsRequestAndReply() {
         #expect(run(Self.hello, keepsConnection: false).ending == .close)
         #expect(run(Self.hello, keepsConnection: false).text.contains("\r\nConnection: close\r\n"))
         #expect(run(Self.hello, minorVersion: 0).text.contains("\r\nConnection: keep-alive\r\n"))
@@ -93,8 +93,8 @@ import Testing
     }
 
     @Test(arguments: [Int64(0), 1, 9, 37, 38, 39, 43, 44, 1_000])
-    func cutsCountTheHeadsBytes(count: Int64) {
-        // Cut by bytes: a prefix of the text would count CR LF as one character.
+    func cutsCountHeadAndBodyBytes(count: Int64) {
+        // A prefix of the bytes: a prefix of the text would count CR LF as one character.
         let expected = String(decoding: (Self.helloHead + "hello").utf8.prefix(Int(count)), as: UTF8.self)
         #expect(run(Self.hello.closing(afterBytes: count)) == (expected, .close))
         #expect(run(Self.hello.resetting(afterBytes: count)) == (expected, .reset))

@@ -37,7 +37,7 @@ parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
 rounds = options.rounds or (2 if options.quick else 5)
 if rounds < 1:
-    parser.error("--rounds wants a number from 1 up")
+    parser.error("--rounds needs a number of at least 1")
 if options.check:
     sys.exit(0)
 
@@ -213,7 +213,7 @@ def run_latency(turn):
 
 def run_inflight(turn):
     url = options.nginx + "/1k.bin"
-    # The limit for connections applies to 20,000 requests.
+    # The limit of opened connections is set for 20,000 requests, so --quick does not reduce these.
     for in_flight, requests, warmup in ((1, 5000, 200), (64, 20000, 1000), (512, 20000, 2000)):
         counts = (requests // 5 if options.quick and in_flight < 512 else requests, in_flight, warmup)
         in_turn(turn, [
@@ -333,7 +333,7 @@ def run_upload(turn):
 
 
 def run_segments(turn):
-    # nginx limits each connection, after a burst of one second's worth.
+    # nginx limits the rate of each connection. It sends the bytes of the first second at once.
     url = options.nginx + "/limited/200m.bin"
     with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=scratch_folder()) as folder:
         def one(count):
@@ -388,7 +388,7 @@ def run_cache(turn):
         ("lat answer not kept", lambda: measure("cache-unkept", count, 1, 1000)),
         ("lat stored stream", lambda: measure("cache-stream", 1, 1)),
     ])
-    # Filling them takes long, and the numbers hardly vary.
+    # Filling these caches takes long, and the numbers hardly vary.
     if turn < 2:
         in_turn(turn, [
             ("lat disk hit of many", lambda: measure("cache-disk", count, many, 1000)),
@@ -474,21 +474,23 @@ INSTRUCTIONS = (
     ("central", "lat-bench", "central", "/1k.bin", 85000, True),
     ("central on the executor", "lat-bench", "central-executor", "/1k.bin", 85000, True),
     ("entity, a document of three members", "lat-bench", "entity-text", "/1k-text.json", 125000, True),
-    ("the same on the executor", "lat-bench", "entity-text-executor", "/1k-text.json", 125000, True),
+    ("entity, a document of three members, on the executor",
+     "lat-bench", "entity-text-executor", "/1k-text.json", 125000, True),
     ("entity, a document of many members", "lat-bench", "entity", "/1k.json", None, False),
-    ("that on the executor", "lat-bench", "entity-executor", "/1k.json", None, False),
+    ("entity, a document of many members, on the executor", "lat-bench", "entity-executor", "/1k.json", None, False),
 )
 instructions = []
 if options.instructions:
     if shutil.which("valgrind") is None:
-        stop("valgrind is not there; scripts/setup --bench installs it")
+        stop("valgrind is not installed; scripts/setup --bench installs it")
     instructions = [
         {"what": what, "program": executable, "mode": mode, "path": path, "limit": limit, "binding": binding,
          "requests": 1000, "total": [], "total_of_twice_as_many": []}
         for what, executable, mode, path, limit, binding in INSTRUCTIONS
         if not (options.without_executor and mode.endswith("-executor"))
     ]
-    # Rounds, because the number of responses that arrive together varies and changes the result by a few per cent.
+    # Several rounds are needed, because the number of responses that arrive together varies and changes the result by a
+    # few per cent.
     counting_rounds = options.rounds or (1 if options.quick else 3)
     for turn in range(counting_rounds):
         say(f"instructions, round {turn + 1} of {counting_rounds}")
@@ -529,8 +531,8 @@ if "closure" in rows:
 if "urls" in rows:
     compare("10,000 different URLs: ours / c multi", "lat urls", "c urls", "cpu_us_per_request", 1.5)
 if "post" in rows:
-    compare("POST of 1 KiB of JSON, its bytes ready: ours / c multi", "lat post", "c post", "cpu_us_per_request", 1.5)
-    compare("the same, a value encoded each time: ours / c multi", "lat post encoded", "c post", "cpu_us_per_request", None)
+    compare("POST of 1 KiB of JSON, encoded before: ours / c multi", "lat post", "c post", "cpu_us_per_request", 1.5)
+    compare("the same, encoded each time: ours / c multi", "lat post encoded", "c post", "cpu_us_per_request", None)
 for row, what in (("fresh", "fresh TLS connection, one at a time"), ("burst", "64 fresh TLS connections at once"),
                   ("http2", "HTTP/2 over TLS, 64 streams")):
     if row in rows:
@@ -549,7 +551,7 @@ if "waiting" in rows:
     at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 40)
     share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat waiting"])
-    at_most("processor while they wait (the limit stands for none)", share, "%", 1)
+    at_most("processor time while they wait", share, "%", 1)
 if "store" in rows:
     for mode, limit in (("insert", 3), ("fetch", 3), ("scan", 4)):
         what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]
@@ -558,7 +560,7 @@ if "store" in rows:
 if "cache" in rows:
     at_most("hit through a manager in memory, 4 KiB, median", median("lat memory hit", "p50_us"), "µs", 5)
     at_most("hit through a manager on disk, 4 KiB, median", median("lat disk hit", "p50_us"), "µs", 60)
-    at_most("what keeping adds to an answer, median", median("lat answer kept", "p50_us")
+    at_most("time that storing adds to a response, median", median("lat answer kept", "p50_us")
             - median("lat answer not kept", "p50_us"), "µs", 100)
     many = f"{10000 if options.quick else 100000:,}"
     at_most(f"open of a cache of {many} entries with a first look-up", median("lat open of many", "p50_us") / 1000, "ms", 50)

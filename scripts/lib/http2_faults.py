@@ -110,7 +110,7 @@ class Connection:
             # Each field is below the limit of any client.
             headers += [(f"x-{n}", "a" * min(16_000, size - n)) for n in range(0, size, 16_000)]
         if behaviour == "one-stream":
-            # Allows one stream at a time from now on; open ones are served in turn.
+            # Allows one stream at a time from now on. Streams that are open already are served one after the other.
             self.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
         if behaviour == "bodies" and path != "/":
             if path != "/never":

@@ -44,7 +44,7 @@ class Upload:
 
 
 class HTTP3(QuicConnectionProtocol):
-    # The streams of all connections that wait for each other, by the number of streams to wait for.
+    # The streams of all connections that are answered together, by the number of streams that must arrive first.
     together = {}
 
     def __init__(self, *arguments, **options):

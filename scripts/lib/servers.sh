@@ -140,7 +140,7 @@ servers_write_nginx_configuration() {
     local goaway="${servers_ports[3]}" sink="${servers_ports[4]}" once="${servers_ports[5]}"
     local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
     ((EUID == 0)) && user="user nobody $(id -gn nobody);"
-    # Since 1.25.1 HTTP/2 has its own directive.
+    # Since nginx 1.25.1 HTTP/2 has its own directive.
     version="$(nginx -v 2>&1 | sed -n 's/.*nginx\/\([0-9.]*\).*/\1/p')"
     if [[ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" == 1.25.1 ]]; then
         tls_listen="ssl" plain_listen="" http2_on="http2 on;"

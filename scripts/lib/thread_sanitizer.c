@@ -1,12 +1,13 @@
-// Linked into the tests that `scripts/test --sanitize thread` builds. ThreadSanitizer sees only code that was compiled with it.
-// The Swift libraries were not, so it misses three ways in which they synchronize threads: a `Mutex` that a thread has to wait for,
-// a continuation that is resumed before its task awaits it, and the reference count of a value that is changed in place because
-// all others have released it. The functions below call the originals and report them.
+// Linked into the tests that `scripts/test --sanitize thread` builds. ThreadSanitizer sees only code that was compiled
+// with it. The Swift libraries were not, so it misses three ways in which they synchronize threads: waiting for a
+// `Mutex`, resuming a continuation before its task awaits it, and changing a value in place after all other references
+// to it were released. The functions below call the original functions and report the synchronization to
+// ThreadSanitizer.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-// Absent from programs that are built beside the tests without a sanitizer.
+// Weak, because the programs that are built with the tests, but without a sanitizer, do not have them.
 __attribute__((weak)) void __tsan_acquire(void *address);
 __attribute__((weak)) void __tsan_release(void *address);
 
@@ -39,10 +40,11 @@ SWIFT void unlock_slow(SELF) {
     original(mutex);
 }
 
-// The library reports a resumption (a release of the task), and a task that starts again after it was suspended (an acquire). It
-// omits the acquire if the result is there before the task is suspended: then it calls the resume function of the continuation
-// at once, on the same thread. A function that acquires the task first is put in its place. Only optimized code calls
-// `swift_continuation_await` itself; unoptimized code calls the library, which does.
+// Swift's concurrency library itself reports two events: a continuation is resumed (a release of the task), and a
+// suspended task continues (an acquire of the task). It omits the acquire if the result arrives before the task is
+// suspended. It then calls the resume function of the continuation at once, on the same thread. The function below
+// replaces that resume function with one that acquires the task first. Only optimized code calls
+// `swift_continuation_await` directly. Unoptimized code calls it through the library, and so not the function below.
 #define ASYNC __attribute__((swiftasynccall))
 typedef ASYNC void Resume(__attribute__((swift_async_context)) void *context);
 struct Continuation {
@@ -68,7 +70,8 @@ ASYNC void swift_continuation_await(struct Continuation *continuation) {
     __attribute__((musttail)) return original(continuation);
 }
 
-// The last to hold a value may change it in place, after what the others did before they released it.
+// The last holder of a value may change it in place. The change happens after everything that other holders did before
+// they released the value.
 void swift_release(void *object) {
     static void (*cached)(void *);
     void (*original)(void *) = __atomic_load_n(&cached, __ATOMIC_RELAXED);

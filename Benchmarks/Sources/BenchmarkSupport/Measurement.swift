@@ -82,7 +82,7 @@ public func repeating(
     }
 }
 
-/// Repeats work that calls back, several turns at once. Each one that ends starts the next.
+/// Repeats work that calls back when it ends, with several turns at once. Each turn that ends starts the next.
 ///
 /// - Parameter start: calls its closure once, later, with the error if there was one.
 /// - Returns: The duration of each turn in microseconds.

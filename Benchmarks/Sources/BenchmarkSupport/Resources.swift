@@ -10,7 +10,8 @@ public enum Resources {
             + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
     }
 
-    /// The peak of resident memory in KiB. Not `ru_maxrss`, which starts with the memory of the parent before `exec`.
+    /// The peak of resident memory in KiB. `ru_maxrss` is not used, because it includes the memory of the parent
+    /// process before `exec`.
     public static var peakKilobytes: Int { status("VmHWM:") }
 
     /// The resident memory in KiB.

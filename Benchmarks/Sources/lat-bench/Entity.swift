@@ -24,17 +24,19 @@ func entity(_ manager: CentralRequestManager, _ arguments: Arguments) async thro
     try await measure(arguments) { _ in
         let document = try await ReadDocument(name: name).startRequest(on: manager)
         guard document.id == 42, document.comments.count == 3 else {
-            throw Failure("\(arguments.url): another document")
+            throw Failure("\(arguments.url): this is not the expected document")
         }
     }
 }
 
-/// Mode `entity-text`: the same with a document of few members, most of it one text.
+/// Mode `entity-text`: like `entity`, with a document of few members that is mostly one text.
 func entityText(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     let name = arguments.url.split(separator: "/").last.map(String.init) ?? ""
     try await measure(arguments) { _ in
         let text = try await ReadText(name: name).startRequest(on: manager)
-        guard text.id == 42, text.text.utf8.count > 900 else { throw Failure("\(arguments.url): another document") }
+        guard text.id == 42, text.text.utf8.count > 900 else {
+            throw Failure("\(arguments.url): this is not the expected document")
+        }
     }
 }
 

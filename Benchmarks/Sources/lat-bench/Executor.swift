@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import LATNetworking
 
-/// Runs work on the engine's thread of a manager, for modes that end in `-executor`.
+/// Runs work on the thread of a manager's engine, for modes that end in `-executor`.
 ///
 /// Only this file uses `manager.executor`, so that a library without it can be measured too; see
 /// LAT_BENCH_WITHOUT_EXECUTOR in Package.swift.

@@ -63,7 +63,7 @@ func measure(_ arguments: Arguments, _ work: @escaping @Sendable (_ number: Int)
 
 private func check(_ response: HTTPResponse, _ arguments: Arguments) throws {
     guard response.status == 200, !response.data.isEmpty else {
-        throw Failure("\(arguments.url): no 200 with a body")
+        throw Failure("\(arguments.url): the response is not a 200 with a body")
     }
 }
 

@@ -28,7 +28,7 @@ let arguments = Arguments(modes: [
 ])
 
 // The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
-// it writes to the mask, a constant there.
+// valgrind writes to the signal mask, which libdispatch keeps in read-only memory.
 let over = DispatchSemaphore(value: 0)
 Task.detached {
     do {
@@ -50,7 +50,7 @@ func run(_ arguments: Arguments) async throws {
         ? entityManager(arguments) : CentralRequestManager(configuration: configuration)
     if arguments.mode.hasSuffix("-executor") {
         #if WITHOUT_EXECUTOR
-        throw Failure("built without the executor")
+        throw Failure("this program was built without the executor")
         #else
         try await onExecutor(of: manager) { try await perform(manager, arguments) }
         #endif
@@ -78,6 +78,6 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
 }
 
 func file(_ arguments: Arguments) throws -> String {
-    guard let file = arguments.file else { throw Failure("\(arguments.mode) wants a FILE") }
+    guard let file = arguments.file else { throw Failure("\(arguments.mode) needs a FILE") }
     return file
 }

@@ -14,12 +14,12 @@ guard let url = URL(string: arguments.url) else { throw Failure("not a URL: \(ar
 @Sendable func get(_ number: Int) async throws {
     let (data, response) = try await session.data(for: URLRequest(url: url))
     guard (response as? HTTPURLResponse)?.statusCode == 200, !data.isEmpty else {
-        throw Failure("\(url): no 200 with a body")
+        throw Failure("\(url): the response is not a 200 with a body")
     }
 }
 
 if arguments.mode == "download" {
-    guard let file = arguments.file else { throw Failure("download wants a FILE") }
+    guard let file = arguments.file else { throw Failure("download needs a FILE") }
     let measurement = Measurement("urlsession", arguments)
     let (temporary, _) = try await session.download(for: URLRequest(url: url))
     try FileManager.default.moveItem(at: temporary, to: URL(fileURLWithPath: file))
@@ -30,5 +30,5 @@ if arguments.mode == "download" {
     let latencies = try await repeating(arguments.requests, tasks: arguments.inFlight, get)
     measurement.finish(latencies: latencies)
 }
-// Exits before the session's threads add to the measured times.
+// Exits at once, so that the session's threads do not add to the measured times.
 exit(0)

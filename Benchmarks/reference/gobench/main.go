@@ -1,4 +1,4 @@
-// What the same work costs in Go on net/http.
+// Measures the same work in Go with net/http.
 //
 //	gobench concurrent URL REQUESTS IN_FLIGHT WARMUP
 //	gobench latency    URL REQUESTS 1 WARMUP
@@ -34,7 +34,7 @@ func cpuSeconds() float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// The peak of this program's own memory. Not ru_maxrss: that begins with what the parent had before exec.
+// The peak memory of this program. ru_maxrss is not used, because it includes the memory of the parent before exec.
 func peakKilobytes() int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -64,7 +64,7 @@ func get(client *http.Client, url string) error {
 	return nil
 }
 
-// Does total requests with so many workers and returns how long each took, in microseconds.
+// Sends total requests from this many workers and returns the duration of each in microseconds.
 func run(client *http.Client, url string, total, workers int) []float64 {
 	latencies := make([]float64, total)
 	var next atomic.Int64

@@ -31,7 +31,7 @@ enum Fuzz {
         return 0
     }
 
-    /// libFuzzer keeps the bytes that led here.
+    /// Prints the fault and aborts, so that libFuzzer saves the input.
     private static func stop(_ reason: String) -> Never {
         let line = "fault: \(reason)\n"
         write(STDERR_FILENO, line, line.utf8.count)
@@ -39,13 +39,13 @@ enum Fuzz {
     }
 }
 
-/// The name under which libFuzzer's library looks for the function, though it is given here.
+/// libFuzzer's library needs a function of this name, although its driver also receives the function as an argument.
 @_cdecl("LLVMFuzzerTestOneInput")
 func fuzzOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     Fuzz.run(UnsafeBufferPointer(start: bytes, count: count))
 }
 
-/// libFuzzer's own loop, for programs that bring their own `main`.
+/// The loop of libFuzzer, for programs with their own `main`.
 @_silgen_name("LLVMFuzzerRunDriver")
 private func runFuzzer(
     _ count: UnsafeMutablePointer<CInt>,

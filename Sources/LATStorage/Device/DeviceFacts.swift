@@ -29,7 +29,7 @@ extension DeviceInfo {
         public var total: Int64
         /// Memory that is not used at all; `nil` when unknown.
         public var free: Int64?
-        /// Memory that programs can get, with caches that the system can drop; `nil` when unknown.
+        /// Memory that programs can get, including caches that the system can drop; `nil` when unknown.
         public var available: Int64?
         /// The container's limit; `nil` without one.
         public var limit: Int64?
@@ -56,7 +56,7 @@ extension DeviceInfo {
         public var name: String
         /// The kind.
         public var kind: Kind
-        /// Whether it can carry packets (`operstate`, else its flags).
+        /// Whether it can carry packets, according to `operstate` or, where that is unknown, its flags.
         public var isUp: Bool
         /// The hardware address, `52:54:00:12:34:56`; `nil` for interfaces without one.
         public var macAddress: String?
@@ -97,7 +97,7 @@ extension DeviceInfo {
         public var processor: Processor
         /// See ``DeviceInfo/memory``.
         public var memory: Memory?
-        /// See ``DeviceInfo/disk(at:)``; that of the root.
+        /// The file system of `/`; see ``DeviceInfo/disk(at:)``.
         public var disk: Disk?
         /// See ``DeviceInfo/interfaces``.
         public var interfaces: [Interface]

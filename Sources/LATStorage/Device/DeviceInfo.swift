@@ -27,8 +27,8 @@ public struct DeviceInfo: Sendable {
     /// - Parameters:
     ///   - root: the folder of the system's files. For any folder but `/`, only files are read, and the running kernel
     ///     is not asked.
-    ///   - application: the description of the program; Linux keeps no versions of programs. Default: only the
-    ///     executable's name.
+    ///   - application: the description of the program. It is given here because Linux keeps no versions of programs.
+    ///     Default: only the executable's name.
     public init(root: String = "/", application: Application = Application()) {
         files = SystemFiles(root: root)
         told = application

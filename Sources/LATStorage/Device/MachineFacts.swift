@@ -62,7 +62,8 @@ struct ProcessorFacts {
         return siblings.isEmpty ? nil : siblings.count
     }
 
-    /// `cpu.max` is `150000 100000` or `max 100000`. Control groups of version 1 keep the numbers in two files; -1 means no limit.
+    /// `cpu.max` holds a quota and a period, such as `150000 100000`, or `max 100000` for no limit. Version 1 of
+    /// control groups keeps the two numbers in two files, where a quota of -1 means no limit.
     private var limit: Double? {
         var limits = files.limits("cpu.max", legacy: ("cpu", "cpu.cfs_quota_us")).compactMap { text -> Double? in
             let words = text.split(separator: " ")

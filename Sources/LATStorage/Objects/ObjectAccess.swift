@@ -11,7 +11,7 @@ import HTTPCore
 /// ```
 ///
 /// On a store, each call is a transaction of its own. Every function throws ``NetworkError`` of kind
-/// ``NetworkError/Kind/storage``. The default of every condition is all values.
+/// ``NetworkError/Kind/storage``. Without a condition, a function applies to all values of the type.
 public protocol ObjectAccess {
     /// Runs a body in this transaction, or in a new one of the store. All functions of this protocol call it.
     func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result

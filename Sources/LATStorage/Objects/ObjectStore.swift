@@ -124,8 +124,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
 
     /// Runs changes in a transaction: all of them are kept, or none.
     ///
-    /// - Parameter body: makes the changes with the functions of the transaction. Those of the store would wait for the
-    ///   transaction to end, so they throw.
+    /// - Parameter body: makes the changes with the functions of the transaction. The functions of the store would wait
+    ///   for the transaction to end, so they throw.
     /// - Throws: what the body throws, after all changes were rolled back; ``NetworkError`` of kind
     ///   ``NetworkError/Kind/storage``.
     @discardableResult

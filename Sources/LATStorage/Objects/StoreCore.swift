@@ -59,7 +59,7 @@ final class StoreCore: @unchecked Sendable {
             self.writer?.close()
             self.writer = nil
         }
-        // Inside a transaction the lock is already held. Without a connection the transaction rolls back.
+        // Inside a transaction, this thread already holds the lock. Closing the connection rolls the transaction back.
         if owner.load(ordering: .relaxed) == Self.thread { return close() }
         writing.withLock { _ in close() }
     }
@@ -141,7 +141,8 @@ final class StoreCore: @unchecked Sendable {
         if !isKept { connection.close() }
     }
 
-    /// Reads the tables again after a failure that a change by another process may have caused.
+    /// Forgets the known tables when the work fails because of its query: another process may have changed the tables.
+    /// They are then read again.
     private func checked<Result>(_ work: () throws -> Result) throws -> Result {
         do { return try work() } catch let error as NetworkError {
             if error.storageFailure?.reason == .query { entries.withLock { $0 = [:] } }
@@ -149,7 +150,8 @@ final class StoreCore: @unchecked Sendable {
         }
     }
 
-    /// Calls a body with the write connection once no other call uses it. Does nothing inside a transaction of this thread.
+    /// Calls a body with the write connection once no other call uses it. Does nothing inside a transaction of this
+    /// thread.
     func withIdleWriter(_ body: (SQLiteConnection) -> Void) {
         if owner.load(ordering: .relaxed) == Self.thread { return }
         writing.withLock { _ in

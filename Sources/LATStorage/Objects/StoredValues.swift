@@ -11,8 +11,9 @@ extension ObjectStore {
     /// ```
     ///
     /// The first element comes at once. The query then runs again after each commit to the type's table, by this
-    /// program or, where the store is a file, by another process. Commits while an element is processed count as one. A
-    /// result may equal the one before. The sequence ends when the task is cancelled or the store is closed.
+    /// program or, where the store is a file, by another process. Several commits during the processing of one element
+    /// lead to one new element. An element may equal the previous one. The sequence ends when the task is cancelled or
+    /// the store is closed.
     public func values<Object: Storable>(of query: Query<Object>) -> StoredValues<Object>
     where Object.ID: Codable & Sendable {
         StoredValues(store: self, query: query)
@@ -75,12 +76,12 @@ final class ChangeHub: Sendable {
     private let state = Mutex(State())
     private let path: String
 
-    /// The delays of those reads after a change of the log, in milliseconds.
+    /// The times in milliseconds after a change of the log at which `PRAGMA data_version` is read.
     private static let looks: [Int32] = [2, 10, 50, 200]
 
     init(path: String) { self.path = path }
 
-    /// Yields at once and after every change of a table. Changes while no one waits count as one.
+    /// Yields at once and after every change of a table. Several changes while no one waits yield once.
     func signals(for table: String, core: StoreCore) -> AsyncStream<Void> {
         let hub = state.withLock { state in
             if let hub = state.tables[table] { return hub }

@@ -104,7 +104,7 @@ public final class Transaction: ObjectAccess {
         return entry
     }
 
-    /// The first row. Fields without a value have that of the prototype.
+    /// The first row. A field without a value has the value of the prototype.
     func firstRow(_ layout: TableLayout, _ prototype: Prototype) -> KnownRow {
         KnownRow { [connection] in
             var values = prototype.values

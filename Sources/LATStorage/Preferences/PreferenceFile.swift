@@ -31,7 +31,7 @@ struct PreferenceFile: Sendable {
 
     let path: String
 
-    /// The path with links resolved, so that a replaced file leaves the link in place.
+    /// The path with symbolic links resolved, so that a write replaces the file and not the link to it.
     init(path: String) {
         let real = realpath(path, nil)
         defer { free(real) }
@@ -109,7 +109,7 @@ struct PreferenceFile: Sendable {
         let base = "\(path).corrupt-\(Int64(Date().timeIntervalSince1970 * 1_000))"
         var aside = base
         var number = 1
-        // `link` fails where `rename` would overwrite.
+        // Unlike `rename`, `link` fails when the target exists.
         while link(path, aside) != 0 {
             if errno == EEXIST {
                 number += 1
@@ -125,7 +125,7 @@ struct PreferenceFile: Sendable {
         return aside
     }
 
-    /// Runs a body while no other process or thread does.
+    /// Runs a body under the lock, so that no other process or thread runs one at the same time.
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
         let folder = PathParts(path).folder
         if access(folder, F_OK) != 0 {

@@ -58,10 +58,10 @@ public final class Preferences: Sendable {
 
     // MARK: Reading
 
-    /// The value that is set, else the default.
+    /// The value that is set, or the default.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
         refresh()
-        // Unwrapped first: cast directly, a missing value would pass for a stored `nil`.
+        // Unwrapped before the cast: if `Value` is optional, a cast would turn a missing value into a stored `nil`.
         if let kept = state.withLock({ $0.decoded[key.name] }), let value = kept as? Value { return value }
         guard let json = state.withLock({ $0.values[key.name] }) else { return key.defaultValue }
         do {
@@ -100,7 +100,7 @@ public final class Preferences: Sendable {
     /// Sets a value.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value
-    ///   cannot be encoded as JSON. Nothing has changed then.
+    ///   cannot be encoded as JSON. The stored value then stays unchanged.
     public func set<Value>(_ key: PreferenceKey<Value>, to value: Value) throws {
         try update { $0.set(key, to: value) }
     }
@@ -153,7 +153,7 @@ public final class Preferences: Sendable {
                 take([:], nil)
             }
         } catch let error as NetworkError {
-            // The values that were read before stay, else the defaults.
+            // The values of an earlier read stay in use. If there was none, the defaults apply.
             state.withLock {
                 $0.isLoaded = true
                 $0.stamp = stamp
@@ -162,7 +162,7 @@ public final class Preferences: Sendable {
         } catch {}
     }
 
-    /// Takes over the values in the file. Returns what is wrong when the file is damaged.
+    /// Reads the file and takes over its values. Returns what is wrong with the file when it is damaged.
     private func load() throws -> String? {
         try loading.withLock { _ in
             let (content, stamp) = try file.read()
@@ -188,7 +188,8 @@ public final class Preferences: Sendable {
             .storage(.corrupt, "read \(path)", "\(reason); it was renamed to \(aside), and the defaults apply"))
     }
 
-    /// Reports the present values to the observers, not values from an older read.
+    /// Reads the file again and reports its values to the observers, so that they never receive values from an older
+    /// read.
     private func report() {
         refresh()
         hub.report { state.withLock { $0.values } }
@@ -206,8 +207,8 @@ public final class Preferences: Sendable {
 
     /// The value now and after every change, by this process or another.
     ///
-    /// Changes while an element is processed count as one. The stream ends when the task is cancelled or the
-    /// preferences are released.
+    /// Several changes during the processing of one element lead to one new element. The stream ends when the task is
+    /// cancelled or the preferences are released.
     public func values<Value>(of key: PreferenceKey<Value>) -> AsyncStream<Value> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let observation = observe(key, end: { continuation.finish() }) { continuation.yield($0) }
@@ -267,7 +268,7 @@ public struct PreferenceKey<Value: Codable & Sendable>: Sendable {
 
 /// The values of ``Preferences`` inside ``Preferences/update(_:)``.
 public struct PreferenceEditor {
-    /// As `JSONEncoder` writes.
+    /// Dates are seconds since 2001, as `JSONEncoder` writes them by default.
     static let coding = Coding(dates: .secondsSince2001)
 
     var values: [String: JSONValue]
@@ -276,7 +277,7 @@ public struct PreferenceEditor {
 
     init(values: [String: JSONValue]) { self.values = values }
 
-    /// The value that is set, else the default. Setting a value that cannot be encoded as JSON makes the update throw.
+    /// The value that is set, or the default. Setting a value that cannot be encoded as JSON makes the update throw.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
         get { values[key.name].flatMap { try? $0.decode(Value.self, coding: Self.coding) } ?? key.defaultValue }
         set { set(key, to: newValue) }

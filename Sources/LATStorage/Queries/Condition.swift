@@ -147,8 +147,8 @@ struct Operand: Sendable {
     }
 }
 
-// Each operator exists for key paths and for fields by name. Those for the order of optionals take a value that is not
-// optional: nothing is less or greater than `nil`.
+// Each operator exists for key paths and for fields by name. The operators that order optional fields take a value that
+// is not optional, because nothing is less or greater than `nil`.
 
 /// Whether a field is equal to a value; `nil` equals only `nil`.
 public func == <Object, Value: Encodable & Equatable & Sendable>(
@@ -180,7 +180,7 @@ public func >= <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .atLeast, Operand(value))) }
 
-/// Whether a field has a value that is less.
+/// Whether a field has a value that is less than this one.
 public func < <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .less, Operand(value))) }
@@ -190,7 +190,7 @@ public func <= <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .atMost, Operand(value))) }
 
-/// Whether a field has a value that is greater.
+/// Whether a field has a value that is greater than this one.
 public func > <Object, Value: Encodable & Comparable & Sendable>(
     path: KeyPath<Object, Value?> & Sendable, value: Value
 ) -> Condition<Object> { Condition(.compare(Place(path), .greater, Operand(value))) }
@@ -210,7 +210,7 @@ public func != <Object>(field: Field, value: some Encodable & Sendable) -> Condi
     Condition(.compare(Place(field), .unequal, Operand(value)))
 }
 
-/// Whether a field has a value that is less.
+/// Whether a field has a value that is less than this one.
 public func < <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .less, Operand(value)))
 }
@@ -220,7 +220,7 @@ public func <= <Object>(field: Field, value: some Encodable & Sendable) -> Condi
     Condition(.compare(Place(field), .atMost, Operand(value)))
 }
 
-/// Whether a field has a value that is greater.
+/// Whether a field has a value that is greater than this one.
 public func > <Object>(field: Field, value: some Encodable & Sendable) -> Condition<Object> {
     Condition(.compare(Place(field), .greater, Operand(value)))
 }

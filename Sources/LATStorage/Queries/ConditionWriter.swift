@@ -7,7 +7,7 @@ struct ConditionWriter {
     let resolve: (Place) throws -> Field
     private(set) var values: [StoredValue] = []
 
-    /// More values of one kind than this are bound as one JSON array: SQLite allows 32,766 parameters.
+    /// A longer list of integers or texts is bound as one JSON array, because SQLite allows 32,766 parameters.
     private static let listLimit = 500
 
     private var layout: TableLayout { entry.layout }
@@ -66,7 +66,7 @@ struct ConditionWriter {
         let quoted = layout.index(of: name) == nil ? nil : Identifier.quoted(name)
         guard let standIn = entry.standIn(for: name, hasColumn: quoted != nil) else { return (quoted ?? "NULL", kind) }
         let sql = quoted.map { "coalesce(\($0), \(parameter(standIn)))" } ?? parameter(standIn)
-        // An expression, unlike a column, needs its collation written out.
+        // A column has its collation; in an expression it must be written out.
         return (kind == .decimal ? "(\(sql) COLLATE \(DecimalOrder.name))" : sql, kind)
     }
 
@@ -118,11 +118,11 @@ struct ConditionWriter {
     private mutating func operand(_ operand: Operand, at place: Field) throws -> String {
         if place.path.isEmpty {
             let stored = try encoding { try operand.stored() }
-            // A JSON column may hold a single value too.
+            // A JSON column may hold a single value too. It is compared as JSON.
             let isJSON = layout.column(place.name)?.kind == .json && stored != .null
             return parameter(isJSON ? .text(try encoding { try operand.json() }) : stored)
         }
-        // Passes through JSON like the stored value it is compared with.
+        // The value is encoded as JSON and extracted again, like the stored value that it is compared with.
         return "json_extract(\(parameter(.text(try encoding { try operand.json() }))), '$')"
     }
 

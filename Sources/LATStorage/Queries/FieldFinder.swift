@@ -80,7 +80,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             fields = fields.filter { sample.hold(stored, json, in: $0) }
         }
         var deciding = fields.filter { field in samples.contains { !$0.isSame(field, as: first) } }
-        // A computed id has a column of its own, which holds the same value as the field.
+        // An id that is a computed property has a column of its own, which may have the same value as a field.
         if deciding.count > 1 { deciding.remove(Field(TableLayout.ownKey)) }
         if deciding.count == 1, let field = deciding.first { return field }
         guard deciding.isEmpty, let offset,

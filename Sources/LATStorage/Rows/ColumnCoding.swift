@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// Converts single values to and from columns. The row encoder and decoder have short cuts for frequent types.
-/// Everything else, such as ids and values of conditions, goes through here.
+/// Converts single values to and from columns. The row encoder and decoder convert frequent types themselves. All other
+/// values, and ids and the values of conditions, are converted here.
 enum ColumnCoding {
     /// Encodes values with fields or elements. Keys are sorted, so that equal values are equal texts.
     static let encoder: JSONEncoder = {

@@ -51,7 +51,7 @@ final class RowDecoder: Decoder {
         return Int32(truncatingIfNeeded: index)
     }
 
-    /// The value in a column, else the one that the type reads in its place.
+    /// The value in a column. If there is none, the value that the type reads in its place.
     func value(_ column: Int32, _ name: String) -> StoredValue? {
         let stored = column < 0 ? .null : statement.value(column)
         if stored != .null { return stored }
@@ -73,7 +73,7 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     func contains(_ key: Key) -> Bool { !row.isNull(key.stringValue) }
     func decodeNil(forKey key: Key) -> Bool { row.isNull(key.stringValue) }
 
-    /// Reads a type without a short cut. SQLite returns NULL for column -1.
+    /// Reads a type that this decoder does not convert itself. SQLite returns NULL for column -1.
     private func slow<T: Decodable>(_ type: T.Type, _ column: Int32, _ key: Key) throws -> T {
         guard let stored = row.value(column, key.stringValue) else {
             throw DecodingError.keyNotFound(key, .init(codingPath: [], debugDescription: "no such field is stored"))

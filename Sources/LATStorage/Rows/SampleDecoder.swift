@@ -1,11 +1,11 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Makes values of a type without a row: every field gets a value of its own, and another one in every sample.
+/// Makes values of a type without a row. Every field gets a value of its own, which is different in every sample.
 ///
-/// Texts have both cases and spaces around them, numbers have a sign and where possible a fraction, and some optionals
-/// are `nil`. So a computed property differs from the field in some sample. Where a type accepts no made-up value, the
-/// field has the value of ``SampleSource/row``.
+/// Texts have letters of both cases and spaces around them, numbers have a sign and where possible a fraction, and some
+/// optionals are `nil`. So a computed property differs from a field in at least one sample. If a type refuses every
+/// made-up value, the field has its value in ``SampleSource/row``.
 struct SampleDecoder: Decoder {
     let source: SampleSource
     /// The path of names to this value.
@@ -152,7 +152,7 @@ final class SampleSource {
         if path.count == 1 { fields[path[0]] = isOptional || fields[path[0]] == true }
     }
 
-    /// The keys that are reported to a type that accepts any.
+    /// The keys in the keyed container of a type that accepts any key, such as a dictionary.
     func names(at path: [String], count: Int) -> [String] {
         path.isEmpty ? columns.filter { !isAbsent([$0]) } : (0..<count).map { "\(number * 8 + $0)" }
     }
@@ -194,7 +194,8 @@ private struct SampleKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProto
         decoder.source.names(at: decoder.path, count: decoder.elementCount).compactMap { Key(stringValue: $0) }
     }
 
-    /// Decodes a member. A type whose keys may have any name is a dictionary.
+    /// Returns the decoder of a member, and records it as a field of the type. The made-up keys of a dictionary are
+    /// numbers, so a key with an `intValue` belongs to a dictionary and is not recorded.
     private func member(_ key: Key, isOptional: Bool) -> SampleDecoder {
         let member = decoder.member(key.stringValue, inList: key.intValue != nil)
         if member.lists == 0 { decoder.source.note(member.path, isOptional: isOptional) }
@@ -211,7 +212,7 @@ private struct SampleKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProto
         try member(key, isOptional: false).value(type)
     }
 
-    /// The overloads for scalars go through the protocol's default, which calls the two methods above.
+    /// There are no overloads for scalars: the protocol's defaults call `decodeNil(forKey:)` and `decode(_:forKey:)`.
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         let member = member(key, isOptional: true)
         return member.isNil ? nil : try? member.value(type)

@@ -11,9 +11,9 @@ import HTTPCore
 public protocol StoredType {
     /// The name of the table. Default: the type's name without its enclosing types, `Item`.
     static var storedName: String { get }
-    /// A value whose fields replace missing ones. A field that is not optional is replaced in every row without a value,
-    /// an optional one only while the table has no column for it. Default `nil`: a missing optional field is `nil`, any
-    /// other is an error.
+    /// A value whose fields stand in for missing ones. For a field that is not optional, this applies to every row
+    /// without a value; for an optional field, only while the table has no column for it. Default `nil`: a missing
+    /// optional field is `nil`, and any other missing field is an error.
     static var storedPrototype: Self? { get }
 }
 
@@ -61,13 +61,13 @@ final class TypeEntry: Sendable {
     let version: Int64
     /// The fields that the type decodes, and whether each is optional.
     let fields: [String: Bool]
-    /// Whether ``fields`` is complete, which is unknown without a row.
+    /// Whether ``fields`` is complete. It may not be if no value of the type could be decoded.
     let isCertain: Bool
     /// Whether every field of the type has a column, so that no change of the schema matters.
     var isComplete: Bool { isCertain && names.count == layout.columns.count }
     /// The names of columns and fields.
     let names: [String]
-    /// Columns that the table lacks and whose value comes from the prototype.
+    /// The columns that the table lacks. Their values come from the prototype.
     let absent: [Column]
 
     init(_ layout: TableLayout, _ prototype: Prototype, version: Int64, fields: [String: Bool], isCertain: Bool) {

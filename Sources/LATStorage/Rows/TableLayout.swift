@@ -5,7 +5,7 @@ import SQLite
 struct Column: Hashable, Sendable {
     var name: String
     var kind: FieldKind
-    /// Whether the stored type has the field. Columns of other versions of the type are left alone.
+    /// Whether the stored type has the field. The store does not change columns of other versions of the type.
     var isOwn = true
 }
 

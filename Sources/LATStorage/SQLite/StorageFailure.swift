@@ -29,7 +29,7 @@ public struct StorageFailure: Error, Hashable, Sendable {
         case duplicate
         /// No value has this id.
         case missing
-        /// The type does not fit what is stored of it.
+        /// The type does not fit the table that holds its values.
         case schema
         /// A value cannot be stored, or a stored one cannot be read as the type.
         case value

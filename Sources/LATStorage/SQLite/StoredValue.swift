@@ -20,7 +20,7 @@ public enum StoredValue: Hashable, Sendable {
 enum FieldKind: String, Sendable {
     case integer = "INTEGER"
     case boolean = "INTEGER BOOLEAN"
-    /// An integer up to `Int64.max`, and 20 digits of text above it, which SQLite sorts after all integers.
+    /// Values up to `Int64.max` are integers. Larger ones are texts of 20 digits; SQLite sorts them after all integers.
     case unsigned = "BLOB UNSIGNED"
     case real = "REAL"
     case text = "TEXT"
@@ -30,7 +30,7 @@ enum FieldKind: String, Sendable {
     case url = "TEXT URL"
     case decimal = "TEXT DECIMAL"
     case json = "TEXT JSON"
-    /// Used when only `nil` was seen, for a type that does not reveal its kind.
+    /// Used for a type that does not reveal its kind, as long as only `nil` was stored.
     case any = "BLOB ANY"
 
     /// The kind of a declared type; `any` for columns that no store made.

@@ -31,14 +31,14 @@ public enum CacheStoreConformance {
         case wholeEntries
         /// Nothing is visible before the commit, nor after a discard.
         case commit
-        /// There is one entry for each variant, the last one stored first.
+        /// There is one entry for each variant. The variant that was stored last comes first.
         case variants
         /// Each stored response has a version of its own, and updates keep it.
         case versions
-        /// A writer commits over the version that it replaces, or over nothing; otherwise it reports that it was
-        /// superseded.
+        /// A writer commits only while the store still has the version that it replaces, or no entry under the key.
+        /// Otherwise it reports that it was superseded.
         case replacement
-        /// An update replaces everything but the body, and leaves an entry alone that was stored again since.
+        /// An update replaces everything but the body. It changes nothing if the entry was stored again meanwhile.
         case update
         /// A touch is visible at once and changes nothing else.
         case touch

@@ -7,7 +7,7 @@ extension StoreCheck {
     func checkLeases() async throws {
         let store = try await store()
         guard let leasing = store.leasing else { return }
-        // A store may begin to share leases with its first entry.
+        // An empty store may give the same lease to several callers.
         try await store.put(Self.entry("first"))
         let first = try require(
             await leasing.lease("k", for: .seconds(60)), "a free lease is refused")
@@ -30,7 +30,7 @@ extension StoreCheck {
         guard let late else { return }
         var entry = Self.entry("short")
         entry.lease = late
-        expect(try await store.put(entry).stored != nil, "a response under a lease is not stored")
+        expect(try await store.put(entry).stored != nil, "a response from the holder of a lease is not stored")
         entry.lease = old
         expect(
             try await store.put(entry, Data("old".utf8)).stored == nil,
@@ -38,7 +38,7 @@ extension StoreCheck {
         expect(try await store.data("short") == Data("hello".utf8), "an older lease has replaced a newer response")
     }
 
-    /// Waits for a lease that is free or about to be: a store may learn of its end later.
+    /// Waits for a lease that its holder has ended. A store may notice the end late.
     private func given(
         _ name: String, by store: any CacheLeasing, for duration: Duration = .seconds(60)
     ) async throws -> CacheLease {

@@ -11,7 +11,7 @@ extension StoreCheck {
         decomposed, "http://i/a", "http://h/a'b\"",
     ]
 
-    /// The numbers of the entries, of ten, that each selection matches.
+    /// The numbers, from 0 to 9, of the entries that each selection matches.
     private static let selections: [(selection: CacheSelection, numbers: Set<Int>)] = [
         (.all, Set(0..<10)), (.url("http://h/a"), [0]), (.url(composed), [6]), (.url("http://h/nothing"), []),
         (.urlPrefix("http://h/a"), [0, 1, 2, 3, 4, 5, 9]), (.urlPrefix("http://h/a%"), [1]),
@@ -183,7 +183,7 @@ extension StoreCheck {
 
     func checkRoom() async throws {
         let store = try await store(100_000)
-        // In the order of use, not of the clock, which may be set back.
+        // The order of the calls decides, not their times, because a clock may be set back.
         for number in 0..<9 {
             let time = Date(timeIntervalSinceReferenceDate: [1e12, -1e12, 0][number % 3] + Double(number))
             try await store.put(Self.entry("k\(number)", at: time), Self.body(10_000))

@@ -16,7 +16,7 @@ public final class ClosedPort: Sendable {
     ///
     /// - Throws: ``MockServerError`` when no port is free.
     public init() throws {
-        // Not SO_REUSEADDR, with which another socket could bind the same address.
+        // Without SO_REUSEADDR, which would let another socket bind the same address.
         let descriptor = try Socket.bindLoopback(port: 0, backlog: nil, reusesAddress: false)
         do {
             port = try Socket.port(of: descriptor)

@@ -37,7 +37,7 @@ public final class FullBacklogListener: Sendable {
     }
 
     deinit {
-        // Reset, so that no connection lingers in the system's tables.
+        // A reset leaves no connection in TIME_WAIT.
         for descriptor in descriptors.dropFirst() { Socket.reset(descriptor) }
         close(descriptors[0])
     }

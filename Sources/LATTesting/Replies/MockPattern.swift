@@ -13,8 +13,8 @@ import Glibc
 /// }
 /// ```
 ///
-/// The period is a prime. A piece that is sent twice, left out or misplaced is found unless the error is an exact
-/// multiple of it.
+/// The period is a prime. A piece that is sent twice, left out or misplaced is found, unless the error is an exact
+/// multiple of the period.
 public enum MockPattern {
     /// The number of bytes after which the content repeats: 262,139.
     public static let period: Int64 = 262_139

@@ -22,17 +22,17 @@ extension MockReply {
         changed { $0.pauses.append(Pause(point: point, duration: nil)) }
     }
 
-    /// Sends the first bytes of the reply, head included, and closes the connection (a FIN). A shorter reply is sent
-    /// whole.
+    /// Sends this many bytes of head and body and closes the connection (a FIN). Interim responses are not counted. A
+    /// shorter reply is sent whole.
     public func closing(afterBytes byteCount: Int64) -> MockReply {
         changed { $0.cut = Cut(byteCount: max(0, byteCount), resets: false) }
     }
 
-    /// Sends the first bytes of the reply, head included, and resets the connection: the client gets `ECONNRESET` after
-    /// it has read them. A shorter reply is sent whole.
+    /// Sends this many bytes of head and body and resets the connection: the client gets `ECONNRESET` after it has read
+    /// them. Interim responses are not counted. A shorter reply is sent whole.
     ///
-    /// The reset waits up to 2 s until the client's system has received the bytes, since it would discard unsent ones.
-    /// A unix socket has no reset and is closed.
+    /// The reset waits up to 2 s until the client's system has received the bytes, because a reset discards unsent
+    /// bytes. A unix socket has no reset and is closed.
     public func resetting(afterBytes byteCount: Int64) -> MockReply {
         changed { $0.cut = Cut(byteCount: max(0, byteCount), resets: true) }
     }

@@ -36,8 +36,8 @@ public struct MockReply: Sendable {
         case beforeHead
         /// After the empty line that ends the head.
         case afterHead
-        /// After this many bytes of the body, without chunk framing. At the end of the body when it has fewer, before
-        /// the last, empty chunk.
+        /// After this many bytes of the body; chunk framing is not counted. In a shorter body, this is the end of the
+        /// body, before the last, empty chunk.
         case afterBodyBytes(Int64)
     }
 
@@ -174,7 +174,8 @@ extension MockReply {
         changed { $0.headers.append(name, value) }
     }
 
-    /// Sends a body of any kind in chunks (RFC 9112 §7.1), by default of 64 KiB. ``Body/chunks(_:)`` keeps its own chunks.
+    /// Sends a body of any kind in chunks (RFC 9112 §7.1), by default of 64 KiB. ``Body/chunks(_:)`` keeps its own
+    /// chunks.
     public func inChunks(of byteCount: Int = 65_536) -> MockReply {
         changed { $0.framing = .chunked(size: max(1, byteCount)) }
     }

@@ -80,7 +80,7 @@ private struct FieldFacts {
     }
 
     private mutating func read(name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) throws(RequestParser.Failure) {
-        // Most fields differ in length, which saves the comparison.
+        // Comparing the lengths first saves most comparisons of names.
         switch name.count {
         case 4 where name.isLowercased("host"):
             hostCount += 1

@@ -8,8 +8,8 @@ final class Connection {
         /// Reads a request, or waits for the next one.
         case reading
         case replying(Wait)
-        /// The server's side is closed. What still arrives is discarded, so that the system sends no reset that would
-        /// overtake the reply.
+        /// The server's side is closed. Bytes that still arrive are read and discarded: if they stayed unread, the
+        /// system would send a reset, which could overtake the reply.
         case lingering
         /// The reply is sent; the reset waits until the client has received it.
         case resetting
@@ -53,9 +53,9 @@ final class Connection {
     var deadline: Nanoseconds?
     /// No body bytes are read before this time (``MockServer/bodyReadRate``).
     var nextRead = Nanoseconds.min
-    /// Whether reading is paused until then.
+    /// Whether reading is paused until ``nextRead``.
     var readIsPaused = false
-    /// When a reset stops waiting for its bytes to be received.
+    /// When the connection is reset even if the client has not received all bytes.
     var resetDeadline = Nanoseconds.max
     /// The registered events.
     var interest = EventQueue.Events.readable

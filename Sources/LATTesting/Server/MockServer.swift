@@ -79,8 +79,8 @@ public final class MockServer: Sendable {
         }
     }
 
-    /// Stops, but waits at most 2 s for the thread: without a limit, a handler that waits for the code that releases
-    /// the server would deadlock.
+    /// Stops the server and waits at most 2 s for its thread. Without this limit, a handler that waits for the code
+    /// that releases the server would cause a deadlock.
     deinit {
         requestStop()
         thread.joinOrDetach(seconds: 2)
@@ -89,8 +89,8 @@ public final class MockServer: Sendable {
     /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
     /// nothing. The recorded requests can still be read.
     ///
-    /// Waits for a running handler. When a handler calls it, it returns at once, and the server stops after that
-    /// handler, without its reply.
+    /// Waits for a running handler. When a handler itself calls `stop()`, the call returns at once. The server then
+    /// stops after that handler, and does not send its reply.
     public func stop() {
         requestStop()
         if !thread.isCurrent { thread.join() }

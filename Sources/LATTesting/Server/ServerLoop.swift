@@ -26,7 +26,7 @@ final class ServerLoop {
     /// How many bytes a connection may send before the others get their turn.
     static let sendBudget = 4 << 20
 
-    /// Takes over the queue and the listener when it runs.
+    /// Makes a loop that owns the queue and the listener from the start of its thread.
     init(shared: SharedState, queue: EventQueue, listener: Int32, wakeUp: WakeUp, unixSocketPath: String?) {
         self.shared = shared
         self.queue = queue
@@ -160,7 +160,7 @@ extension ServerLoop {
             let descriptor = Socket.accept(listener)
             guard descriptor >= 0 else {
                 if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
-                    // The listener stays readable, so without a pause this would spin.
+                    // The listener stays readable, so without a pause the loop would never wait.
                     acceptPausedUntil = Nanoseconds.monotonicNow() + 20_000_000
                     queue.watch(listener, for: [], token: Self.listenerToken, isWatched: true)
                 }
@@ -175,7 +175,7 @@ extension ServerLoop {
                 contents.acceptedConnections += 1
                 return contents.settings.bodyReadRate
             }
-            // The system's default is megabytes, in which a slow reader would go unnoticed.
+            // The system's default buffer takes megabytes, so that a client would not notice a slow reader.
             if readRate != nil { Socket.set(descriptor, SOL_SOCKET, SO_RCVBUF, 32_768) }
             queue.watch(descriptor, for: connection.interest, token: connection.id)
         }
@@ -256,7 +256,7 @@ extension ServerLoop {
         }
     }
 
-    /// Closes with a FIN. A close with unread bytes would become a reset, so those are read first.
+    /// Closes with a FIN. Unread bytes are read first, because a close with unread bytes becomes a reset.
     func closeGracefully(_ connection: Connection) {
         let isRead = connection.exchange?.isRead ?? false
         if isRead, connection.pending.isEmpty, Socket.unreadByteCount(connection.descriptor) == 0 {

@@ -5,7 +5,7 @@ import Platform
 /// The system calls of the server and the fixtures, with their errors. Every descriptor is non-blocking and
 /// close-on-exec.
 enum Socket {
-    /// Makes a TCP socket on the loopback address that listens, or without a backlog is only bound.
+    /// Makes a TCP socket that is bound to the loopback address. It listens if a backlog is given.
     static func bindLoopback(port: Int, backlog: Int32?, reusesAddress: Bool = true) throws -> Int32 {
         let descriptor = try make(family: AF_INET)
         do {

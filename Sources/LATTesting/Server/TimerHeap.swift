@@ -1,5 +1,5 @@
-/// The times at which connections are handled without an event, the earliest first. A time that was changed stays in
-/// the heap, and is ignored when it is taken out.
+/// The times at which connections are handled without an event, the earliest first. When a connection gets another
+/// time, the old one stays in the heap and is ignored when it is taken out.
 struct TimerHeap {
     struct Entry: Equatable {
         let time: Nanoseconds
@@ -21,7 +21,7 @@ struct TimerHeap {
         }
     }
 
-    /// Takes out the earliest time when it has come.
+    /// Takes out the earliest entry if its time has come.
     mutating func popDue(at now: Nanoseconds) -> Entry? {
         guard let top = entries.first, top.time <= now else { return nil }
         entries.swapAt(0, entries.count - 1)

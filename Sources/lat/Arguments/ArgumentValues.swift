@@ -2,7 +2,7 @@ import LATNetworking
 
 /// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`.
 enum DurationArgument {
-    /// The milliseconds of system timers have 31 bits.
+    /// System timers hold their milliseconds in 31 bits.
     private static let longest = Duration.seconds(2_000_000)
 
     /// The value of an option; `nil` when it was not given.
@@ -30,7 +30,7 @@ enum DurationArgument {
 /// A header field on the command line: `Name: value`, `Name:` to omit one that is sent by default, `Name;` to send it
 /// empty.
 enum HeaderArgument {
-    /// Returns the fields of all arguments in order, with repeated ones.
+    /// Returns the fields of all arguments in order. A name may occur more than once.
     ///
     /// - Throws: ``UsageError`` that names the argument.
     static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> HTTPHeaders {

@@ -146,7 +146,8 @@ struct CacheCommand: Command {
         do {
             var options = DiskStore.Options()
             options.collectionInterval = nil
-            // Opening the store must not remove entries by a limit that is not the owner's.
+            // A store removes entries beyond its limits when it opens. The limits of the app that owns the folder are
+            // unknown here, so this store has none.
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
@@ -271,7 +272,7 @@ struct CacheReport {
 /// The output of `lat cache explain`: lines for people, one object for programs. A pure value.
 struct CacheExplanationReport {
     let explanation: CacheExplanation
-    /// Whether the folder has entries that can be read only with their key.
+    /// Whether the folder has encrypted entries, whose key is not known here.
     var isSealed = false
 
     /// The lines, with names on the left and the verdict in bold.

@@ -76,8 +76,8 @@ enum DemoServer {
     }
 }
 
-/// The table of the demo, in a folder of its own so that it can be edited: a copy of `Config/domains.json5` in the
-/// current folder when that has the demo's row, else a short one.
+/// The table of the demo, in a folder of its own so that it can be edited. It is a copy of `Config/domains.json5` in
+/// the current folder if that file has the demo's row, otherwise a short table.
 final class DemoTable: Sendable {
     /// The row that the demo calls and edits.
     static let server: ServerName = "demo.get"
@@ -229,7 +229,7 @@ struct DemoOutcome: Sendable {
     var isExpected: Bool
     var text: String
     var timings: Timings?
-    /// The total time where the timings do not have it, as for a stream.
+    /// The total time if the timings do not contain it, as for a stream.
     var total: Duration?
     /// Other numbers to show.
     var figures: [(name: String, value: String)]?

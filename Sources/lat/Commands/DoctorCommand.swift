@@ -178,7 +178,7 @@ enum CertificateAdvice {
         return facts
     }
 
-    /// The advice; `nil` while the certificate is valid for longer.
+    /// The advice; `nil` when the certificate stays valid for longer than ``soon``, or its end date cannot be parsed.
     static func ofExpiry(_ certificate: CertificateInfo, now: Date) -> String? {
         guard let end = date(certificate.validUntil) else { return nil }
         let left = end.timeIntervalSince(now)
@@ -186,7 +186,8 @@ enum CertificateAdvice {
         return "the certificate expires in \(Quantity.duration(.seconds(max(0, left)))); have it renewed"
     }
 
-    /// Parses `Nov 21 04:30:38 2026 GMT`, as OpenSSL writes it: asctime's form with the zone in place of the weekday.
+    /// Parses a date as OpenSSL writes it: `Nov 21 04:30:38 2026 GMT`. This is asctime's format with a zone at the end
+    /// and no weekday.
     static func date(_ text: String) -> Date? {
         text.hasSuffix(" GMT") ? HTTPDate.parse("Sun \(text.dropLast(4))") : nil
     }

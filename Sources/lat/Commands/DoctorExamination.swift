@@ -158,7 +158,8 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Connects to each address on its own. Otherwise an address that does not answer shows only as slow connections.
+    /// Connects to each address separately. A connection to the name would only be slower because of an address that
+    /// does not answer.
     private func connections(to addresses: [String]) async -> DoctorStep {
         var reports: [(address: String, report: ConnectionReport)] = []
         for address in addresses.prefix(4) {
@@ -178,7 +179,7 @@ struct DoctorExamination: Sendable {
             if good.count < reports.count {
                 step.outcome = .warning
                 step.advice =
-                    "an address that does not answer slows connections down; repair it, or remove it from the name"
+                    "an address that does not answer slows connections down; repair the server or remove its DNS record"
             }
             return step
         }
@@ -255,7 +256,7 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Compares the clocks. The server's `Date` is from between request and response, in whole seconds.
+    /// Compares the clocks. The server sets `Date` between the request and the response, in whole seconds.
     static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
         guard let date = text.flatMap(HTTPDate.parse) else { return [] }
         let early = sent.timeIntervalSince(date) - 1
@@ -267,7 +268,7 @@ struct DoctorExamination: Sendable {
             DoctorStep(
                 name: "clock", outcome: skew > 60 ? .warning : .good, finding: words,
                 advice: skew > 60
-                    ? "certificates, signed requests and caches need it; set one of the clocks by NTP" : nil)
+                    ? "certificates, signed requests and caches need correct clocks; set the wrong one by NTP" : nil)
         ]
     }
 }

@@ -53,9 +53,9 @@ extension DownloadCommand {
     static let segments = Option(
         "--segments", "-n", value: "N", help: "Uses N connections, when the server supports ranges. Default: 1.")
     static let sha256 = Option(
-        "--sha256", value: "HEX", help: "The SHA-256 that the file must have. With another, no file appears.")
+        "--sha256", value: "HEX", help: "The SHA-256 that the file must have. If it differs, no file appears.")
     static let digest = Option(
-        "--digest", value: "NAME:HEX", help: "The same with md5, sha1, sha256, sha384 or sha512.")
+        "--digest", value: "NAME:HEX", help: "Like --sha256, with md5, sha1, sha256, sha384 or sha512.")
     static let existing = Option(
         "--existing", value: "overwrite|skip|fail", help: "What to do when the file exists. Default: overwrite.")
     static let noResume = Option("--no-resume", help: "Starts from the beginning, whatever an earlier run left.")
@@ -189,7 +189,8 @@ private struct DownloadRun {
         return options
     }
 
-    /// The outcome. When this task is cancelled, so is the download, which then ends by itself.
+    /// The outcome. It is awaited in a detached task, so that cancelling this task does not end the wait before the
+    /// cancelled download has ended.
     private func outcome(of download: Download) async -> Result<DownloadedFile, NetworkError> {
         await Task.detached {
             do {

@@ -281,7 +281,8 @@ final class ProbeView: Sendable {
 
     private var redraws: Bool { format == .text && console.outTerminal.canRedraw }
 
-    /// - Parameter changed: the index of the server that changed. Without a terminal, `nil` and the first call show all.
+    /// - Parameter changed: the index of the server that changed, `nil` for none. On a terminal every call shows all
+    ///   servers. Elsewhere the first call shows all, and later calls show only the server that changed.
     func show(_ reports: [ReachabilityReport], changed: Int?) throws {
         try drawn.withLock { drawn in
             if redraws {

@@ -176,7 +176,7 @@ private struct StartRun {
                 // Without an envelope every 2xx is a success, and its body need not be JSON.
                 return Answer(response: error.response)
             case .httpStatus, .business, .decoding:
-                // A failure's response is shown too.
+                // The response of a failure is shown too.
                 return Answer(response: error.response, envelope: error.businessFailure?.envelope, error: error)
             default:
                 return Answer(error: error)
@@ -188,7 +188,7 @@ private struct StartRun {
         if case .rule = route.settings.envelope { true } else { false }
     }
 
-    /// The URL of the call, for one that failed before it was sent.
+    /// The URL of a call that failed before it was sent.
     private func url(of route: ResolvedRoute) -> String {
         (try? route.url(command.parameters.mapValues { $0.string ?? $0.description })) ?? route.path
     }
@@ -213,7 +213,7 @@ private struct StartRun {
     }
 }
 
-/// Shows each request as it goes to the network, with all its headers: one for each hop.
+/// Reports each request as it goes to the network, with all its headers. Redirects and retries are reported separately.
 struct TracingTransport: Transport {
     let engine: CurlTransport
     let willSend: @Sendable (HTTPRequest) -> Void

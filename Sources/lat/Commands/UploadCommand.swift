@@ -201,7 +201,7 @@ private struct UploadRun {
                 return Answer(response: try await upload.value)
             } catch let error as NetworkError {
                 if error.kind == .cancelled { throw CancellationError() }
-                // A failure's response is shown too.
+                // The response of a failure is shown too.
                 return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
             }
         } onCancel: {

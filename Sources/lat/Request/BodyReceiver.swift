@@ -7,7 +7,7 @@ struct BodyReceiver {
 
     init(_ console: Console) { self.console = console }
 
-    /// The sink of a body: the file when there is one, the report, or standard output.
+    /// The sink of a body: the file if there is one, memory for a JSON report, otherwise standard output.
     func sink(_ file: OutputFile?, _ format: OutputFormat) -> BodySink {
         if let file { return .file(file) }
         if format == .json { return .memory }
@@ -43,7 +43,7 @@ struct BodyReceiver {
         progress.clear()
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
-        // Without a stream the body had already arrived, so the time means nothing.
+        // A body that is no stream had already arrived, so the measured time says nothing about the transfer.
         let rate =
             response.body.isStream ? " in \(Quantity.duration(time)) (\(Quantity.rate(completed, in: time)))" : ""
         console.note("\(label)  \(Quantity.bytes(completed))\(rate)")

@@ -241,8 +241,8 @@ private struct RequestRun {
         return outcome.error.map { ExitCode($0) } ?? .success
     }
 
-    /// The time to the head by libcurl's clock, which excludes the start of this process. The later of two times
-    /// counts, because the total of a stream may precede its first byte.
+    /// The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
+    /// two times, because the total of a stream may have been taken before its first byte.
     private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
         let times = [timings?.total, timings?.firstByte].compactMap { $0 }
         return times.max() ?? ownTime
@@ -277,7 +277,7 @@ private struct RequestRun {
             }
             return Answer(response: response, manager: command.connection.keepsFiles ? manager : nil)
         } catch let error as NetworkError {
-            // A failure's response is shown too.
+            // The response of a failure is shown too.
             return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
         }
     }

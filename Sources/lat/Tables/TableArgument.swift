@@ -39,7 +39,7 @@ struct TableArgument: Hashable, Sendable {
 
 /// Why a table cannot be used.
 struct TableProblem: Error {
-    /// The errors and warnings in the file; empty when the reason is another.
+    /// The errors and warnings in the file; empty when the file was not read or has none.
     let diagnostics: [TableDiagnostic]
     /// The reason in one sentence.
     let message: String

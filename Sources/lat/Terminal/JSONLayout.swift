@@ -25,7 +25,7 @@ struct JSONLayout {
         self.style = style
     }
 
-    /// The document is known to be valid, so single bytes decide.
+    /// The document is valid JSON, so the first byte of each token is enough to tell its kind.
     private mutating func run() {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
         while index < bytes.count {
@@ -93,7 +93,7 @@ struct JSONLayout {
         text += literal == "null" ? style.dim(literal) : style.yellow(literal)
     }
 
-    /// JSON escapes C0 by itself, but DEL and C1 would reach the terminal.
+    /// Escapes DEL and the C1 control characters. JSON requires escapes only for C0, so these would reach the terminal.
     private static func harmless(_ string: String) -> String {
         guard string.unicodeScalars.contains(where: SafeText.isControl) else { return string }
         return string.unicodeScalars.reduce(into: "") { text, scalar in

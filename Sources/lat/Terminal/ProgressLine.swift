@@ -138,14 +138,14 @@ struct TransferRate: Sendable {
 
     /// Adds a sample: the progress at a time since the start.
     mutating func note(_ completed: Int64, at time: Duration) {
-        // At first the system's buffers take bytes at once, which says nothing about the network.
+        // The system's buffers take the first bytes at once, so the rate at the start is not that of the network.
         guard time >= Self.warmUp else { return }
         guard let last else {
             self.last = (time, completed)
             return
         }
         let seconds = (time - last.time).inSeconds
-        // Shorter intervals measure the clock rather than the network.
+        // A rate over a shorter interval is too inexact.
         guard seconds >= 0.05 else { return }
         let current = Double(max(0, completed - last.completed)) / seconds
         let weight = min(1, seconds / 2)

@@ -2,8 +2,8 @@ import FoundationEssentials
 
 @testable import CurlTransport
 
-/// A cookie store sends no control characters and stays within its size limit. A file that it writes is read as the same
-/// cookies.
+/// A cookie store sends no control characters and stays within its size limit. When a file that it wrote is read, the
+/// result is the same cookies.
 @Sendable func fuzzCookies(_ bytes: [UInt8]) throws {
     try fuzzReceived(text(bytes))
     try fuzzFile(text(bytes))

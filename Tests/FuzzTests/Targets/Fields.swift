@@ -4,7 +4,7 @@ import FoundationEssentials
 @testable import HTTPCore
 @testable import ResponseCache
 
-/// A parsed field value that is written again is parsed as the same value.
+/// When a parsed field value is written and parsed again, the result is the same value.
 @Sendable func fuzzFields(_ bytes: [UInt8]) throws {
     let value = text(bytes)
     try fuzzDates(value)

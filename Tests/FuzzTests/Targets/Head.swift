@@ -4,8 +4,9 @@ import FoundationEssentials
 @testable import HTTPCore
 @testable import LATTesting
 
-/// A response head is parsed the same as a whole and line by line. Look-up by name agrees with the list of fields, and a
-/// head that is written again has the same fields. A request is parsed the same at once and byte by byte.
+/// Parsing a response head as a whole and line by line gives the same result. Look-up by name agrees with the list of
+/// fields, and a head that is written and parsed again has the same fields. Parsing a request at once and byte by byte
+/// gives the same result.
 @Sendable func fuzzHead(_ bytes: [UInt8]) throws {
     try fuzzResponseHead(bytes)
     try fuzzRequest(bytes)

@@ -25,8 +25,8 @@ import FoundationEssentials
     }
 }
 
-/// An error has a position in the text. The range of a value lies inside that of its parent. JSON is parsed as the same
-/// value.
+/// An error has a position in the text. The range of a value lies inside that of its parent. For a JSON text, the
+/// result is the value that the JSON parser returns.
 @Sendable func fuzzJSON5(_ bytes: [UInt8]) throws {
     let document = JSON5Document(bytes, name: "f")
     for diagnostic in document.diagnostics { try expectPlace(diagnostic, in: bytes) }

@@ -5,8 +5,8 @@ import FoundationEssentials
 @testable import LATNetworking
 @testable import ResponseCache
 
-/// A journal is rejected, or its ranges are in order and inside the file, and it can be written and read again. The target
-/// puts the digest before the input, because no fuzzer would find it.
+/// A journal is rejected, or its ranges are in order and inside the file, and it can be written and read again. The
+/// target puts the digest before the input, because no fuzzer would find it.
 @Sendable func fuzzJournal(_ bytes: [UInt8]) throws {
     let digest = MessageDigest.hexadecimal(try MessageDigest.of(bytes, .sha256))
     try expectConsistent(Data("LATNetworking-download-journal 1 sha256:\(digest)\n".utf8) + bytes)

@@ -3,8 +3,8 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 
-/// A server receives the same parts as were sent, with their names and contents, and no field injected by a name. The form
-/// is sent over a connection, because libcurl writes the parts.
+/// A server receives the parts that were sent, with their names and contents, and a name cannot inject a field. The
+/// form is sent over a connection, because libcurl writes the parts.
 ///
 /// In the input 0xFF ends a part, and 0xFE ends its name and its file name.
 @Sendable func fuzzMultipart(_ bytes: [UInt8]) throws {

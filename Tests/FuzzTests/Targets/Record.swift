@@ -3,7 +3,7 @@
 
 /// The record of a cache entry is rejected, or it can be written and read again as the same entry, in the same bytes.
 @Sendable func fuzzRecord(_ bytes: [UInt8]) throws {
-    // The second input spares the fuzzer from finding the number of the format.
+    // The second input begins with the number of the format, so that the fuzzer does not have to find it.
     for bytes in [bytes, [2] + bytes] {
         guard let entry = EntryCoding.decode(bytes) else { continue }
         let written = EntryCoding.encode(entry)
