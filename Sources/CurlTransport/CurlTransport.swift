@@ -223,7 +223,6 @@ public final class CurlTransport: Transport {
                 if alternative.protocolName == AlternativeService.http3 { plan.version = VersionChoice.http3Only }
             }
         }
-        plan.progress = owner?.progressHandler
         plan.warmUp = warmUp
         let pipe = request.streamsBody ? BodyPipe() : nil
         let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)

@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// A request: what to send, and how to send it.
 ///
 /// ```swift
@@ -37,6 +39,11 @@ public struct HTTPRequest: Sendable, Hashable {
         self.headers = headers
         self.body = body
         options = .standard
+    }
+
+    /// Makes a request with the address as `URL`.
+    public init(_ method: String, _ url: URL, headers: HTTPHeaders = HTTPHeaders(), body: HTTPBody? = nil) {
+        self.init(method, url.absoluteString, headers: headers, body: body)
     }
 
     /// How the cache is used. Default `nil`: the manager's policy.
@@ -262,6 +269,26 @@ public struct HTTPRequest: Sendable, Hashable {
     public var replacesGlobalHeaders: Bool {
         get { options.value.replacesGlobalHeaders }
         set { options.modify { $0.replacesGlobalHeaders = newValue } }
+    }
+
+    /// The statuses that are a success, in place of 2xx and 304, for calls that have a verdict (all but `send`). Redirects
+    /// that are followed are not asked for. Responses with other statuses than 2xx are never stored by the cache. Default
+    /// `nil`: 2xx and 304.
+    public var acceptedStatuses: Set<Int>? {
+        get { options.value.acceptedStatuses }
+        set { options.modify { $0.acceptedStatuses = newValue } }
+    }
+
+    /// What the app wants to find again in observers, interceptors and errors. It is not sent. Default empty.
+    public var userInfo: [String: JSONValue] {
+        get { options.value.userInfo }
+        set { options.modify { $0.userInfo = newValue } }
+    }
+
+    /// The observers of this request alone.
+    package var observers: RequestObservers? {
+        get { options.value.observers }
+        set { options.modify { $0.observers = newValue } }
     }
 
     /// The header fields of the table's rows. They win over the manager's; a provider's and ``headers`` win over them.

@@ -42,3 +42,8 @@ extension JSONValue {
         public var description: String { "line \(line), column \(column): \(reason)" }
     }
 }
+
+extension JSONValue.ParsingError: LocalizedError {
+    /// The same as the description, which `localizedDescription` returns too.
+    public var errorDescription: String? { "\(self)" }
+}

@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// The failure of a request, with everything that is known about it.
 ///
 /// ```swift
@@ -223,6 +225,11 @@ extension NetworkError: CustomStringConvertible {
         if let request { text += " [\(URLText.visible("\(request.method) \(URLText.redacted(url ?? request.url))"))]" }
         return text
     }
+}
+
+extension NetworkError: LocalizedError {
+    /// The same as ``description``, which `localizedDescription` returns too.
+    public var errorDescription: String? { description }
 }
 
 extension NetworkError.Kind: CustomStringConvertible {

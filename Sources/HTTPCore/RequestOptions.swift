@@ -35,6 +35,9 @@ struct RequestOptions: Sendable, Hashable {
     var rowHeaders = HTTPHeaders()
     var secretHeaders: SecretHeaders = []
     var coding: Coding?
+    var acceptedStatuses: Set<Int>?
+    var userInfo: [String: JSONValue] = [:]
+    var observers: RequestObservers?
 }
 
 /// A copy-on-write box: storage that several requests share is never written.
@@ -81,4 +84,15 @@ struct OptionsBox: Sendable, Hashable {
 
         static let standard = Storage(RequestOptions(), false)
     }
+}
+
+/// Observers of one request, which a module above this one knows. Two lists are equal when they are the same object.
+package final class RequestObservers: Sendable, Hashable {
+    package let list: [any Sendable]
+
+    package init(_ list: [any Sendable]) { self.list = list }
+
+    package static func == (lhs: RequestObservers, rhs: RequestObservers) -> Bool { lhs === rhs }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }

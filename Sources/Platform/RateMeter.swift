@@ -39,10 +39,11 @@ package struct RateMeter: Sendable {
     /// Resets the meter when the transfer is paused.
     package mutating func stop() { self = RateMeter() }
 
-    /// The estimated time for this many bytes; `nil` while the rate is below one byte per second.
+    /// The estimated time for this many bytes; `nil` when it is more than a year, which means a standstill.
     package func time(for count: Int64) -> Duration? {
-        guard let bytesPerSecond, bytesPerSecond >= 1 else { return nil }
-        return .seconds(min(Double(count) / bytesPerSecond, 1e12))
+        guard let bytesPerSecond, bytesPerSecond > 0 else { return nil }
+        let seconds = Double(count) / bytesPerSecond
+        return seconds < 31_536_000 ? .seconds(seconds) : nil
     }
 }
 

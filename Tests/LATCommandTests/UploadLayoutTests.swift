@@ -7,16 +7,16 @@ import Testing
     /// Returns the layout of `count` files of 1 MiB, of which `sent` are done and the next is half sent.
     private func layout(_ count: Int, sent: Int) -> UploadLayout {
         let files = (0..<count).map { number in
-            UploadProgress.File(
+            TransferProgress.File(
                 name: "f", fileName: "file-\(number).bin",
                 state: number < sent ? .done : number == sent ? .uploading : .waiting,
                 completed: number < sent ? 1 << 20 : number == sent ? 1 << 19 : 0, total: 1 << 20)
         }
         let completed = files.reduce(0) { $0 + $1.completed }
         return UploadLayout(
-            progress: UploadProgress(
-                state: .uploading, completed: completed, total: Int64(count) << 20, files: files,
-                bytesPerSecond: 1_048_576))
+            progress: TransferProgress(
+                direction: .upload, completed: completed, total: Int64(count) << 20, bytesPerSecond: 1_048_576,
+                estimatedTimeRemaining: .seconds(Int64(count) - completed >> 20), files: files))
     }
 
     @Test func oneFileIsOneLine() {

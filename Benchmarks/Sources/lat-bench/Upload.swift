@@ -6,10 +6,11 @@ import LATNetworking
 func upload(_ manager: CentralRequestManager, _ arguments: Arguments, _ path: String) async throws {
     let measurement = Measurement("lat", arguments)
     let upload = manager.upload(arguments.url, files: [UploadFile(name: "file", path: path)])
-    var last: UploadProgress?
+    var last: TransferProgress?
     for await progress in upload.progress { last = progress }
     let response = try await upload.value
-    guard let last, last.state == .done, let received = response.text.flatMap({ Int64($0) }), received > last.completed
+    guard let last, upload.state == .finished, let received = response.text.flatMap({ Int64($0) }),
+        received > last.completed
     else { throw Failure("\(arguments.url): not all of \(path) arrived") }
     measurement.finish()
 }

@@ -146,7 +146,7 @@ final class EasyHandle {
             set(CURLOPT_PINNEDPUBLICKEY, pins)
         }
         if let cookies = engine.cookies { setCookies(cookies.field(for: transfer)) }
-        if plan.progress != nil { set(CURLOPT_NOPROGRESS, 0) }
+        if transfer.progress != nil { reportProgress() }
         if plan.needsReset { setUnusualOptions(transfer) }
         if let alternative = plan.alternative { connect(to: alternative) }
         if let warmUp = plan.warmUp { setWarmUp(warmUp) }
@@ -250,6 +250,9 @@ final class EasyHandle {
         set(CURLOPT_HTTPHEADER, pointer: headerList)
     }
 
+    /// Has libcurl report the progress of the transfer from now on.
+    func reportProgress() { set(CURLOPT_NOPROGRESS, 0) }
+
     /// Sets options that only a reset of the handle removes.
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
@@ -294,7 +297,7 @@ final class EasyHandle {
         let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
         if wasRepeated || transfer.machine.pause != .none { isSpent = true }
         let isUnusual =
-            transfer.plan.needsReset || transfer.plan.progress != nil || shape == .mime || shape == .upload
+            transfer.plan.needsReset || transfer.progress != nil || shape == .mime || shape == .upload
             || wasRepeated || hasKeptChallenge(transfer.machine.status)
             || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
         guard isUnusual else { return }

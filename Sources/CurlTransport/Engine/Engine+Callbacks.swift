@@ -228,13 +228,13 @@ extension Engine {
     // MARK: Progress
 
     func progressed(download: (Int64, Int64), upload: (Int64, Int64), _ handle: EasyHandle) {
-        guard let transfer = handle.transfer, let report = transfer.plan.progress else { return }
+        guard let transfer = handle.transfer, let report = transfer.progress else { return }
         let (completed, total) = transfer.machine.rules.hasBody ? upload : download
         if let progress = transfer.machine.progressed(completed, of: total, now) { report(progress) }
     }
 
     func reportLastProgress(_ transfer: Transfer, _ handle: EasyHandle, isWhole: Bool) {
-        guard let report = transfer.plan.progress else { return }
+        guard let report = transfer.progress else { return }
         let completed = handle.offset(
             transfer.machine.rules.hasBody ? CURLINFO_SIZE_UPLOAD_T : CURLINFO_SIZE_DOWNLOAD_T)
         let progress = transfer.machine.progressEnded(

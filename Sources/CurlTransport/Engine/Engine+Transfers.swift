@@ -190,6 +190,10 @@ extension Engine {
     // MARK: Pausing
 
     func update(_ transfer: Transfer) {
+        if transfer.progress == nil, let handler = transfer.owner?.progressHandler {
+            transfer.progress = handler
+            transfer.handle?.reportProgress()
+        }
         let isReaderBehind = { transfer.pipe?.isFull ?? false }
         switch transfer.machine.updated(transfer.owner?.standing, now, isReaderBehind: isReaderBehind()) {
         case .nothing: break

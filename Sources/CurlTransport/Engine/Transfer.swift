@@ -50,6 +50,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var streamFate = StreamRefusal()
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
+    /// Receives the progress; `nil` while nobody observes it.
+    @exclusivity(unchecked) var progress: (@Sendable (TransferProgress) -> Void)?
     /// The mailbox for changes of the owner's standing; set when there is an owner.
     @exclusivity(unchecked) var mailbox: Mailbox<Engine.Command>?
 
@@ -61,6 +63,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.target = target
         self.plan = plan
         self.pipe = pipe
+        progress = owner?.progressHandler
         machine = TransferMachine(
             TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
         guard pipe == nil else { return }

@@ -36,7 +36,6 @@ struct TransferPlan: Sendable {
     var maxSendRate: Int64?
     /// Whether the transfer has rates of its own.
     var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
-    var progress: (@Sendable (TransferProgress) -> Void)?
     /// Whether the handle has to be reset afterwards, because of options that it does not track.
     var needsReset: Bool
 

@@ -8,7 +8,8 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// The current state: whether the owner is cancelled or suspended, and its priority.
     var standing: TransferState { get }
 
-    /// Receives a transfer's progress, on the engine's thread; `nil` when nobody observes it.
+    /// Receives a transfer's progress, on the engine's thread; `nil` while nobody observes it. It is read again after each
+    /// notification until it is there.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
     /// Receives an event for every read of the body, on the engine's thread, so it must be quick; `nil` when nobody

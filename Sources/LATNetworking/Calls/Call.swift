@@ -15,7 +15,15 @@ final class Call: @unchecked Sendable, TransferOwner {
     let request: HTTPRequest
     /// Details of the call that are not part of the request.
     let details: CallDetails
-    let progressHandler: (@Sendable (TransferProgress) -> Void)?
+    /// Receives the progress; `nil` while nobody observes it.
+    var progressHandler: (@Sendable (TransferProgress) -> Void)? {
+        guard word.load(ordering: .acquiring) & Flag.measured != 0 else { return givenHandler }
+        return { [self, givenHandler] progress in
+            givenHandler?(progress)
+            state.withLock(\.board)?.note(progress)
+        }
+    }
+    private let givenHandler: (@Sendable (TransferProgress) -> Void)?
     var bodyHandler: BodyHandler? { details.bodyHandler }
     /// The time by which the call must end, on the corridor's clock; `nil` for no deadline.
     let deadline: Duration?
@@ -37,6 +45,10 @@ final class Call: @unchecked Sendable, TransferOwner {
         var work: Task<Void, Never>?
         var sent = SentRequests()
         var hasDeliveredCachedReply = false
+        /// The progress, once somebody has asked for it.
+        var board: ProgressBoard?
+        /// The result, for those who wait for it beside the call's closures.
+        var outcome: Outcome<HTTPResponse>?
     }
 
     /// The flags of `word`; the bits above them hold the priority.
@@ -47,7 +59,9 @@ final class Call: @unchecked Sendable, TransferOwner {
         static let late: UInt32 = 4
         /// The terminal event is being delivered.
         static let finished: UInt32 = 8
-        static let priorityShift: UInt32 = 4
+        /// The progress is observed as a sequence.
+        static let measured: UInt32 = 16
+        static let priorityShift: UInt32 = 5
     }
 
     private static let count = Atomic<UInt64>(0)
@@ -65,7 +79,7 @@ final class Call: @unchecked Sendable, TransferOwner {
         self.request = request
         self.details = details
         self.deadline = deadline
-        progressHandler = progress
+        givenHandler = progress
         word = Atomic(UInt32(request.priority.rawValue) << Flag.priorityShift)
         self.watch =
             watch ?? watchers.map { CallReporter($0, ObservedCall(id: id, request: request, tag: request.tag)) }
@@ -178,6 +192,35 @@ final class Call: @unchecked Sendable, TransferOwner {
         state.withLock { $0.work = task }
         if isCancelled { task.cancel() }
         if isFinished { state.withLock { $0.work = nil } }
+    }
+
+    // MARK: Outcome and progress
+
+    /// The result, for a call in closure form; its `result` is `nil` while the call runs.
+    var outcome: Outcome<HTTPResponse> {
+        state.withLock { state in
+            let outcome = state.outcome ?? Outcome()
+            state.outcome = outcome
+            return outcome
+        }
+    }
+
+    /// Sets the result of a call in closure form.
+    func settle(_ result: Result<HTTPResponse, NetworkError>) {
+        outcome.settle(result.mapError { $0 }) { state.withLock(\.board)?.finish() }
+    }
+
+    /// The progress from now on. Asking for it makes the engine report it.
+    var progress: ProgressUpdates {
+        let (board, isNew) = state.withLock { state in
+            if let board = state.board { return (board, false) }
+            let board = ProgressBoard(request.body == nil ? .download : .upload)
+            state.board = board
+            return (board, true)
+        }
+        if isNew, change({ $0 | Flag.measured }) { notifyWaits() }
+        if outcome.result != nil { board.finish() }
+        return board.updates
     }
 
     // MARK: Sent requests

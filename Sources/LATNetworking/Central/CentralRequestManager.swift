@@ -138,11 +138,7 @@ public final class CentralRequestManager: Sendable {
     ) async throws -> HTTPResponse {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
-        let gate = progress.map { ProgressGate($0, callbacks) }
-        let call = try await made { () throws(NetworkError) in
-            try self.call(method, url, headers, parts, progress: gate?.handler)
-        }
-        return try await run(call, gate) { response, call in try checked(response, of: call) }
+        return try await response(to: HTTPRequest(method, url, headers: headers), parts, progress)
     }
 
     /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
@@ -163,21 +159,7 @@ public final class CentralRequestManager: Sendable {
     ) -> RequestTask {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
-        let gate = progress.map { ProgressGate($0, callbacks) }
-        return start(gate) { () throws(NetworkError) in
-            try call(
-                method, url, headers, parts, progress: gate?.handler,
-                cached: { [self] response, call in
-                    deliver(cached: call) { success(RequestTask(call), response) }
-                })
-        } conclude: { [self] response, call in
-            try checked(response, of: call)
-        } deliver: { task, result in
-            switch result {
-            case .success(let response): success(task, response)
-            case .failure(let error): failure(task, error)
-            }
-        }
+        return start(HTTPRequest(method, url, headers: headers), parts, progress, success, failure)
     }
 
     /// Sends a request as it is and returns the response, whatever its status.
@@ -199,7 +181,7 @@ public final class CentralRequestManager: Sendable {
     /// The cache stores the body while it is read, and keeps it only if it is read to its end.
     ///
     /// There is no total timeout unless one is given; the idle timeout applies. Releasing the response and its body
-    /// cancels the transfer.
+    /// cancels the transfer. Outcome observers and the resolver hear of the response when its head has arrived.
     ///
     /// - Throws: the same errors as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)``; an
     ///   error keeps up to 1 MiB of the response's body.
@@ -210,10 +192,6 @@ public final class CentralRequestManager: Sendable {
     ) async throws -> HTTPResponse {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag, streams: true)
-        let call = try call(method, url, headers, parts)
-        var response = try await runStream(call)
-        guard !Verdict.isSuccess(response) else { return response }
-        response.body = ResponseBody(try await Verdict.beginning(of: response.body))
-        throw Verdict.failure(response, to: call.request)
+        return try await stream(HTTPRequest(method, url, headers: headers), parts)
     }
 }

@@ -9,7 +9,7 @@ public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> V
 final class ProgressGate: Sendable {
     private let receiver: ProgressHandler
     private let callbacks: CallbackExecutor
-    private let filter = ProgressFilter()
+    private let meter = Mutex(ProgressMeter())
     private let isOpen = Atomic(true)
 
     init(_ receiver: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
@@ -19,8 +19,8 @@ final class ProgressGate: Sendable {
 
     /// The handler that the call reports to.
     var handler: ProgressHandler {
-        { [self] progress in
-            guard filter.admits(progress) else { return }
+        { [self] event in
+            guard let progress = meter.withLock({ $0.note(event) }) else { return }
             callbacks.run { [self] in
                 if isOpen.load(ordering: .acquiring) { receiver(progress) }
             }
@@ -39,19 +39,97 @@ final class ProgressGate: Sendable {
     func shut() { isOpen.store(false, ordering: .releasing) }
 }
 
-/// Keeps a call's progress from decreasing when a redirect or a retry starts a new transfer at 0.
-private final class ProgressFilter: Sendable {
-    private let last = Mutex<TransferProgress?>(nil)
+/// The progress of a call from the moment somebody asks for it, for any number of readers.
+final class ProgressBoard: Sendable {
+    private let latest: LatestValue<TransferProgress>
+    private let meter = Mutex(ProgressMeter())
 
-    /// Whether to forward an event. The first event of another direction passes, such as the response after a 303.
-    func admits(_ event: TransferProgress) -> Bool {
-        last.withLock { last in
-            if let before = last, before.direction == event.direction, event.completed < before.completed {
-                return false
-            }
-            if last == event { return false }
-            last = event
-            return true
+    init(_ direction: TransferProgress.Direction) { latest = LatestValue(TransferProgress(direction: direction)) }
+
+    var updates: ProgressUpdates { ProgressUpdates(latest) }
+
+    func note(_ event: TransferProgress) {
+        // Sent under the lock, so that the values arrive in order.
+        meter.withLock { meter in
+            if let progress = meter.note(event) { latest.send(progress) }
         }
+    }
+
+    func finish() { latest.finish(latest.current.ended) }
+}
+
+/// The progress from now on: the current value, then changes, at most twenty a second, and at last the final value. Each
+/// iterator is a reader of its own, and misses intermediate values but never the last.
+struct ProgressUpdates: AsyncSequence, Sendable {
+    typealias Element = TransferProgress
+    typealias Failure = Never
+
+    private let latest: LatestValue<TransferProgress>
+    private let refresh: @Sendable () -> Void
+
+    /// - Parameter refresh: sends the current value, if that is not done while nobody reads.
+    init(_ latest: LatestValue<TransferProgress>, refresh: @escaping @Sendable () -> Void = {}) {
+        self.latest = latest
+        self.refresh = refresh
+    }
+
+    func makeAsyncIterator() -> Iterator {
+        let values = latest.values()
+        refresh()
+        return Iterator(values: values.makeAsyncIterator())
+    }
+
+    struct Iterator: AsyncIteratorProtocol {
+        var values: AsyncStream<TransferProgress>.Iterator
+        private var last: (progress: TransferProgress, time: ContinuousClock.Instant)?
+
+        init(values: AsyncStream<TransferProgress>.Iterator) { self.values = values }
+
+        private static let interval = Duration.milliseconds(50)
+
+        mutating func next() async -> TransferProgress? { await next(isolation: nil) }
+
+        mutating func next(isolation actor: isolated (any Actor)?) async -> TransferProgress? {
+            if let last { try? await Task.sleep(until: last.time + Self.interval, clock: .continuous) }
+            while let progress = await values.next(isolation: actor) {
+                guard progress != last?.progress else { continue }
+                last = (progress, .now)
+                return progress
+            }
+            return nil
+        }
+    }
+}
+
+/// Adds the rate to the engine's numbers, and keeps them from decreasing when a redirect or a retry starts a new
+/// transfer at 0.
+private struct ProgressMeter {
+    private var last: TransferProgress?
+    private var rate = RateMeter()
+    private let start = ContinuousClock.now
+
+    /// Returns the progress to report. The first event of another direction counts, such as the response after a 303.
+    mutating func note(_ event: TransferProgress) -> TransferProgress? {
+        var before: Int64 = 0
+        if let last, last.direction == event.direction {
+            guard event.completed > last.completed || event.completed == last.completed && event.total != last.total
+            else { return nil }
+            before = last.completed
+        } else {
+            rate.stop()
+        }
+        rate.note(event.completed - before, at: ContinuousClock.now - start)
+        var progress = event
+        progress.bytesPerSecond = rate.bytesPerSecond
+        progress.estimatedTimeRemaining = event.total.flatMap { rate.time(for: max(0, $0 - event.completed)) }
+        last = progress
+        return event.completed == event.total ? progress.ended : progress
+    }
+}
+
+extension TransferProgress {
+    /// The progress without a rate, after the end.
+    fileprivate var ended: TransferProgress {
+        TransferProgress(direction: direction, completed: completed, total: total, files: files)
     }
 }

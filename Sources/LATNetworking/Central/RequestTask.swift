@@ -1,20 +1,43 @@
 public import Dispatch
-import HTTPCore
+public import HTTPCore
 
-/// The handle of a running call in closure form: cancels, suspends and resumes it.
+/// The handle of a running call in closure form: pauses, resumes and cancels it, and has its state, progress and result.
 ///
 /// ```swift
 /// let task = manager.startRequest("GET", url, success: { _, response in … }, failure: { _, error in … })
-/// task.suspend()   // a running transfer pauses, a waiting one does not start
+/// task.pause()     // a running transfer pauses, a waiting one does not start
 /// task.resume()
 /// task.cancel()    // the failure closure gets .cancelled, unless the call had ended before
 /// ```
 ///
-/// The call continues when the task is released.
+/// ``UploadTask`` and ``Download`` have the same members. The call continues when the task is released.
 public final class RequestTask: Sendable, Hashable {
     let call: Call
 
     init(_ call: Call) { self.call = call }
+
+    /// The state of a call, an upload or a download.
+    public enum State: String, Hashable, Sendable, CaseIterable {
+        /// It is running, or waits to run.
+        case running
+        /// It is paused until it is resumed.
+        case paused
+        /// It ended with success.
+        case finished
+        /// It failed.
+        case failed
+        /// It was cancelled.
+        case cancelled
+
+        /// - Parameter result: of the call; `nil` while it runs.
+        init(_ result: Result<some Any, any Error>?, isPaused: Bool) {
+            switch result {
+            case .success: self = .finished
+            case .failure(let error): self = (error as? NetworkError)?.kind == .cancelled ? .cancelled : .failed
+            case nil: self = isPaused ? .paused : .running
+            }
+        }
+    }
 
     /// Identifies the call within the process.
     public var key: String { call.key }
@@ -22,12 +45,30 @@ public final class RequestTask: Sendable, Hashable {
     /// Ends the call with ``NetworkError/Kind/cancelled``, whatever it waits for. No effect once ``isFinished``.
     public func cancel() { call.cancel() }
 
-    /// Suspends the transfer. A running one pauses and keeps its connection; a waiting one does not start. The total
-    /// timeout keeps running, the idle timeout does not.
-    public func suspend() { call.setSuspended(true) }
+    /// Pauses the transfer. A running one keeps its connection; a waiting one does not start. The total timeout keeps
+    /// running, the idle timeout does not.
+    public func pause() { call.setSuspended(true) }
 
-    /// Resumes a suspended transfer.
+    /// The same as ``pause()``, under the name that `URLSessionTask` has for it.
+    public func suspend() { pause() }
+
+    /// Resumes a paused transfer.
     public func resume() { call.setSuspended(false) }
+
+    /// The state now.
+    public var state: State { State(call.outcome.result, isPaused: call.standing.isSuspended) }
+
+    /// The progress from now on: the current value, then changes, and at last the final value. The sequence ends with the
+    /// call. Any number of tasks may read it.
+    public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { call.progress }
+
+    /// The response, also that of an entity's call. Any number of tasks may wait for it; cancelling one of them ends only
+    /// its waiting.
+    ///
+    /// - Throws: the ``NetworkError`` that the failure closure gets; `CancellationError` if the current task is cancelled.
+    public var value: HTTPResponse {
+        get async throws { try await call.outcome.value() }
+    }
 
     /// Whether the call was cancelled, here or by ``CentralRequestManager/cancelRequests(_:)``.
     public var isCancelled: Bool { call.isCancelled }

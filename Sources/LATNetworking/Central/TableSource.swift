@@ -36,12 +36,12 @@ final class TableSource: Sendable {
         }
     }
 
-    func update(_ change: (inout DomainTable) throws(NetworkError) -> Void) throws(NetworkError) {
+    func update(_ change: (inout DomainTable) throws -> Void) throws {
         switch storage {
         case .watched(let watcher):
             try watcher.update(change)
         case .kept:
-            try kept.withLock { table throws(NetworkError) in
+            try kept.withLock { table in
                 var changed = table ?? DomainTable()
                 try change(&changed)
                 table = changed
@@ -51,8 +51,7 @@ final class TableSource: Sendable {
 
     private static func reportRejected(_ event: DomainTableWatcher.Event) {
         guard case .rejected(let error) = event else { return }
-        let line = Array("LATNetworking: \(error.message); the table is unchanged\n".utf8)
-        _ = write(STDERR_FILENO, line, line.count)
+        RequestLog.standardError("LATNetworking: \(error.message); the table is unchanged")
     }
 }
 
@@ -68,7 +67,7 @@ extension CentralRequestManager {
     /// ```
     ///
     /// - Throws: what the closure throws; the table is then unchanged.
-    public func updateDomains(_ change: (inout DomainTable) throws(NetworkError) -> Void) throws(NetworkError) {
+    public func updateDomains(_ change: (inout DomainTable) throws -> Void) throws {
         try tables.update(change)
     }
 }

@@ -1,6 +1,7 @@
 import CurlTransport
 import FoundationEssentials
-import HTTPCore
+public import HTTPCore
+import Synchronization
 
 /// One call of an entity with its own settings. It is a value, so calls never affect each other.
 ///
@@ -22,6 +23,28 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     init(_ entity: some RequestEntity) {
         content = Result { () throws(NetworkError) in try EntityContent(entity) }
         options = entity.options
+    }
+
+    /// Creates a call of a route without an entity type.
+    ///
+    /// ```swift
+    /// let call = EntityCall(Route(server: "user.detail"), parameters: ["id": 42], as: User.self)
+    /// let user = try await call.timeout(.seconds(5)).startRequest(on: manager)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - route: a row of the server table, a domain with a path, or a URL.
+    ///   - parameters: fill the names in braces of the path; the others go into the query or the body. Default none.
+    ///   - files: parts of a multipart body. Default none.
+    ///   - model: the type that the response is decoded to. Default ``JSONValue``.
+    public init(
+        _ route: Route, parameters: Parameters? = nil, files: [UploadFile] = [],
+        as model: Model.Type = JSONValue.self
+    ) {
+        content = Result { () throws(NetworkError) in
+            try EntityContent(route: route, parameters: parameters, files: files)
+        }
+        options = RequestOptions()
     }
 
     /// This call itself.
@@ -51,6 +74,8 @@ struct EntityContent: Sendable {
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
     var files: [UploadFile]
+    /// The name of a type whose properties are not read because it is not `Encodable`; otherwise `nil`.
+    var unreadType: String?
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
     var reference: EntityReference?
 
@@ -66,8 +91,30 @@ struct EntityContent: Sendable {
             parameters = try RequestBuilder.properties(of: encodable, "give it `parameters`")
         } else {
             parameters = EncodedMembers()
+            unreadType = UnreadProperties.type(of: entity)
         }
         reference = EntityReference(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
+    }
+}
+
+/// Tells about entities with stored properties that are not sent, because the type is not `Encodable`.
+private enum UnreadProperties {
+    private static let noted = Mutex<[ObjectIdentifier: Bool]>([:])
+
+    /// The type's name if it has stored properties. The first time, a line on standard error says so.
+    static func type<Entity: RequestEntity>(of entity: Entity) -> String? {
+        let known = noted.withLock { $0[ObjectIdentifier(Entity.self)] }
+        if let known { return known ? "\(Entity.self)" : nil }
+        let mirror = Mirror(reflecting: entity)
+        let isUnread = mirror.displayStyle != .enum && !mirror.children.isEmpty
+        let isFirst = noted.withLock { $0.updateValue(isUnread, forKey: ObjectIdentifier(Entity.self)) == nil }
+        guard isUnread else { return nil }
+        if isFirst {
+            RequestLog.standardError(
+                "LATNetworking: \(Entity.self) has stored properties but is not Encodable, so none of them is sent; "
+                    + "declare it Encodable, or give it `parameters`")
+        }
+        return "\(Entity.self)"
     }
 }
 
@@ -80,4 +127,6 @@ struct EntityPlan: Sendable {
     var standardTimeout: Duration?
     /// Receives the bytes that are read from the files of an upload.
     var bodyHandler: BodyHandler?
+    /// Whether the body of the response is delivered as a stream.
+    var streams = false
 }

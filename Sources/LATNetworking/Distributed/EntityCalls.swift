@@ -1,5 +1,5 @@
 import DomainTableFormat
-public import HTTPCore
+import HTTPCore
 
 extension CentralRequestManager {
     /// Makes the call of an entity: resolves its route, fills the address, and adds parameters and files.
@@ -33,8 +33,13 @@ extension CentralRequestManager {
         var details = CallDetails(row: plan.row, coding: coding, bodyHandler: entity.bodyHandler)
         let simulation = entity.simulation ?? plan.simulation
         details.simulation = simulation?.isOn ?? false ? simulation : nil
-        (details.addresses, details.filledPath) = try plan.addresses(
-            values, isSimulated: details.simulation != nil)
+        do throws(NetworkError) {
+            (details.addresses, details.filledPath) = try plan.addresses(
+                values, isSimulated: details.simulation != nil)
+        } catch {
+            guard let type = entity.content.unreadType else { throw error }
+            throw .invalidRequest("\(error.message); the properties of \(type) count once it is declared Encodable")
+        }
         if let address = details.simulation?.address(path: details.filledPath, of: details.addresses.first ?? "") {
             details.addresses = [address]
         }
@@ -43,6 +48,7 @@ extension CentralRequestManager {
         var request = plan.prototype
         request.url = details.addresses.first ?? ""
         entity.options.apply(to: &request)
+        if entity.streams { request.streamsBody = true }
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
             members: members.isEmpty ? nil : members, files: entity.content.files,
@@ -72,6 +78,14 @@ extension CentralRequestManager {
             try self.call(entity, progress: gate?.handler, cached: deliversCached)
         }
         return try await run(call, gate) { try $1.reply(model, from: $0) }
+    }
+
+    /// Sends an entity's request and returns its response with the body as a stream.
+    func stream(_ entity: EntityPlan) async throws -> HTTPResponse {
+        let call = try await made { () throws(NetworkError) in try self.call(entity) }
+        return try await runStream(call, observed: true) { response, call in
+            try Verdict.check(response, to: call.request)
+        }
     }
 
     /// Starts an entity's request in closure form.
@@ -107,43 +121,6 @@ extension Call {
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
         try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
-    }
-}
-
-extension CentralRequestManager {
-    /// Sends a call of the server table by its name, without an entity type.
-    ///
-    /// ```swift
-    /// let reply = try await manager.startRequest(server: "user.detail", parameters: ["id": 42])
-    /// reply.model["name"].string
-    /// ```
-    ///
-    /// The row sets method, path, headers and the rest, as for a ``RequestEntity``. Prefer an entity where the call is
-    /// known at compile time: its parameters and its response then have types.
-    ///
-    /// - Parameters:
-    ///   - server: the name of the row.
-    ///   - parameters: fill the names in braces of the path; the others go into the query or the body. Default none.
-    ///   - files: parts of a multipart body. Default none.
-    ///   - cache: the cache policy; `nil`, the default, for the row's.
-    ///   - timeout: the total timeout; `nil`, the default, for the row's.
-    ///   - headers: override the row's and the provider's; a `nil` value removes a field. Default none.
-    ///   - tag: names a group of calls for ``cancelRequests(_:)``. Default `nil`.
-    ///   - model: the type that the response is decoded to. Default ``JSONValue``.
-    ///   - progress: called on the manager's callback executor, never after the call has ended.
-    /// - Throws: ``NetworkError``: `unknownName` for a name that is not in the table, `invalidRequest` for a path
-    ///   parameter without a value, `business` when the server answered and reported a failure, `httpStatus`,
-    ///   `decoding` and the network kinds; `CancellationError` when the current task was cancelled.
-    public func startRequest<Model: Decodable & Sendable>(
-        server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
-        as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
-    ) async throws -> Reply<Model> {
-        let content = try EntityContent(route: Route(server: server), parameters: parameters, files: files)
-        var options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
-        if let tag { options.tag = tag }
-        let plan = EntityPlan(content: content, options: options)
-        return try await reply(to: plan, as: model, progress: progress)
     }
 }
 

@@ -127,6 +127,16 @@ extension EntityRequest {
         call.with { $0.options.traceParent = parent }
     }
 
+    /// Sets the statuses that are a success, in place of 2xx and 304.
+    public func acceptedStatuses(_ statuses: Set<Int>) -> EntityCall<Model> {
+        call.with { $0.options.acceptedStatuses = statuses }
+    }
+
+    /// Sets what the app wants to find again in observers and errors. It is not sent.
+    public func userInfo(_ values: [String: JSONValue]) -> EntityCall<Model> {
+        call.with { $0.options.userInfo.merge(values) { $1 } }
+    }
+
     /// Uses a fixture, a canned response or another server instead of the domain's server.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
 
@@ -198,6 +208,39 @@ extension EntityRequest {
             case .success(let reply): completion(reply.response.data, reply.model, nil)
             case .failure(let error): completion(error.response?.data, nil, error)
             }
+        }
+    }
+}
+
+extension EntityRequest {
+    /// Sends the request and returns its response as soon as the head has arrived. The body is then read from
+    /// ``HTTPResponse/body``, with backpressure, and is not decoded.
+    ///
+    /// The status decides whether it is a success; envelope and judge, which need the whole body, are not asked. With
+    /// ``CachePolicy/http`` and an envelope the body is collected first, because a failure must not be stored.
+    ///
+    /// - Throws: as ``CentralRequestManager/stream(_:)``.
+    public func stream(
+        on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> HTTPResponse {
+        var plan = try call.plan()
+        plan.streams = true
+        return try await manager.stream(plan)
+    }
+
+    /// Downloads the response to a file, as ``CentralRequestManager/download(_:to:segments:options:)`` does.
+    ///
+    /// ```swift
+    /// let file = try await FetchReport(year: 2026).download(to: "/tmp/report.pdf").value
+    /// ```
+    @discardableResult
+    public func download(
+        to path: String, on manager: CentralRequestManager = .shared, segments: Int = 1,
+        options: DownloadOptions = DownloadOptions()
+    ) -> Download {
+        let call = call
+        return manager.download(to: path, segments: segments, options: options) { () throws(NetworkError) in
+            try manager.call(call.plan())
         }
     }
 }

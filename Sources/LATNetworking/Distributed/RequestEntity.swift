@@ -98,6 +98,12 @@ public struct RequestOptions: Sendable {
     public var authenticator = AuthenticatorPolicy.automatic
     /// The trace that the calls belong to. Default `nil`: ``TraceParent/current``.
     public var traceParent: TraceParent?
+    /// The statuses that are a success (``HTTPRequest/acceptedStatuses``). Default `nil`: 2xx and 304.
+    public var acceptedStatuses: Set<Int>?
+    /// What the app wants to find again in observers and errors (``HTTPRequest/userInfo``). Default empty.
+    public var userInfo: [String: JSONValue] = [:]
+    /// The observers of these calls alone, called after the manager's. Default none.
+    public var accessories: [any RequestAccessory] = []
 
     /// Creates settings.
     public init(
@@ -146,5 +152,8 @@ public struct RequestOptions: Sendable {
         if authenticator != .automatic { request.authenticator = authenticator }
         if let traceParent { request.traceParent = traceParent }
         if let idempotencyKey { request.idempotencyKey = idempotencyKey }
+        if let acceptedStatuses { request.acceptedStatuses = acceptedStatuses }
+        if !userInfo.isEmpty { request.userInfo = userInfo }
+        if !accessories.isEmpty { request.accessories = accessories }
     }
 }

@@ -117,7 +117,7 @@ final class SharingRoom: Room {
                         call.request, details: call.details, watch: call.watch, progress: { progress.report($0) }),
                     progress: progress)
             shared.waiters[id] = waiter
-            shared.progress.add(id, call.progressHandler)
+            shared.progress.add(id) { [weak call] in call?.progressHandler?($0) }
             state.shared[token] = shared
             return (id, token, shared, isFirst)
         }
@@ -146,7 +146,7 @@ final class SharingRoom: Room {
 private final class ProgressRelay: Sendable {
     private let handlers = Mutex<[UInt64: @Sendable (TransferProgress) -> Void]>([:])
 
-    func add(_ id: UInt64, _ handler: (@Sendable (TransferProgress) -> Void)?) {
+    func add(_ id: UInt64, _ handler: @escaping @Sendable (TransferProgress) -> Void) {
         handlers.withLock { $0[id] = handler }
     }
 

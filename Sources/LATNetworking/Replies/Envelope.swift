@@ -1,3 +1,4 @@
+public import FoundationEssentials
 public import HTTPCore
 
 /// The wrapper that a server puts around its data: a code, a message, and the data itself.
@@ -142,4 +143,9 @@ public struct Empty: Codable, Hashable, Sendable {
 
     /// Accepts any content.
     public init(from decoder: any Decoder) throws {}
+}
+
+extension BusinessFailure: LocalizedError {
+    /// The same as the description, which `localizedDescription` returns too.
+    public var errorDescription: String? { "\(self)" }
 }

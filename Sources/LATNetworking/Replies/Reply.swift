@@ -11,16 +11,20 @@ public struct Reply<Model: Sendable>: Sendable {
     public let envelope: Envelope?
 }
 
-/// Decides whether a response is a success: status 2xx, or 304, which confirms that the caller's copy is current.
+/// Decides whether a response is a success: status 2xx, or 304, which confirms that the caller's copy is current; or one
+/// that the request accepts.
 enum Verdict {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20
 
-    static func isSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
+    static func isSuccess(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
+        if !request.hasNoSettings, let accepted = request.acceptedStatuses { return accepted.contains(response.status) }
+        return response.isSuccess || response.status == 304
+    }
 
     /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
     static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {
-        guard isSuccess(response) else { throw failure(response, to: request) }
+        guard isSuccess(response, to: request) else { throw failure(response, to: request) }
         return response
     }
 

@@ -10,7 +10,7 @@ struct ReplyDecoder: Sendable {
     func reply<Model: Decodable & Sendable>(
         _ type: Model.Type, from response: HTTPResponse, to request: HTTPRequest
     ) throws -> Reply<Model> {
-        guard Verdict.isSuccess(response) else {
+        guard Verdict.isSuccess(response, to: request) else {
             throw businessFailure(response, request) ?? Verdict.failure(response, to: request)
         }
         guard let rule = envelope, !response.hasNoContent else {
@@ -37,7 +37,7 @@ struct ReplyDecoder: Sendable {
 
     /// Whether the envelope and the judge accept a response, without decoding it.
     func accepts(_ response: HTTPResponse) -> Bool {
-        guard Verdict.isSuccess(response) else { return false }
+        guard response.isSuccess || response.status == 304 else { return false }
         let hasEnvelope = envelope != nil && !response.hasNoContent
         guard hasEnvelope || judge != nil else { return true }
         guard !response.hasNoContent, let document = try? response.document() else {

@@ -1,3 +1,4 @@
+public import FoundationEssentials
 import CSQLite
 public import HTTPCore
 import SQLite
@@ -103,4 +104,9 @@ extension NetworkError {
         }
         return .storage(reason, operation, "\(error.message); \(advice)", code: error.code, sql: sql)
     }
+}
+
+extension StorageFailure: LocalizedError {
+    /// The same as the description, which `localizedDescription` returns too.
+    public var errorDescription: String? { "\(self)" }
 }

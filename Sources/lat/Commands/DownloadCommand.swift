@@ -254,14 +254,14 @@ enum DownloadReport {
     }
 
     /// The message after Ctrl-C, with how to resume.
-    static func interruption(_ progress: DownloadProgress) -> String {
+    static func interruption(_ progress: TransferProgress) -> String {
         let total = progress.total.map { " of \(Quantity.bytes($0))" } ?? ""
         return "lat: stopped after \(Quantity.bytes(progress.completed))\(total); run the same command to resume"
     }
 
     /// One object; unknown values are null.
     static func json(
-        _ command: DownloadCommand, _ result: Result<DownloadedFile, NetworkError>, _ progress: DownloadProgress,
+        _ command: DownloadCommand, _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress,
         _ time: Duration
     ) -> JSONValue {
         var object: [String: JSONValue] = [

@@ -3,7 +3,7 @@ import LATNetworking
 
 /// The lines that show an upload: one for each file and one for the total. A pure value.
 struct UploadLayout: Hashable, Sendable {
-    var progress: UploadProgress
+    var progress: TransferProgress
     /// The most lines for files. Further files are only counted.
     var maxFiles = 8
 
@@ -39,7 +39,7 @@ struct UploadLayout: Hashable, Sendable {
         return start..<min(files.count, start + maxFiles)
     }
 
-    private func sign(_ state: UploadProgress.State, _ style: Style) -> String {
+    private func sign(_ state: TransferProgress.File.State, _ style: Style) -> String {
         switch state {
         case .waiting: style.dim(style.sign("·", "."))
         case .uploading: style.cyan(style.sign("↑", ">"))
@@ -48,7 +48,7 @@ struct UploadLayout: Hashable, Sendable {
         }
     }
 
-    private static func label(_ file: UploadProgress.File) -> String {
+    private static func label(_ file: TransferProgress.File) -> String {
         SafeText.label(file.fileName ?? file.name)
     }
 }
@@ -72,7 +72,7 @@ final class UploadBars {
         style = Style(terminal)
     }
 
-    func update(_ progress: UploadProgress) {
+    func update(_ progress: TransferProgress) {
         guard isActive, lineCount > 0 || ContinuousClock.now - start >= delay else { return }
         // One column stays free, because a full line would wrap on some terminals.
         let columns = Terminal.width(of: output.descriptor) - 1

@@ -196,6 +196,7 @@ private struct UploadRun {
         try await withTaskCancellationHandler {
             let bars = UploadBars(on: console.err, console.errTerminal)
             for await progress in upload.progress { bars.update(progress) }
+            bars.update(upload.currentProgress)
             bars.clear()
             do {
                 return Answer(response: try await upload.value)
@@ -225,7 +226,7 @@ private struct UploadRun {
 
     // MARK: Reporting
 
-    private static func summary(_ progress: UploadProgress, _ time: Duration, _ style: Style) -> String {
+    private static func summary(_ progress: TransferProgress, _ time: Duration, _ style: Style) -> String {
         let files = progress.files.count == 1 ? "1 file" : "\(Quantity.grouped(progress.files.count)) files"
         let rate = Quantity.rate(progress.completed, in: time)
         return style.green(style.sign("✓", "+"))
@@ -233,7 +234,7 @@ private struct UploadRun {
     }
 
     private func report(
-        _ answer: Answer, _ body: Data?, _ progress: UploadProgress, _ total: Duration
+        _ answer: Answer, _ body: Data?, _ progress: TransferProgress, _ total: Duration
     ) -> JSONValue {
         let report = RequestReport(
             method: "\(HTTPMethod(command.method))", url: command.url, response: answer.response, body: body, file: nil,

@@ -74,7 +74,7 @@ import Testing
         let item = DownloadItem(
             id: .init(number: 7), url: "https://a.example/x", path: "/tmp/x", segments: 4, priority: .high,
             state: .paused,
-            progress: DownloadProgress())
+            progress: TransferProgress(direction: .download))
         var options = DownloadOptions()
         options.digest = DownloadDigest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
         options.existingFile = .skip
@@ -121,7 +121,7 @@ import Testing
     private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadItem {
         DownloadItem(
             id: .init(number: number), url: "u", path: "p", segments: 1, priority: priority, state: .waiting,
-            progress: DownloadProgress())
+            progress: TransferProgress(direction: .download))
     }
 
     private func id(_ number: UInt64) -> DownloadItem.ID { .init(number: number) }

@@ -112,8 +112,8 @@ import Testing
         _ = try await download.value
     }
 
-    private func collect(_ progress: DownloadProgressUpdates) async -> [DownloadProgress] {
-        var values: [DownloadProgress] = []
+    private func collect(_ progress: some AsyncSequence<TransferProgress, Never>) async -> [TransferProgress] {
+        var values: [TransferProgress] = []
         for await value in progress { values.append(value) }
         return values
     }
@@ -235,7 +235,7 @@ import Testing
         #expect(directory.contents == ["big.bin"])
     }
 
-    private func wait(for download: Download, until isReached: (DownloadProgress) -> Bool) async {
+    private func wait(for download: Download, until isReached: (TransferProgress) -> Bool) async {
         for await progress in download.progress where isReached(progress) { return }
     }
 }

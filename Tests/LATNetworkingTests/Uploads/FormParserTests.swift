@@ -114,10 +114,10 @@ struct FormParserTests {
         }
         let base = try #require(TestServers.forms)
         let upload = manager.upload("\(base)/werkzeug", files: [UploadFile(name: "iso", path: path)])
-        var last: UploadProgress?
+        var last: TransferProgress?
         for await progress in upload.progress { last = progress }
         let file = try #require(try await upload.value.decode(Form.self).files.first)
-        #expect(file.size == size && last?.completed == size && last?.state == .done)
+        #expect(file.size == size && last?.completed == size && upload.state == .finished)
         #expect(file.sha256 == MessageDigest.hexadecimal(try digest.finalize()))
     }
 }

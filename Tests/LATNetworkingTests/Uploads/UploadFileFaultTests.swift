@@ -43,7 +43,7 @@ import Testing
         for upload in uploads {
             let error = try #require(await failure(of: { try await upload.value }))
             #expect(error.kind == .requestBody && error.message.contains("\"\(path)\""), "\(error)")
-            #expect(upload.currentProgress.state == .failed)
+            #expect(upload.state == .failed)
         }
         let error = await failure(of: { try await manager.startRequest("PUT", server.url(), files: files) })
         #expect(error?.kind == .requestBody)

@@ -1,3 +1,4 @@
+public import FoundationEssentials
 import DomainTableFormat
 import HTTPCore
 
@@ -92,4 +93,9 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
         let error = DomainTableError(file: file, diagnostics: [], reason: message)
         return NetworkError(.invalidRequest, message: message, underlying: error)
     }
+}
+
+extension DomainTableError: LocalizedError {
+    /// The same as the description, which `localizedDescription` returns too.
+    public var errorDescription: String? { "\(self)" }
 }

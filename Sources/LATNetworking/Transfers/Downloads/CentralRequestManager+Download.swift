@@ -45,14 +45,30 @@ extension CentralRequestManager {
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
     ) -> Download {
-        let call = makeCall(located(request))
+        download(to: path, segments: segments, options: options) { makeCall(located(request)) }
+    }
+
+    /// Starts the download of a call's response. An error of `make` is thrown by ``Download/value``.
+    func download(
+        to path: String, segments: Int, options: DownloadOptions, _ make: () throws(NetworkError) -> Call
+    ) -> Download {
+        let call: Call
+        var failure: NetworkError?
+        do throws(NetworkError) {
+            call = try make()
+        } catch {
+            failure = error
+            call = Call(error.request ?? HTTPRequest("GET", ""))
+        }
         var order = DownloadOrder(
-            request: call.request, path: path, segments: segments, options: options, retries: configuration.retries,
-            maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
+            request: call.request, path: path, segments: segments, options: options, failure: failure,
+            retries: configuration.retries, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
             send: { [self] in try await sendPart($0, of: call) })
         order.request.deadline = nil
         let alarm = enter(call)
         return Download(order, call) { [self] result in
+            await tell(result.map(\.response), call.request)
+        } end: { [self] result in
             leave(call, alarm)
             finish(call, result.map(\.response))
         }

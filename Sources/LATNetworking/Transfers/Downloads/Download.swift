@@ -1,4 +1,4 @@
-import HTTPCore
+public import HTTPCore
 import Platform
 
 /// The handle of a download, with its progress and result, to pause, resume or cancel it.
@@ -15,20 +15,6 @@ import Platform
 ///
 /// Releasing the handle does not stop a running download. A paused one ends then and keeps its progress.
 public final class Download: Sendable {
-    /// The state of a download.
-    public enum State: String, Hashable, Sendable {
-        /// It is running, or about to run.
-        case running
-        /// It is suspended until ``Download/resume()``.
-        case paused
-        /// The file is complete.
-        case finished
-        /// It failed. Received bytes are kept if the download can be resumed.
-        case failed
-        /// It was cancelled.
-        case cancelled
-    }
-
     /// The requested URL.
     public let url: String
 
@@ -36,16 +22,18 @@ public final class Download: Sendable {
     public var key: String { call.key }
 
     private let control: DownloadControl
-    private let board = LatestValue(DownloadProgress())
+    private let board = LatestValue(TransferProgress(direction: .download))
     private let outcome = Outcome<DownloadedFile>()
     private let call: Call
 
     /// - Parameters:
     ///   - call: The call of the download. Cancelling it ends the download and keeps the received bytes.
-    ///   - end: Called with the result, before any waiter gets it.
+    ///   - observe: Called with the result first.
+    ///   - end: Called with the result then, before any waiter gets it.
     init(
         _ order: DownloadOrder, _ call: Call,
-        _ end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
+        observe: @escaping @Sendable (Result<DownloadedFile, NetworkError>) async -> Void,
+        end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
     ) {
         url = order.request.url
         self.call = call
@@ -55,7 +43,7 @@ public final class Download: Sendable {
             if standing.isCancelled { control.set(.cancel(keepsProgress: true)) }
         }
         Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
-            await Self.run(order, control, board, outcome) { result in
+            await Self.run(order, control, board, outcome, observe) { result in
                 wait.end()
                 end(result)
             }
@@ -68,27 +56,23 @@ public final class Download: Sendable {
 
     // MARK: State
 
-    /// The progress from now on: the current value, then changes, and at last the final value. The sequence ends with
-    /// the download. Any number of tasks may read it.
-    public var progress: DownloadProgressUpdates { DownloadProgressUpdates(source: board) }
+    /// The progress from now on: the current value, then changes, at most ten a second, and at last the final value. The
+    /// sequence ends with the download. Any number of tasks may read it.
+    ///
+    /// While a download that started over catches up, the number of bytes stays the same.
+    public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { ProgressUpdates(board) }
 
     /// The progress now.
-    public var currentProgress: DownloadProgress { board.current }
+    public var currentProgress: TransferProgress { board.current }
 
     /// The state now.
-    public var state: State {
-        switch outcome.result {
-        case .success: .finished
-        case .failure(let error): (error as? NetworkError)?.kind == .cancelled ? .cancelled : .failed
-        case nil: control.wish == .pause ? .paused : .running
-        }
-    }
+    public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.wish == .pause) }
 
     /// Whether a later download could continue with the received bytes: `false` for other methods than GET, and for
     /// servers without ranges or without a strong validator. `true` until the server has answered a GET.
     public var isResumable: Bool { control.isInterruptible }
 
-    /// The complete file. Any number of tasks may wait for it; cancelling one of them does not stop the download.
+    /// The complete file. Any number of tasks may wait for it; cancelling one of them ends only its waiting.
     ///
     /// - Throws: ``NetworkError``: ``NetworkError/Kind/httpStatus`` for a status without content to save,
     ///   ``NetworkError/Kind/storage``, ``NetworkError/Kind/integrity``, ``NetworkError/Kind/cancelled`` after
@@ -118,10 +102,11 @@ public final class Download: Sendable {
     // MARK: Internal
 
     private static func run(
-        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,
-        _ outcome: Outcome<DownloadedFile>, _ end: (Result<DownloadedFile, NetworkError>) -> Void
+        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
+        _ outcome: Outcome<DownloadedFile>, _ observe: (Result<DownloadedFile, NetworkError>) async -> Void,
+        _ end: (Result<DownloadedFile, NetworkError>) -> Void
     ) async {
-        var last: DownloadProgress?
+        var last: TransferProgress?
         let result: Result<DownloadedFile, NetworkError>
         do {
             result = .success(try await file(order, control, board, &last))
@@ -132,6 +117,7 @@ public final class Download: Sendable {
                 NetworkError(.other, message: "\(error)", request: order.request, underlying: error))
         }
         control.finish()
+        await observe(result)
         outcome.settle(result.mapError { $0 }) {
             end(result)
             board.finish(last ?? board.current)
@@ -139,8 +125,8 @@ public final class Download: Sendable {
     }
 
     private static func file(
-        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<DownloadProgress>,
-        _ last: inout DownloadProgress?
+        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
+        _ last: inout TransferProgress?
     ) async throws -> DownloadedFile {
         try order.check()
         let target = try DownloadTarget(order.path, url: order.request.url, identity: order.identity)
@@ -148,7 +134,7 @@ public final class Download: Sendable {
             let file = DownloadJob.skipped(
                 target.path(serverName: nil), target.shownPath(serverName: nil), order.request.url,
                 digest: order.options.digest?.hexadecimal.lowercased())
-            last = DownloadProgress(completed: file.byteCount, total: file.byteCount)
+            last = TransferProgress(direction: .download, completed: file.byteCount, total: file.byteCount)
             return file
         }
         let job = try DownloadJob(order, target: target, control: control, progress: board)

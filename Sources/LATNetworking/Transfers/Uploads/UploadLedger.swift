@@ -1,4 +1,5 @@
 import CurlTransport
+import HTTPCore
 import Platform
 
 /// Counts the bytes of an upload, for each file and in all. A value without I/O.
@@ -59,33 +60,31 @@ struct UploadLedger: Sendable {
 
     private var completed: Int64 { entries.reduce(0) { $0 + $1.completed } }
 
-    var progress: UploadProgress {
+    var progress: TransferProgress {
         let files = entries.indices.map(file)
+        let completed = files.reduce(0) { $0 + $1.completed }
         let isKnown = files.allSatisfy { $0.total != nil }
-        let state: UploadProgress.State =
-            switch hasSucceeded {
-            case true?: .done
-            case false?: .failed
-            case nil: entries.contains(where: \.hasBegun) ? .uploading : .waiting
-            }
-        return UploadProgress(
-            state: state, completed: files.reduce(0) { $0 + $1.completed },
-            total: isKnown ? files.reduce(0) { $0 + ($1.total ?? 0) } : nil, files: files,
-            bytesPerSecond: hasSucceeded == nil ? rate.bytesPerSecond : nil)
+        let total = isKnown ? files.reduce(0) { $0 + ($1.total ?? 0) } : nil
+        let isRunning = hasSucceeded == nil
+        return TransferProgress(
+            direction: .upload, completed: completed, total: total,
+            bytesPerSecond: isRunning ? rate.bytesPerSecond : nil,
+            estimatedTimeRemaining: isRunning ? total.flatMap { rate.time(for: max(0, $0 - completed)) } : nil,
+            files: files)
     }
 
-    private func file(_ index: Int) -> UploadProgress.File {
+    private func file(_ index: Int) -> TransferProgress.File {
         let entry = entries[index]
         let isSent = entry.hasEnded || index < current || (entry.hasBegun && entry.completed == entry.total)
         // A fixture or a stand-in transport may respond without reading the body.
         let completed = hasSucceeded == true ? entry.total ?? entry.completed : entry.completed
-        let state: UploadProgress.State =
+        let state: TransferProgress.File.State =
             switch hasSucceeded {
             case true?: .done
             case false?: .failed
             case nil: isSent ? .done : entry.hasBegun ? .uploading : .waiting
             }
-        return UploadProgress.File(
+        return TransferProgress.File(
             name: entry.name, fileName: entry.fileName, state: state, completed: completed,
             total: entry.total ?? (state == .done ? completed : nil))
     }

@@ -1,7 +1,7 @@
 public import HTTPCore
 import Synchronization
 
-/// The handle of an upload, with its progress and response, to suspend, resume or cancel it.
+/// The handle of an upload, with its progress and response, to pause, resume or cancel it.
 ///
 /// ```swift
 /// let upload = manager.upload(url, files: [UploadFile(name: "doc", path: "/tmp/report.pdf")])
@@ -34,13 +34,17 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// A name that is unique among the calls of the process.
     public var key: String { call.key }
 
-    /// The progress of the upload from now on. The sequence ends with the upload.
-    public var progress: UploadUpdates { UploadUpdates(monitor: monitor) }
+    /// The state now.
+    public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: call.state == .paused) }
 
-    /// The progress of the upload now.
-    public var currentProgress: UploadProgress { monitor.snapshot.progress }
+    /// The progress from now on, in total and for each file: the current value, then changes, at most twenty a second,
+    /// and at last the final value. The sequence ends with the upload. Any number of tasks may read it.
+    public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { monitor.updates }
 
-    /// The response. Any number of tasks may wait for it; cancelling one of them does not stop the upload.
+    /// The progress now.
+    public var currentProgress: TransferProgress { monitor.progress }
+
+    /// The response. Any number of tasks may wait for it; cancelling one of them ends only its waiting.
     ///
     /// - Throws: ``NetworkError``: ``NetworkError/Kind/requestBody`` for a file that is missing, unreadable or a
     ///   directory (before anything is sent), or whose size changes while it is sent; ``NetworkError/Kind/cancelled``
@@ -52,10 +56,10 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// Ends the upload and its transfer. Has no effect once the upload has ended.
     public func cancel() { call.cancel() }
 
-    /// Suspends the upload: a running transfer keeps its connection but sends nothing, and a waiting one does not start.
-    public func suspend() { call.suspend() }
+    /// Pauses the upload: a running transfer keeps its connection but sends nothing, and a waiting one does not start.
+    public func pause() { call.pause() }
 
-    /// Resumes the upload.
+    /// Resumes a paused upload.
     public func resume() { call.resume() }
 
     /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``.
@@ -91,7 +95,7 @@ extension CentralRequestManager {
         let parts = CallArguments(
             parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
             timeout: timeout ?? UploadLimits.timeout)
-        return upload(method, url, headers, parts, UploadMonitor(files))
+        return upload(HTTPRequest(method, url, headers: headers), parts, UploadMonitor(files))
     }
 
     /// Uploads one body: a file, data or a stream.
@@ -117,17 +121,29 @@ extension CentralRequestManager {
                 url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
         }
         let parts = CallArguments(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
-        return upload(method, url, headers, parts, UploadMonitor([UploadItem(body)]))
+        return upload(HTTPRequest(method, url, headers: headers), parts, UploadMonitor([UploadItem(body)]))
+    }
+
+    /// Uploads the body of a request, which may set method, credentials, retries and timeouts.
+    ///
+    /// - Parameter request: The request. The progress lists the parts of a `.multipart` body; any other body counts as
+    ///   one file. Without a ``HTTPRequest/timeout`` only the idle timeout applies.
+    @discardableResult
+    public func upload(_ request: HTTPRequest) -> UploadTask<HTTPResponse> {
+        let parts = CallArguments(timeout: request.timeout ?? UploadLimits.timeout)
+        guard let body = request.body else { return upload(request, parts, UploadMonitor([UploadItem]())) }
+        if case .multipart(let files) = body.content { return upload(request, parts, UploadMonitor(files)) }
+        return upload(request, parts, UploadMonitor([UploadItem(body)]))
     }
 
     private func upload(
-        _ method: String, _ url: String, _ headers: HTTPHeaders, _ parts: CallArguments, _ monitor: UploadMonitor
+        _ request: HTTPRequest, _ parts: CallArguments, _ monitor: UploadMonitor
     ) -> UploadTask<HTTPResponse> {
         var parts = parts
         parts.bodyHandler = monitor.handler
         return UploadTask(monitor) { [parts] outcome in
             start(on: .immediate) { () throws(NetworkError) in
-                try call(method, url, headers, parts)
+                try call(request, parts)
             } conclude: { [self] response, call in
                 try checked(response, of: call)
             } deliver: { _, result in

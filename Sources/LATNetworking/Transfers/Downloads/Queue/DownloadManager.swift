@@ -37,7 +37,7 @@ public final class DownloadManager: Sendable {
     struct Entry {
         var headers: HTTPHeaders
         var options: DownloadOptions
-        let progress = LatestValue(DownloadProgress())
+        let progress = LatestValue(TransferProgress(direction: .download))
         let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
     }
 
@@ -103,8 +103,8 @@ public final class DownloadManager: Sendable {
 
     /// The progress of a download across its pauses, until the download finishes or is removed; `nil` if the manager
     /// has none with this identifier.
-    public func progress(of id: DownloadItem.ID) -> DownloadProgressUpdates? {
-        state.withLock { $0.entries[id] }.map { DownloadProgressUpdates(source: $0.progress) }
+    public func progress(of id: DownloadItem.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
+        state.withLock { $0.entries[id] }.map { ProgressUpdates($0.progress) }
     }
 
     /// The file of a download, once it is complete.
@@ -152,7 +152,7 @@ public final class DownloadManager: Sendable {
         let item = DownloadItem(
             id: .init(number: number), url: RequestBuilder.absoluteURL(url, base: central.baseURL), path: path,
             segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
-            progress: DownloadProgress())
+            progress: TransferProgress(direction: .download))
         options.startsPaused = false
         try folder.save(DownloadRecord(item, headers: headers, options: options))
         hub.send(.added(item))

@@ -41,7 +41,7 @@ public struct DownloadItem: Sendable, Identifiable {
     /// The state.
     public internal(set) var state: State
     /// The progress.
-    public internal(set) var progress: DownloadProgress
+    public internal(set) var progress: TransferProgress
 }
 
 /// An event of a ``DownloadManager``.
@@ -153,7 +153,7 @@ struct DownloadRecord: Hashable, Sendable {
     var item: DownloadItem {
         DownloadItem(
             id: .init(number: number), url: url, path: path, segments: segments, priority: priority,
-            state: isPaused ? .paused : .waiting, progress: DownloadProgress())
+            state: isPaused ? .paused : .waiting, progress: TransferProgress(direction: .download))
     }
 }
 

@@ -23,7 +23,7 @@ final class DownloadJob: Sendable {
     let state: Mutex<State>
     let digest: Mutex<DigestFollower?>
     private let meter = Mutex(DownloadMeter())
-    private let progress: LatestValue<DownloadProgress>
+    private let progress: LatestValue<TransferProgress>
     private let clock = ContinuousClock.now
     /// Set after the job's initialisation, because it takes the journal from the job.
     private let checkpointing = Mutex<Checkpoints?>(nil)
@@ -33,7 +33,7 @@ final class DownloadJob: Sendable {
     /// - Throws: ``NetworkError/Kind/storage`` if the target cannot be used. Nothing was sent.
     init(
         _ order: DownloadOrder, target: DownloadTarget, control: DownloadControl,
-        progress: LatestValue<DownloadProgress>
+        progress: LatestValue<TransferProgress>
     ) throws(NetworkError) {
         self.order = order
         self.control = control
@@ -103,7 +103,7 @@ final class DownloadJob: Sendable {
     private func tellPause() { meter.withLock { progress.send($0.pause()) } }
 
     /// The final progress.
-    var finalProgress: DownloadProgress {
+    var finalProgress: TransferProgress {
         let (completed, total) = state.withLock { ($0.plan.done.count, $0.plan.total) }
         return meter.withLock { $0.finish(completed: completed, total: total) }
     }

@@ -10,6 +10,8 @@ struct DownloadOrder: Sendable {
     var path: String
     var segments: Int
     var options: DownloadOptions
+    /// Why the request could not be made; the download fails with it.
+    var failure: NetworkError?
     /// The number of retries after a body that breaks off, if the request sets none.
     var retries: Int
     /// The limit of connections per host for other requests.
@@ -25,6 +27,7 @@ struct DownloadOrder: Sendable {
 
     /// - Throws: ``NetworkError/Kind/invalidRequest``.
     func check() throws(NetworkError) {
+        if let failure { throw failure }
         try options.digest?.check()
         guard segments >= 1 else {
             throw .invalidRequest("a download needs at least 1 segment, not \(segments); set segments to 1 or more")

@@ -1,0 +1,168 @@
+public import FoundationEssentials
+public import HTTPCore
+
+// The forms of a call that take a whole request: its settings are those of the call.
+extension CentralRequestManager {
+    /// Sends a request and collects its response, which has to be a success.
+    ///
+    /// ```swift
+    /// var request = HTTPRequest("POST", "/orders", body: .json(order))
+    /// request.acceptedStatuses = [201, 409]
+    /// let response = try await manager.startRequest(request)
+    /// ```
+    ///
+    /// ``send(_:)`` returns the response whatever its status, and asks neither judge nor resolver.
+    ///
+    /// - Parameters:
+    ///   - request: the request. Its URL may be a path, which is joined to the base URL.
+    ///   - progress: called on the manager's callback executor, never after the call has ended.
+    /// - Returns: a response with a status that ``HTTPRequest/acceptedStatuses`` has, or 2xx or 304.
+    /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
+    ///   when the current task was cancelled.
+    public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {
+        request.streamsBody ? try await stream(request) : try await response(to: request, CallArguments(), progress)
+    }
+
+    /// Sends a request and reports its end to exactly one of `success` and `failure`, once, never synchronously.
+    ///
+    /// The closures are called as in the form with method and URL. The body is collected.
+    @discardableResult
+    public func startRequest(
+        _ request: HTTPRequest, progress: ProgressHandler? = nil,
+        success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
+        failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
+    ) -> RequestTask {
+        start(request, CallArguments(), progress, success, failure)
+    }
+
+    /// Sends a request and returns its response, which has to be a success, as soon as the head has arrived.
+    ///
+    /// - Throws: as ``stream(_:_:parameters:files:body:cache:timeout:headers:tag:)``.
+    public func stream(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try await stream(request, CallArguments(streams: true))
+    }
+
+    func response(
+        to request: HTTPRequest, _ parts: CallArguments, _ progress: ProgressHandler?
+    ) async throws -> HTTPResponse {
+        let gate = progress.map { ProgressGate($0, callbacks) }
+        let call = try await made { () throws(NetworkError) in try self.call(request, parts, progress: gate?.handler) }
+        return try await run(call, gate) { response, call in try checked(response, of: call) }
+    }
+
+    func start(
+        _ request: HTTPRequest, _ parts: CallArguments, _ progress: ProgressHandler?,
+        _ success: @escaping @Sendable (RequestTask, HTTPResponse) -> Void,
+        _ failure: @escaping @Sendable (RequestTask, NetworkError) -> Void
+    ) -> RequestTask {
+        let gate = progress.map { ProgressGate($0, callbacks) }
+        return start(gate) { () throws(NetworkError) in
+            try call(
+                request, parts, progress: gate?.handler,
+                cached: { [self] response, call in
+                    deliver(cached: call) { success(RequestTask(call), response) }
+                })
+        } conclude: { [self] response, call in
+            try checked(response, of: call)
+        } deliver: { task, result in
+            switch result {
+            case .success(let response): success(task, response)
+            case .failure(let error): failure(task, error)
+            }
+        }
+    }
+
+    func stream(_ request: HTTPRequest, _ parts: CallArguments) async throws -> HTTPResponse {
+        let call = try await made { () throws(NetworkError) in try self.call(request, parts) }
+        return try await runStream(call, observed: true) { response, call in
+            try Verdict.check(response, to: call.request)
+        }
+    }
+}
+
+// The forms of a call that take an address as `URL`.
+extension CentralRequestManager {
+    /// The same as the form with a URL as text.
+    public func startRequest(
+        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
+    ) async throws -> HTTPResponse {
+        try await startRequest(
+            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
+            timeout: timeout, headers: headers, tag: tag, progress: progress)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func startRequest(
+        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil,
+        success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
+        failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
+    ) -> RequestTask {
+        startRequest(
+            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
+            timeout: timeout, headers: headers, tag: tag, progress: progress, success: success, failure: failure)
+    }
+
+    /// The same as the form with a URL as text.
+    public func stream(
+        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
+        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
+    ) async throws -> HTTPResponse {
+        try await stream(
+            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
+            timeout: timeout, headers: headers, tag: tag)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func download(
+        _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
+        options: DownloadOptions = DownloadOptions()
+    ) -> Download {
+        download(url.absoluteString, to: path, segments: segments, headers: headers, options: options)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
+            headers: headers)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
+    }
+}
+
+extension Route {
+    /// Creates a route without the table, to an absolute URL.
+    public init(_ method: String, url: URL) { self.init(method, url: url.absoluteString) }
+}
+
+extension RequestSelection {
+    /// The calls to this address, as ``url(_:)-(String)``.
+    public static func url(_ url: URL) -> RequestSelection { .url(url.absoluteString) }
+}
+
+extension Reachability {
+    /// Probes the server of a URL, as ``probe(_:)-(String)``.
+    public func probe(_ url: URL) async -> ReachabilityStatus { await probe(url.absoluteString) }
+
+    /// Follows the server of a URL, as ``updates(of:)-(String)``.
+    public func updates(of url: URL) -> AsyncStream<ReachabilityStatus> { updates(of: url.absoluteString) }
+}

@@ -1,0 +1,49 @@
+import HTTPCore
+import Platform
+
+/// Computes the progress, at most ten values a second. A value without I/O and clock.
+struct DownloadMeter: Sendable {
+    private(set) var progress = TransferProgress(direction: .download)
+    private var rate = RateMeter()
+    private var lastTold: Duration?
+
+    private static let interval = Duration.milliseconds(100)
+
+    /// Records the number of bytes in the file, and how many of them have just been received.
+    ///
+    /// - Returns: The progress to report; `nil` if it is too early for another report.
+    mutating func note(
+        completed: Int64, total: Int64?, received: Int64, at time: Duration
+    ) -> TransferProgress? {
+        rate.note(received, at: time)
+        set(completed, total)
+        guard lastTold.map({ time - $0 >= Self.interval }) ?? true else { return nil }
+        lastTold = time
+        return progress
+    }
+
+    /// Records a pause.
+    mutating func pause() -> TransferProgress {
+        rate.stop()
+        set(progress.completed, progress.total)
+        return progress
+    }
+
+    /// Records the end of the download.
+    mutating func finish(completed: Int64, total: Int64?) -> TransferProgress {
+        rate.stop()
+        set(completed, total)
+        return progress
+    }
+
+    private mutating func set(_ completed: Int64, _ total: Int64?) {
+        progress.completed = max(progress.completed, completed)
+        if let total {
+            progress.total = total
+            // A new version may be smaller than the bytes received of the old one.
+            progress.completed = min(progress.completed, total)
+        }
+        progress.bytesPerSecond = rate.bytesPerSecond
+        progress.estimatedTimeRemaining = progress.total.flatMap { rate.time(for: max(0, $0 - progress.completed)) }
+    }
+}
