@@ -61,6 +61,8 @@ let package = Package(
             name: "DomainTableTests",
             dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
         .testTarget(name: "LATCommandTests", dependencies: ["LATTesting", "lat"]),
+        // What Documentation/Coming-from.md shows, compiled and run.
+        .testTarget(name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
         // The fuzz targets of scripts/fuzz, and tests that replay their corpus.
         .testTarget(
             name: "FuzzTests",
