@@ -116,7 +116,9 @@ struct RequestTLSTests {
             let request = request(server.url(), RequestTLS(caFile: path))
             #expect(try await transport.failure(of: request).kind == .tls(.untrusted))
             _ = try directory.write(ours, to: "ca.pem")
-            try await eventually("the change to count") { (try? await transport.send(request))?.status == 200 }
+            try await within(.seconds(20), "the change to count") {
+                while (try? await transport.send(request))?.status != 200 {}
+            }
         }
     }
 
@@ -133,7 +135,7 @@ struct RequestTLSTests {
                 return response.timings.connectionReused
             }
             let all: [RequestTLS?] = [
-                nil, RequestTLS(caFile: copy), RequestTLS(minimumVersion: .v1_3),
+                nil, RequestTLS(caFile: copy),
                 RequestTLS(
                     clientCertificate: .pem(
                         certificate: certificates.path("client.crt"), key: certificates.path("client.key"))),

@@ -1,6 +1,6 @@
 import DomainTableFormat
 import FoundationEssentials
-import Synchronization
+import Testing
 
 @testable import LATNetworking
 
@@ -74,39 +74,50 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
 extension LeveledSetting {
     /// A setting with a property of `RequestOptions` whose `nil` is "not set here".
     static func option<Value: Sendable>(
-        _ name: String, _ path: any WritableKeyPath<RequestOptions, Value?> & Sendable, _ values: [Value],
+        _ name: String, _ path: WritableKeyPath<RequestOptions, Value?> & Sendable, _ values: [Value],
         row: (@Sendable (Value) -> String)? = nil, key: String? = nil, isForServers: Bool = true,
         manager: (@Sendable (inout ManagerConfiguration, Value) -> Void)? = nil,
         read: @escaping @Sendable (HTTPRequest, ManagerConfiguration) -> Value?
     ) -> LeveledSetting {
-        let values = (0..<6).map { values[$0 % values.count] }
-        return LeveledSetting(
-            testDescription: name, values: values.map { "\($0)" }, options: [name],
-            rows: row == nil ? [] : [key ?? name], manager: manager.map { set in { set(&$0, values[$1]) } },
-            row: row.map { row in { row(values[$0]) } },
-            rowLevels: isForServers ? [.defaults, .domain, .server] : [.defaults, .domain],
-            entity: { $0[keyPath: path] = values[$1] }, call: { $0.setting(path, values[$1]) },
-            read: { observation in read(observation.sent, observation.configuration).map { "\($0)" } ?? "nil" })
+        var wrappedRow: (@Sendable (Value?) -> String)?
+        if let row { wrappedRow = { value in value.map(row) ?? "" } }
+        var wrappedManager: (@Sendable (inout ManagerConfiguration, Value?) -> Void)?
+        if let manager {
+            wrappedManager = { configuration, value in if let value { manager(&configuration, value) } }
+        }
+        let optionals: [Value?] = values.map { Optional($0) }
+        var setting: LeveledSetting = .plain(
+            name, path, optionals, key: key, row: wrappedRow, manager: wrappedManager,
+            read: { (seen: Observation) -> Value? in read(seen.sent, seen.configuration) })
+        if !isForServers { setting.rowLevels.remove(.server) }
+        return setting
     }
 
     /// A setting with a property of `RequestOptions` that has a default.
     static func plain<Value: Sendable>(
-        _ name: String, _ path: any WritableKeyPath<RequestOptions, Value> & Sendable, _ values: [Value],
-        row: (@Sendable (Value) -> String)? = nil,
+        _ name: String, _ path: WritableKeyPath<RequestOptions, Value> & Sendable, _ values: [Value],
+        key: String? = nil, row: (@Sendable (Value) -> String)? = nil,
         manager: (@Sendable (inout ManagerConfiguration, Value) -> Void)? = nil,
         read: @escaping @Sendable (Observation) -> Value
     ) -> LeveledSetting {
         let values = (0..<6).map { values[$0 % values.count] }
-        return LeveledSetting(
-            testDescription: name, values: values.map { "\($0)" }, options: [name], rows: row == nil ? [] : [name],
-            manager: manager.map { set in { set(&$0, values[$1]) } }, row: row.map { row in { row(values[$0]) } },
-            entity: { $0[keyPath: path] = values[$1] }, call: { $0.setting(path, values[$1]) },
-            read: { "\(read($0))" })
+        var setting = LeveledSetting(
+            testDescription: name, values: values.map { "\($0)" }, read: { "\(read($0))" })
+        setting.options = [name]
+        if let row {
+            setting.rows = [key ?? name]
+            setting.row = { row(values[$0]) }
+        }
+        if let manager { setting.manager = { manager(&$0, values[$1]) } }
+        setting.entity = { options, level in options[keyPath: path] = values[level] }
+        setting.call = { call, level in call.setting(path, values[level]) }
+        return setting
     }
 
     private static let durations: [Duration] = (1...6).map { .seconds($0 * 10) }
     private static let sizes: [Int64] = (1...6).map { $0 << 20 }
     private static let flags = [false, true]
+    private static let trailers = (1...6).map { number in RequestTrailers(["X-\(number)"]) { [:] } }
 
     static let all: [LeveledSetting] = ofConnections + ofTLS + ofCalls + ofContent
 
@@ -277,7 +288,7 @@ extension LeveledSetting {
             "compressesBody", \.compressesBody, flags, row: { "compressBody: \($0 ? "\"gzip\"" : "null")" },
             read: { request, _ in request.compressesBody }),
         .option(
-            "trailers", \.trailers, (1...6).map { RequestTrailers(["X": "\($0)"]) },
+            "trailers", \.trailers, trailers,
             read: { request, _ in request.trailers }),
         .option(
             "parameterEncoding", \.parameterEncoding, [.json, .form],
@@ -303,9 +314,9 @@ extension LeveledSetting {
             read: { $0.sent.headers["X-Level"] ?? "none" }),
         LeveledSetting(
             testDescription: "parameters", values: (0..<6).map { "\($0)" }, rows: ["parameters"],
-            manager: { configuration, level in configuration.parameterProvider = { _ in ["level": .string("\(level)")] }
+            manager: { configuration, level in configuration.parameterProvider = { _ in ["level": "\(level)"] }
             },
-            row: { "parameters: { level: \"\($0)\" }" }, call: { $0.parameters(["level": .string("\($1)")]) },
+            row: { "parameters: { level: \"\($0)\" }" }, call: { $0.parameters(["level": "\($1)"]) },
             read: { (try? JSONValue(parsing: Data($0.body.utf8)))?["level"].string ?? $0.body }),
         .plain(
             "replacesGlobalHeaders", \.replacesGlobalHeaders, flags, read: { $0.sent.replacesGlobalHeaders }),
