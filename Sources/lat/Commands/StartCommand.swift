@@ -57,9 +57,9 @@ extension StartCommand {
     ]
 
     static let details = """
-        The row of the table sets the URL, method, headers, timeouts and retries of the
-        call, and whom it trusts (tls); lat domains list shows the rows. Where a row names
-        an authenticator, which only a program has, give the token with -H.
+        The row of the table sets the URL, method, headers, timeouts, retries and TLS
+        settings of the call; lat domains list shows the rows. Where a row names an
+        authenticator, which only a program has, give the token with -H.
 
         Examples
           lat start user.detail -p id=42
